@@ -1,0 +1,92 @@
+# Needs python3 (3.11 or later) and make. Everything else goes into the checkout:
+# uv into .uv, the locked packages into .venv, the benchmark's peers into .peers.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+UV := .uv/bin/uv
+BIN := .venv/bin
+READY := .venv/.ready
+PEERS := .peers/.ready
+CODE := $(wildcard src tests benchmarks examples)
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header
+
+# uv uses the Python it is given and never downloads another.
+export UV_PYTHON_DOWNLOADS := never
+# A notice of the theme, not of our pages; docs/dependencies.md says what it means for us.
+export NO_MKDOCS_2_WARNING := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run test soak check format format-check lint types imports docs bench lock clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Install the locked packages and gdcb itself into .venv
+
+run: $(READY) ## Run the short-term-rental instance and write its report
+	$(BIN)/gdcb run str
+
+test: $(READY) ## Run the tests and the doctests, without the soak tests
+	$(BIN)/python -m pytest -n 2
+
+soak: $(READY) ## Run the long tests
+	$(BIN)/python -m pytest -m soak
+
+check: format-check lint types imports test docs ## Run all that CI checks
+
+format: $(READY) ## Reformat the code and mend what ruff can
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+format-check: $(READY) ## Check the formatting
+	$(BIN)/ruff format --check $(CODE)
+
+lint: $(READY) ## Lint
+	$(BIN)/ruff check $(CODE)
+
+types: $(READY) ## Check the types
+	$(BIN)/mypy $(CODE)
+
+imports: $(READY) ## Check that imports point inwards
+	$(BIN)/lint-imports --no-logo
+
+docs: $(READY) ## Build the documentation into site/, warnings being errors
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(READY) $(PEERS) ## Run the benchmarks against the peers (ARGS="...")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(UV) ## Remake the lock files (UPGRADE=--upgrade for newer versions)
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.lock
+	$(COMPILE) $(UPGRADE) benchmarks/requirements-peers.in -o benchmarks/requirements-peers.lock
+	@! grep -nE '://|^ *-(i|f|-index-url|-extra-index-url|-find-links) ' requirements.lock benchmarks/requirements-peers.lock
+
+clean: ## Remove what was installed, built and cached
+	rm -rf .venv .uv .peers site dist gdcb-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml | $(UV)
+	@test -x $(BIN)/python || $(UV) venv --quiet --clear --python .uv/bin/python .venv
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(UV) pip check --quiet --python $(BIN)/python
+	@touch $@
+
+$(PEERS): benchmarks/requirements-peers.lock | $(UV)
+	@test -x .peers/bin/python || $(UV) venv --quiet --clear --python .uv/bin/python .peers
+	$(UV) pip sync --quiet --python .peers/bin/python --require-hashes benchmarks/requirements-peers.lock
+	@touch $@
+
+$(UV):
+	@command -v "$(PYTHON)" >/dev/null || { \
+		echo "gdcb needs Python 3.11 or later, and there is no '$(PYTHON)' here." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "gdcb needs Python 3.11 or later; '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+		echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "'$(PYTHON)' cannot make virtual environments: it lacks ensurepip." >&2; \
+		echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear .uv
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)

@@ -1,0 +1,116 @@
+"""Regret in three parts, exact in a simulation: calibration, bandit, gate; and the gate floor.
+
+With e* the unrestricted optimum and (Kμ)(e) the expected μ behind the gate:
+
+- calibration = μ(e*) − max_a μ(Φ(a, δ̂)): what no arm could have reached, ≥ 0;
+- bandit = max_a (Kμ)(Φ(a, δ̂)) − (Kμ)(e_rec): what another arm would have been worth, ≥ 0;
+- gate = [max_a μ(Φ(a, δ̂)) − max_a (Kμ)(Φ(a, δ̂))] + [(Kμ)(e_rec) − μ(e_exec)]: signed, a good
+  person makes it negative.
+
+They sum to μ(e*) − μ(e_exec). An arm is judged by what it is worth behind the gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.instance import Instance
+from gdcb.records import Rows
+from gdcb.simulate import Turn, World
+
+
+@dataclass(slots=True)
+class RegretParts:
+    """Regret of every row (N,): total and its parts, computed apart."""
+
+    total: Array
+    calibration: Array
+    bandit: Array
+    gate: Array
+
+
+@dataclass(slots=True)
+class TrueMean:
+    """μ as a value function for gates: what does not run is worth what the null action is."""
+
+    instance: Instance
+    world: World
+    state: Any
+    rows: Rows
+
+    def take(self, index: Array) -> TrueMean:
+        """Return μ for some rows."""
+        return TrueMean(self.instance, self.world, self.state, self.rows.take(index))
+
+    def __call__(self, e: Array) -> Array:
+        """Return μ(e, x) (N, M), the null action in place of NaN."""
+        runs = np.isfinite(e).all(axis=-1)
+        if not runs.all():
+            null = self.instance.null.of(self.rows.x, e.shape[-1])
+            e = np.where(runs[..., None], e, null[:, None])
+        return self.world.mean(self.state, e, self.rows)
+
+
+def regret_parts(instance: Instance, world: World, turn: Turn) -> RegretParts:
+    """Split one round's regret."""
+    rows, decision = turn.rows, turn.decision
+    mean = TrueMean(instance, world, turn.world, rows)
+    allowed = np.ones(decision.worth.shape, dtype=bool) if rows.mask is None else rows.mask
+    free = mean(decision.actions)
+    gated = instance.chain.expect(mean, decision.actions, rows)
+    chosen = gated[np.arange(rows.n), decision.arm]
+    best_free = np.where(allowed, free, -np.inf).max(axis=1)
+    best_gated = np.where(allowed, gated, -np.inf).max(axis=1)
+    best = mean(world.best(turn.world, rows)[:, None])[:, 0]
+    ran = mean(turn.executed.action[:, None])[:, 0]
+    return RegretParts(
+        best - ran, best - best_free, best_gated - chosen, best_free - best_gated + chosen - ran
+    )
+
+
+def gate_floor(instance: Instance, world: World, turn: Turn, candidates: Array) -> Array:
+    """Return what even the best proposal would lose behind the same gate: (N,).
+
+    `candidates` (N, M, D) covers the action space; the optimum e* is added to it. It never uses
+    a method's own δ.
+    """
+    mean = TrueMean(instance, world, turn.world, turn.rows)
+    best = world.best(turn.world, turn.rows)[:, None]
+    proposals = np.concatenate((candidates, best), axis=1)
+    gated = instance.chain.expect(mean, proposals, turn.rows)
+    return np.asarray(mean(best)[:, 0] - gated.max(axis=1))
+
+
+class Ledger:
+    """Watches a simulation and keeps its regret, round by replicate, averaged over units.
+
+    Attributes
+    ----------
+    parts : (rounds, replicates, 4): total, calibration, bandit, gate
+    reward, overridden, vetoed : (rounds, replicates)
+    """
+
+    def __init__(self, instance: Instance, world: World, rounds: int, replicates: int) -> None:
+        self._instance, self._world = instance, world
+        self.parts = np.zeros((rounds, replicates, 4))
+        self.reward = np.zeros((rounds, replicates))
+        self.overridden = np.zeros((rounds, replicates))
+        self.vetoed = np.zeros((rounds, replicates))
+
+    def __call__(self, turn: Turn) -> None:
+        """Write one round down."""
+        parts = regret_parts(self._instance, self._world, turn)
+        columns = (parts.total, parts.calibration, parts.bandit, parts.gate)
+        replicates = self.parts.shape[1]
+
+        def by_replicate(column: Array) -> Array:
+            return np.asarray(column.reshape(replicates, -1).mean(axis=1))
+
+        self.parts[turn.t] = np.stack([by_replicate(column) for column in columns], axis=1)
+        self.reward[turn.t] = by_replicate(turn.reward)
+        self.overridden[turn.t] = by_replicate(~turn.executed.is_own)
+        self.vetoed[turn.t] = by_replicate(turn.executed.is_null)

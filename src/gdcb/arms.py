@@ -1,0 +1,175 @@
+"""Nominal arm spaces A: lists, and grids of named factors, with coordinates.
+
+Coordinates are what the outcome can see. A 5 × 5 grid of price multipliers whose product is the
+price has 25 arms and 15 distinct coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.parts import check_choice, check_number
+from gdcb.records import Located
+
+
+@dataclass(frozen=True, eq=False)
+class Arms:
+    """K nominal arms.
+
+    Parameters
+    ----------
+    names : K names, for people
+    coords : (K, C) coordinate of each arm
+    steps : (C,) what counts as one step along each coordinate
+    is_exact : (C,) coordinates that are categories and match exactly
+    """
+
+    names: tuple[str, ...]
+    coords: Array
+    steps: Array
+    is_exact: Array
+    nominal: Located = field(init=False)
+    _order: Array = field(init=False)
+    _levels: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        k = len(self.names)
+        if k == 0:
+            raise InvalidInput("arms: expected at least one arm, got none")
+        if len(set(self.names)) != k:
+            raise InvalidInput(f"arms: names must differ, got {', '.join(self.names)}")
+        if self.coords.shape[0] != k or not np.isfinite(self.coords).all():
+            raise InvalidInput("arms: every arm needs finite coordinates")
+        if (self.steps <= 0).any() or not np.isfinite(self.steps).all():
+            raise InvalidInput(f"arms: steps must be positive, got {self.steps.tolist()}")
+        located = Located(np.arange(k)[None], np.zeros((1, k)), self.coords[None], True)
+        object.__setattr__(self, "nominal", located)
+        levels, first = np.unique(self.coords[:, 0], return_index=True)
+        object.__setattr__(self, "_levels", levels)
+        object.__setattr__(self, "_order", first)
+
+    @property
+    def n(self) -> int:
+        """Number of arms K."""
+        return len(self.names)
+
+    @property
+    def n_coords(self) -> int:
+        """Number of coordinates C."""
+        return int(self.coords.shape[1])
+
+    def locate(self, coord: Array) -> Located:
+        """Find the nearest arm of each coordinate (N, M, C); of equal arms, the first.
+
+        >>> arms = ArmList(names=("low", "high"), values=(1.0, 2.0)).build()
+        >>> found = arms.locate(np.array([[[1.4], [2.25]]]))
+        >>> found.arm.tolist(), found.steps.round(2).tolist()
+        ([[0, 1]], [[0.4, 0.25]])
+        """
+        if self.n_coords == 1 and not self.is_exact[0]:
+            value = coord[..., 0]
+            right = np.searchsorted(self._levels, value).clip(1, max(self._levels.size - 1, 1))
+            if self._levels.size == 1:
+                level = np.zeros(value.shape, dtype=np.int64)
+            else:
+                nearer_left = value - self._levels[right - 1] <= self._levels[right] - value
+                level = right - nearer_left
+            steps = np.abs(value - self._levels[level]) / self.steps[0]
+            return Located(self._order[level], steps, coord)
+        gap = np.abs(coord[..., None, :] - self.coords) / self.steps
+        gap = np.where(self.is_exact & (gap > 0), np.inf, gap).max(axis=-1)
+        arm = gap.argmin(axis=-1)
+        steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
+        return Located(np.where(np.isfinite(steps), arm, -1), steps, coord)
+
+
+@dataclass(frozen=True)
+class ArmList:
+    """A list of arms: numbers with a metric, or bare categories.
+
+    Parameters
+    ----------
+    names : names of the arms; made from the values where omitted
+    values : one number an arm, or none: the arms are categories
+    step : what counts as one step; the median gap where omitted
+    """
+
+    names: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()
+    step: float | None = None
+
+    def build(self) -> Arms:
+        """Return the arm space."""
+        if not self.values:
+            k = len(self.names)
+            coords = np.arange(k, dtype=float)[:, None]
+            return Arms(tuple(self.names), coords, np.ones(1), np.array([True]))
+        names = tuple(self.names) or tuple(f"{value:g}" for value in self.values)
+        if len(names) != len(self.values):
+            raise InvalidInput(
+                f"arms: expected as many names as values, got {len(names)} and {len(self.values)}"
+            )
+        coords = np.array(self.values, dtype=float)[:, None]
+        return Arms(names, coords, np.array([_step(coords[:, 0], self.step)]), np.array([False]))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of named factors: one arm a combination.
+
+    Parameters
+    ----------
+    factors : {name: values}, the first varies slowest
+    combine : 'product': the outcome sees the product of the factors (one coordinate);
+        'none': each factor is a coordinate of its own
+    steps : {name: step}, or {'product': step}; the median gap where omitted
+    """
+
+    factors: dict[str, tuple[float, ...]]
+    combine: str = "none"
+    steps: dict[str, float] = field(default_factory=dict)
+
+    def build(self) -> Arms:
+        """Return the arm space.
+
+        >>> arms = Grid({"A": (0.8, 1.0, 1.25), "B": (0.8, 1.0, 1.25)}, combine="product").build()
+        >>> arms.n, np.unique(arms.coords.round(9)).tolist()
+        (9, [0.64, 0.8, 1.0, 1.25, 1.5625])
+        """
+        check_choice("arms.combine", self.combine, ("none", "product"))
+        if not self.factors or not all(self.factors.values()):
+            raise InvalidInput("arms.factors: expected at least one factor with values")
+        axes = [tuple(values) for values in self.factors.values()]
+        for name, values in self.factors.items():
+            for value in values:
+                check_number(f"arms.factors.{name}", value)
+        levels = np.array(list(product(*axes)), dtype=float)
+        names = tuple(
+            " ".join(f"{name}={value:g}" for name, value in zip(self.factors, row, strict=True))
+            for row in levels
+        )
+        if self.combine == "product":
+            # Rounded so that 0.8·1.25 and 1.25·0.8 are one coordinate.
+            levels, labels = levels.prod(axis=1, keepdims=True).round(12), ["product"]
+        else:
+            labels = list(self.factors)
+        unknown = set(self.steps) - set(labels)
+        if unknown:
+            raise InvalidInput(f"arms.steps: no coordinate {', '.join(sorted(unknown))}")
+        steps = np.array(
+            [_step(levels[:, i], self.steps.get(label)) for i, label in enumerate(labels)]
+        )
+        return Arms(names, levels, steps, np.zeros(len(labels), dtype=bool))
+
+
+def _step(values: Array, declared: float | None) -> float:
+    if declared is not None:
+        check_number("arms.step", declared, 0.0, open_low=True)
+        return float(declared)
+    distinct = np.unique(values)
+    return float(np.median(np.diff(distinct))) if distinct.size > 1 else 1.0

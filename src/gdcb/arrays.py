@@ -1,0 +1,79 @@
+"""The few array operations that differ between NumPy and torch.
+
+Everything else in the core is written in the array API standard, on the namespace that
+`namespace` returns. NumPy is recognised by type, so a batch of one pays no look-up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def namespace(array: Any) -> Any:
+    """Return the module whose functions work on `array`: NumPy, or torch through its wrapper."""
+    if isinstance(array, np.ndarray):
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(array)
+
+
+def scatter_add(target: Array, index: Array, values: Array) -> None:
+    """Add `values[i]` to `target[index[i]]` in place; repeated indices accumulate.
+
+    Parameters
+    ----------
+    target : (U, ...) array, changed in place
+    index : (N,) integers in 0..U-1, repeats allowed
+    values : (N, ...) array, one entry per index
+
+    Examples
+    --------
+    >>> total = np.zeros(3)
+    >>> scatter_add(total, np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]))
+    >>> total.tolist()
+    [1.0, 0.0, 5.0]
+    """
+    if not isinstance(target, np.ndarray):
+        target.index_add_(0, index, values)
+        return
+    n = index.shape[0]
+    if n == 0:
+        return
+    if target.ndim == 1:
+        np.add.at(target, index, values)
+    elif n == 1 or int(np.bincount(index).max()) == 1:
+        target[index] += values
+    else:
+        order = np.argsort(index, kind="stable")
+        ordered = index[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
+
+
+def segment_sum(values: Array, segment: Array, n_segments: int) -> Array:
+    """Sum `values` (N, ...) within each of `n_segments` segments.
+
+    >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), 2).tolist()
+    [4.0, 3.0]
+    """
+    xp = namespace(values)
+    total: Array = xp.zeros((n_segments, *values.shape[1:]), dtype=values.dtype)
+    scatter_add(total, segment, values)
+    return total
+
+
+def logistic(z: Array) -> Array:
+    """σ(z) = 1 / (1 + exp(−z)) without overflow.
+
+    >>> logistic(np.array([-1000.0, 0.0, 1000.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    xp = namespace(z)
+    out: Array = 0.5 * (1.0 + xp.tanh(0.5 * z))
+    return out

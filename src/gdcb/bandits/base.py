@@ -1,0 +1,67 @@
+"""What a bandit is to a round."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array, namespace
+from gdcb.errors import InvalidInput
+from gdcb.records import Evidence, Located
+from gdcb.streams import Stream
+
+
+class Bandit(Protocol):
+    """A learner over nominal arms: a frozen record of settings and functions of a state.
+
+    A *cell* is one posterior: a unit, or a unit's band of δ. A draw is a function on located
+    actions and not just one number an arm, because gates move actions off the arms.
+
+    Attributes
+    ----------
+    target : 'class' if it learns the probability of an outcome class in [0, 1], 'reward' if it
+        learns the reward itself, 'any' if it can do either
+    is_curve : whether it predicts and learns between the arms
+    """
+
+    target: ClassVar[str]
+    is_curve: ClassVar[bool]
+
+    def init(self, group: Array, arms: Arms) -> Any:
+        """Return the prior state of `len(group)` cells; cells of a group may share."""
+
+    def draw(self, rng: Stream, state: Any, cell: Array) -> Array:
+        """Sample a value function for each row; the leading axis is the rows'."""
+
+    def value(self, draw: Array, located: Located) -> Array:
+        """Evaluate drawn value functions (N, ...) at located actions: (N, M)."""
+
+    def mean(self, state: Any, cell: Array, located: Located) -> Array:
+        """Posterior mean at located actions: (N, M)."""
+
+    def update(self, state: Any, evidence: Evidence) -> None:
+        """Fold evidence in, in place; refuse before the first write, or not at all."""
+
+
+def take_arm(values: Array, located: Located, otherwise: Array | float) -> Array:
+    """Read (N, K) values of independent arms at located actions.
+
+    An action between arms has the value of the nearest one; one comparable to no arm has the
+    value `otherwise`: independent arms know nothing in between.
+    """
+    if located.is_nominal:
+        return values
+    xp = namespace(values)
+    arm = located.arm
+    known = xp.take_along_axis(values, xp.maximum(arm, 0), axis=1)
+    taken: Array = xp.where(arm >= 0, known, otherwise)
+    return taken
+
+
+def require_unscaled(evidence: Evidence, learner: str) -> None:
+    """Refuse a reward scale and targets outside [0, 1]."""
+    if evidence.scale is not None:
+        raise InvalidInput(f"{learner}: learns classes and takes no reward scale s(x)")
+    xp = namespace(evidence.y)
+    if not bool(xp.all((evidence.y >= 0.0) & (evidence.y <= 1.0))):
+        raise InvalidInput(f"{learner}: expected outcomes in [0, 1], got {evidence.y}")

@@ -1,0 +1,46 @@
+"""What a composition is to a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array
+from gdcb.records import Located
+
+
+@dataclass(frozen=True)
+class ActionColumn:
+    """One column of an executable action: a number, or a category by its level's position."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+
+
+class Composition(Protocol):
+    """Φ: A × Δ → E on rows, and its inverse seen from the arms."""
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return the D columns of an executable action."""
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return what every arm proposes: (N, K, D), from δ (N, 1 or K, q)."""
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find where actions e (N, M, D) lie among the arms under this δ."""
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Return sup ‖Φ(a, δ₁) − Φ(a, δ₂)‖ / ‖δ₁ − δ₂‖ near these rows (Assumption 1).
+
+        Infinity where the composition is discrete in δ and no such bound exists.
+        """
+
+
+def base_of(columns: Any, x: Array) -> Array | None:
+    """Return the product of the declared base columns (N,), or None for 1."""
+    if not columns:
+        return None
+    return np.asarray(x[:, list(columns)].prod(axis=1))

@@ -1,0 +1,106 @@
+"""Categories: identity with a severity beside it, and prompts composed from a tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array
+from gdcb.composition.base import ActionColumn
+from gdcb.parts import check_number
+from gdcb.records import Located
+
+
+def _of_category(arms: Arms, e: Array) -> Located:
+    return arms.locate(e[..., :1])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Φ(a, δ) = (a, δ): the arm runs as it is, its severity score travels with it.
+
+    Gates and rewards read the severity; the arm of an action is its category. Without severity
+    (`severity=False`) the action is the category alone: the plain bandit.
+    """
+
+    name: str = "action"
+    severity: bool = True
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return the category and, with severity, its score."""
+        choice = ActionColumn(self.name, arms.names)
+        return (choice, ActionColumn("severity")) if self.severity else (choice,)
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return (arm, severity) for every arm."""
+        out = np.empty((x.shape[0], arms.n, 1 + self.severity))
+        out[..., 0] = arms.coords[:, 0]
+        if self.severity:
+            out[..., 1] = delta[..., 0]
+        return out
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find the arm of the category."""
+        return _of_category(arms, e)
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Return 1 with severity, 0 without."""
+        return float(self.severity)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Φ(tool, relevance) = (tool, number of retrieved examples, template version).
+
+    δ is the relevance of the retrieved examples to each tool, in [0, 1], so it has an arm axis;
+    the prompt carries round(relevance · examples) of them. Text is rendered at the edge
+    (`render`); the inverse of a prompt is its tool.
+    """
+
+    examples: int = 4
+    template: int = 1
+    name: str = "tool"
+
+    def __post_init__(self) -> None:
+        check_number("composition.examples", self.examples, 0)
+        check_number("composition.template", self.template, 0)
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return tool, examples and template."""
+        return (
+            ActionColumn(self.name, arms.names),
+            ActionColumn("examples"),
+            ActionColumn("template"),
+        )
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return the prompt of every tool: (N, K, 3)."""
+        out = np.empty((x.shape[0], arms.n, 3))
+        out[..., 0] = arms.coords[:, 0]
+        out[..., 1] = np.floor(delta[..., 0].clip(0.0, 1.0) * self.examples + 0.5)
+        out[..., 2] = self.template
+        return out
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find the arm of the tool."""
+        return _of_category(arms, e)
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Return infinity: the number of examples jumps."""
+        return float("inf")
+
+    def render(self, arms: Arms, e: Array, query: str, examples: tuple[str, ...] = ()) -> str:
+        """Write one prompt (D,) as text, with the first `examples` it asks for.
+
+        >>> from gdcb.arms import ArmList
+        >>> tools = ArmList(names=("search", "calculator")).build()
+        >>> print(Prompt().render(tools, np.array([1.0, 1.0, 1.0]), "2+2?", ("1+1? 2",)))
+        [template 1] Use the tool 'calculator'.
+        Example: 1+1? 2
+        Query: 2+2?
+        """
+        lines = [f"[template {int(e[2])}] Use the tool '{arms.names[int(e[0])]}'."]
+        lines += [f"Example: {text}" for text in examples[: int(e[1])]]
+        return "\n".join([*lines, f"Query: {query}"])

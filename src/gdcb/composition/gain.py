@@ -1,0 +1,141 @@
+"""Kalman gains: modes and covariances make the steady-state gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array
+from gdcb.composition.base import ActionColumn
+from gdcb.errors import InvalidInput
+from gdcb.parts import check_number
+from gdcb.records import Located
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
+    """Solve P = F(P − PHᵀ(HPHᵀ+R)⁻¹HP)Fᵀ + Q by structure-preserving doubling, batched.
+
+    Parameters
+    ----------
+    f, h, q, r : (..., n, n), (..., m, n), (..., n, n), (..., m, m); Q, R positive definite
+
+    Returns
+    -------
+    P : (..., n, n) steady-state prediction covariance; NaN where (F, H) is not detectable
+
+    Notes
+    -----
+    Chu, Fan, Lin and Wang (2004). Each system stops by itself, so that its result does not
+    depend on the systems beside it. With Q > 0 the pair is stabilisable.
+    """
+    shape = np.broadcast_shapes(f.shape[:-2], h.shape[:-2], q.shape[:-2], r.shape[:-2])
+    n = f.shape[-1]
+    a = np.broadcast_to(f.swapaxes(-1, -2), (*shape, n, n)).reshape(-1, n, n).copy()
+    ht = h.swapaxes(-1, -2)
+    g = ht @ np.linalg.solve(r, np.broadcast_to(h, (*r.shape[:-2], *h.shape[-2:])))
+    g = np.broadcast_to(g, (*shape, n, n)).reshape(-1, n, n).copy()
+    p = np.broadcast_to(q, (*shape, n, n)).reshape(-1, n, n).copy()
+    active = np.arange(p.shape[0])
+    eye = np.eye(n)
+    for _ in range(60):
+        ak, gk, pk = a[active], g[active], p[active]
+        w = np.linalg.solve(eye + gk @ pk, np.concatenate((ak, gk), axis=-1))
+        wa, wg = w[..., :n], w[..., n:]
+        at = ak.swapaxes(-1, -2)
+        change = at @ pk @ wa
+        new = pk + (change + change.swapaxes(-1, -2)) / 2
+        spread = ak @ wg @ at
+        g[active] = gk + (spread + spread.swapaxes(-1, -2)) / 2
+        a[active] = ak @ wa
+        p[active] = new
+        size = np.abs(new).max(axis=(-1, -2))
+        with np.errstate(invalid="ignore"):
+            moving = np.abs(change).max(axis=(-1, -2)) > 1e-15 * size
+        active = active[moving & (size < 1e100)]
+        if active.size == 0:
+            break
+    lost = np.zeros(p.shape[0], dtype=bool)
+    lost[active] = True
+    p[lost | ~(np.abs(p).max(axis=(-1, -2)) < 1e100)] = np.nan
+    return p.reshape(*shape, n, n)
+
+
+def gain(h: Array, p: Array, r: Array) -> Array:
+    """Return K = PHᵀ(HPHᵀ + R)⁻¹: (..., n, m)."""
+    hp = h @ p
+    s = hp @ h.swapaxes(-1, -2) + r
+    k: Array = np.linalg.solve(s, hp).swapaxes(-1, -2)
+    return k
+
+
+@dataclass(frozen=True)
+class KalmanGain:
+    """Φ(m, (Q, R)) = K(m, Q, R): the steady-state gain of mode m, its entries as columns.
+
+    δ has an arm axis (one pair of scales a mode) and two columns: Q = δ₀·Q_m and R = δ₁·R_m,
+    confined to [low, high]. K(cQ, cR) = K(Q, R): only their ratio matters. The arm of a gain is
+    the mode whose composed gain is nearest; one step is `step` in the largest entry.
+
+    Parameters
+    ----------
+    transition, measurement, process, noise : one matrix a mode: F, H, Q, R
+    """
+
+    transition: tuple[Matrix, ...]
+    measurement: tuple[Matrix, ...]
+    process: tuple[Matrix, ...]
+    noise: tuple[Matrix, ...]
+    step: float = 0.05
+    low: float = 1e-3
+    high: float = 1e3
+
+    def __post_init__(self) -> None:
+        check_number("composition.step", self.step, 0.0, open_low=True)
+        counts = {
+            len(part) for part in (self.transition, self.measurement, self.process, self.noise)
+        }
+        if len(counts) != 1:
+            raise InvalidInput(f"composition: one F, H, Q and R a mode, got {sorted(counts)}")
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return the entries of the gain, row by row."""
+        m, n = len(self.measurement[0]), len(self.transition[0])
+        return tuple(ActionColumn(f"gain_{i}{j}") for i in range(n) for j in range(m))
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return every mode's gain: (N, K, n·m)."""
+        scale = np.broadcast_to(delta, (x.shape[0], arms.n, 2)).clip(self.low, self.high)
+        f, h = np.array(self.transition), np.array(self.measurement)
+        q = scale[..., 0, None, None] * np.array(self.process)
+        r = scale[..., 1, None, None] * np.array(self.noise)
+        k = gain(h, riccati(f, h, q, r), r)
+        return k.reshape(x.shape[0], arms.n, -1)
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find the mode with the nearest gain."""
+        composed = self.compose(arms, delta, x)
+        gap = np.abs(e[:, :, None, :] - composed[:, None]).max(axis=-1) / self.step
+        gap = np.where(np.isfinite(gap), gap, np.inf)
+        arm = gap.argmin(axis=-1)
+        steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
+        arm = np.where(np.isfinite(steps), arm, -1)
+        return Located(arm, steps, arm[..., None].astype(float))
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Estimate the largest |dK| / |dδ| at these rows by central differences."""
+        scale = np.broadcast_to(delta, (x.shape[0], arms.n, 2)).clip(self.low, self.high)
+        worst = 0.0
+        for j in range(2):
+            bump = np.zeros(2)
+            bump[j] = 1.0
+            width = 1e-5 * scale[..., j : j + 1]
+            slope = (
+                self.compose(arms, scale + width * bump, x)
+                - self.compose(arms, scale - width * bump, x)
+            ) / (2 * width)
+            worst = max(worst, float(np.linalg.norm(slope, axis=-1).max()))
+        return worst

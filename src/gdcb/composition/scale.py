@@ -1,0 +1,134 @@
+"""Numbers: multiply with a base, or add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array
+from gdcb.composition.base import ActionColumn, base_of
+from gdcb.errors import InvalidInput
+from gdcb.parts import column
+from gdcb.records import Located
+
+
+def _nearest(arms: Arms, coord_by_arm: Array) -> Located:
+    """Locate where every arm has its own δ: each arm judges by its own scale (N, M, K, C)."""
+    gap = (np.abs(coord_by_arm - arms.coords) / arms.steps).max(axis=-1)
+    arm = gap.argmin(axis=-1)
+    steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
+    coord = np.take_along_axis(coord_by_arm, arm[..., None, None], axis=-2)[..., 0, :]
+    return Located(arm, steps, coord)
+
+
+def _numeric(names: tuple[str, ...], arms: Arms) -> tuple[ActionColumn, ...]:
+    if not names:
+        names = ("action",) if arms.n_coords == 1 else tuple(f"action_{i}" for i in range(99))
+    elif len(names) != arms.n_coords:
+        raise InvalidInput(
+            f"composition.names: expected {arms.n_coords} names, one a coordinate, got {len(names)}"
+        )
+    return tuple(ActionColumn(name) for name in names[: arms.n_coords])
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Φ(a, δ) = base(x) · δ · a on the first q coordinates; later ones pass through.
+
+    `base` names context columns whose product is the base (price, market multiplier). With
+    (rate, tenor) arms and a one-column δ the rate is scaled and the tenor is not. The coordinate
+    of an action is e / (base · δ): what it is in units of the arms.
+
+    >>> from gdcb.arms import ArmList
+    >>> arms = ArmList(values=(0.9, 1.1)).build()
+    >>> phi, delta, x = Multiply(base=(0,)), np.array([[[2.0]]]), np.array([[100.0]])
+    >>> phi.compose(arms, delta, x).ravel().tolist()
+    [180.0, 220.00000000000003]
+    >>> phi.locate(arms, np.array([[[212.0]]]), delta, x).coord.ravel().tolist()
+    [1.06]
+    """
+
+    base: tuple[str | int, ...] = column(())
+    names: tuple[str, ...] = ()
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return one number a coordinate."""
+        return _numeric(self.names, arms)
+
+    def _unit(self, delta: Array, x: Array) -> Array:
+        base = base_of(self.base, x)
+        return delta if base is None else delta * base[:, None, None]
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return base · δ · a: (N, K, D)."""
+        unit, q = self._unit(delta, x), delta.shape[-1]
+        if q == arms.n_coords:
+            return np.asarray(unit * arms.coords)
+        out = np.empty((x.shape[0], arms.n, arms.n_coords))
+        out[..., :q] = unit * arms.coords[:, :q]
+        out[..., q:] = arms.coords[:, q:]
+        return out
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find the arm nearest to e / (base · δ)."""
+        unit, q = self._unit(delta, x), delta.shape[-1]
+        if delta.shape[1] > 1:
+            return _nearest(arms, _divided(e[:, :, None, :], unit[:, None], q))
+        return arms.locate(_divided(e, unit, q))
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Return max |base · a| over rows and arms."""
+        base = base_of(self.base, x)
+        largest = np.abs(arms.coords[:, : delta.shape[-1]]).max()
+        return float(largest * (1.0 if base is None else np.abs(base).max()))
+
+
+def _divided(e: Array, unit: Array, q: int) -> Array:
+    if q == e.shape[-1]:
+        return np.asarray(e / unit)
+    shape = np.broadcast_shapes(e.shape[:-1], unit.shape[:-1])
+    out = np.empty((*shape, e.shape[-1]))
+    out[...] = e
+    out[..., :q] /= unit
+    return out
+
+
+@dataclass(frozen=True)
+class Add:
+    """Φ(a, δ) = a + δ on the first q coordinates; later ones pass through.
+
+    The coordinate of an action is e − δ.
+
+    >>> from gdcb.arms import ArmList
+    >>> arms = ArmList(values=(0.0, 2.0)).build()
+    >>> Add().compose(arms, np.array([[[0.5]]]), np.zeros((1, 1))).ravel().tolist()
+    [0.5, 2.5]
+    """
+
+    names: tuple[str, ...] = ()
+
+    def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
+        """Return one number a coordinate."""
+        return _numeric(self.names, arms)
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return a + δ: (N, K, D)."""
+        return np.asarray(arms.coords + _padded(delta, arms.n_coords))
+
+    def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
+        """Find the arm nearest to e − δ."""
+        offset = _padded(delta, arms.n_coords)
+        if delta.shape[1] > 1:
+            return _nearest(arms, e[:, :, None, :] - offset[:, None])
+        return arms.locate(e - offset)
+
+    def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
+        """Return 1."""
+        return 1.0
+
+
+def _padded(delta: Array, n: int) -> Array:
+    short = n - delta.shape[-1]
+    return delta if short == 0 else np.pad(delta, ((0, 0), (0, 0), (0, short)))

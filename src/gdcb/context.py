@@ -1,0 +1,167 @@
+"""X: the declared schema of a context, its encoding as numbers, and its JSON schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput, UnknownField
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number within [low, high]."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise InvalidInput(f"context: low {self.low} is above high {self.high}")
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return the number, or refuse it."""
+        if isinstance(value, (bool, np.bool_)) or not isinstance(
+            value, (int, float, np.integer, np.floating)
+        ):
+            raise InvalidInput(f"context.{name}: expected a number, got {value!r}")
+        number = float(value)
+        if not math.isfinite(number):
+            raise InvalidInput(f"context.{name}: expected a finite number, got {value!r}")
+        if not self.low <= number <= self.high:
+            raise InvalidInput(
+                f"context.{name}: expected {self.low:g} to {self.high:g}, got {number:g}"
+            )
+        return [number]
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return its JSON schema."""
+        schema: dict[str, Any] = {"type": "number"}
+        if math.isfinite(self.low):
+            schema["minimum"] = self.low
+        if math.isfinite(self.high):
+            schema["maximum"] = self.high
+        return schema
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    about: str = ""
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return 0 or 1."""
+        if not isinstance(value, (bool, np.bool_)):
+            raise InvalidInput(f"context.{name}: expected true or false, got {value!r}")
+        return [float(value)]
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return its JSON schema."""
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of some levels; encoded as one column a level."""
+
+    levels: tuple[str, ...]
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.levels) < 2 or len(set(self.levels)) != len(self.levels):
+            raise InvalidInput("context: a category needs at least two different levels")
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return a one among zeros."""
+        if value not in self.levels:
+            raise InvalidInput(
+                f"context.{name}: expected one of {', '.join(self.levels)}; got {value!r}"
+            )
+        return [float(value == level) for level in self.levels]
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return its JSON schema."""
+        return {"enum": list(self.levels)}
+
+
+Kind = Number | Flag | Category
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Named context columns, in order.
+
+    >>> schema = Schema({"occupancy": Number(0, 1), "season": Category(("low", "high"))})
+    >>> schema.encode([{"occupancy": 0.4, "season": "high"}]).tolist()
+    [[0.4, 0.0, 1.0]]
+    >>> schema.names
+    ('occupancy', 'season=low', 'season=high')
+    """
+
+    columns: Mapping[str, Kind]
+    positions: dict[str, list[int]] = field(init=False, repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise InvalidInput("context: expected at least one column")
+        positions: dict[str, list[int]] = {}
+        names: list[str] = []
+        for name, kind in self.columns.items():
+            wide = (
+                [f"{name}={level}" for level in kind.levels]
+                if isinstance(kind, Category)
+                else [name]
+            )
+            positions[name] = list(range(len(names), len(names) + len(wide)))
+            names += wide
+        object.__setattr__(self, "positions", positions)
+        object.__setattr__(self, "names", tuple(names))
+
+    @property
+    def width(self) -> int:
+        """Columns p of x."""
+        return len(self.names)
+
+    def encode(self, contexts: Sequence[Mapping[str, Any]]) -> Array:
+        """Validate contexts and return x (N, p); refuse unknown, missing and bad fields."""
+        out = np.empty((len(contexts), self.width))
+        for i, context in enumerate(contexts):
+            if not isinstance(context, Mapping):
+                raise InvalidInput(f"context: expected named fields, got {context!r}")
+            if context.keys() != self.columns.keys():
+                self._refuse(context)
+            row: list[float] = []
+            for name, kind in self.columns.items():
+                row += kind.encode(name, context[name])
+            out[i] = row
+        return out
+
+    def _refuse(self, context: Mapping[str, Any]) -> None:
+        unknown = [str(name) for name in context if name not in self.columns]
+        if unknown:
+            known = ", ".join(self.columns)
+            raise UnknownField(f"context: no column {', '.join(unknown)}; it has {known}")
+        missing = [name for name in self.columns if name not in context]
+        raise InvalidInput(f"context: missing {', '.join(missing)}")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON schema (2020-12) of one context."""
+        properties = {
+            name: kind.json_schema() | ({"description": kind.about} if kind.about else {})
+            for name, kind in self.columns.items()
+        }
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": properties,
+            "required": list(self.columns),
+            "additionalProperties": False,
+        }

@@ -1,0 +1,39 @@
+"""One family of errors; every message says what was expected and what came."""
+
+from __future__ import annotations
+
+
+class GdcbError(Exception):
+    """Anything that gdcb refuses to do; catch this to catch them all."""
+
+
+class InvalidInput(GdcbError, ValueError):
+    """A value of the wrong shape, type, range or finiteness."""
+
+
+class UnknownField(InvalidInput):
+    """A name that the declared schema does not have."""
+
+
+class UnknownPart(InvalidInput):
+    """A TOML file names a part that nobody registered."""
+
+
+class NothingAllowed(InvalidInput):
+    """A mask that leaves a row without any arm."""
+
+
+class UnknownDecision(GdcbError, KeyError):
+    """An outcome or a verdict for a decision that was never made."""
+
+    def __str__(self) -> str:
+        """Show the sentence; KeyError would show its repr."""
+        return str(self.args[0]) if self.args else ""
+
+
+class Conflict(GdcbError):
+    """The request contradicts what was recorded before it; nothing was changed."""
+
+
+class ValuationError(GdcbError):
+    """A learner failed while a gate asked for values: our fault, not the gate's veto."""

@@ -1,0 +1,25 @@
+"""g: what may change, hold or veto a proposal before it runs."""
+
+from gdcb.gates.approval import Approval
+from gdcb.gates.base import Gate, HardGate, Value
+from gdcb.gates.chain import Chain
+from gdcb.gates.hold import Hold
+from gdcb.gates.learned import CategoryKernel, NumberKernel
+from gdcb.gates.limits import Bounds, Cap
+from gdcb.gates.policy import PolicyFilter
+from gdcb.gates.simulated import SimulatedPerson
+
+__all__ = [
+    "Approval",
+    "Bounds",
+    "Cap",
+    "CategoryKernel",
+    "Chain",
+    "Gate",
+    "HardGate",
+    "Hold",
+    "NumberKernel",
+    "PolicyFilter",
+    "SimulatedPerson",
+    "Value",
+]

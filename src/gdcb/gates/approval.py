@@ -1,0 +1,74 @@
+"""Approval: a person stands between the proposal and the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.gates.base import Value
+from gdcb.gates.hold import Hold
+from gdcb.gates.learned import CategoryKernel, NumberKernel
+from gdcb.gates.simulated import SimulatedPerson
+from gdcb.parts import check_choice
+from gdcb.records import Rows
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A person approves, edits or vetoes.
+
+    Who answers is `person`: `Hold()` live (the proposal waits), `SimulatedPerson` in a
+    simulation. What the bandit believes about them is `kernel`, learned from their verdicts;
+    the bandit never reads the simulated person's own parameters.
+    """
+
+    person: Hold | SimulatedPerson = field(default_factory=Hold)
+    kernel: NumberKernel | CategoryKernel = field(default_factory=NumberKernel)
+    per: str = "group"
+    name: str = "approval"
+    version: str = "1"
+    is_hard: bool = field(default=False, init=False)
+    is_person: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        check_choice("gate.per", self.per, ("unit", "group"))
+
+    def draw(self, rng: Any, n: int) -> Array | None:
+        """Draw what the person needs."""
+        return self.person.draw(rng, n)
+
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
+        """Ask the person."""
+        return self.person.apply(draws, e, rows)  # type: ignore[arg-type]
+
+    def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
+        """Use the learned kernel where one is given, else the person's own law."""
+        if kernel is None:
+            return self.person.expect(value, e, rows)
+        owner = rows.unit if self.per == "unit" else rows.group
+        return self.kernel.expect(kernel, owner, value, e, rows)  # type: ignore[arg-type]
+
+    def moved(self, e: Array, rows: Rows) -> Array:
+        """Return 0: what a person will do is not sure."""
+        return np.zeros(e.shape[:2])
+
+    def init_kernel(self, n_owners: int, n_columns: int) -> Any:
+        """Return what is believed before the first verdict."""
+        return self.kernel.init(n_owners, n_columns)
+
+    def learn(
+        self, kernel: Any, owner: Array, rows: Rows, entered: Array, left: Array, status: Array
+    ) -> None:
+        """Learn from the person's verdicts."""
+        self.kernel.learn(kernel, owner, rows, entered, left, status)
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Say what the person did."""
+        if not np.isfinite(left).all():
+            return "the person did not let it run"
+        if (entered == left).all():
+            return "the person approved it"
+        return "the person put another action in its place"

@@ -1,0 +1,117 @@
+"""What a gate is to a round: two faces, `apply` samples and `expect` is the operator.
+
+NaN columns mean 'nothing runs': a veto leaves NaN, and whatever values actions gives NaN the
+worth of the null action.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.records import MODIFIED, PASSED, VETOED, Rows
+
+
+class Value(Protocol):
+    """A value function on actions of the rows it was made for."""
+
+    def __call__(self, e: Array) -> Array:
+        """Value actions (N, M, D): (N, M); NaN actions are worth the null action."""
+
+    def take(self, index: Array) -> Value:
+        """Return the same function for some of the rows."""
+
+
+class Gate(Protocol):
+    """g: E × X → E, its kernel, and what can be learned of it.
+
+    `name` and `version` go into every verdict. Hard gates are known functions; a person's
+    kernel is learned, per unit or per group as `per` says.
+    """
+
+    name: str
+    version: str
+    per: str
+    is_hard: bool
+    is_person: bool
+
+    def draw(self, rng: Any, n: int) -> Array | None:
+        """Draw the random numbers that `apply` needs for n rows, used or not; None for none."""
+
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
+        """Gate proposals e (N, D): what may run (N, D; NaN: nothing) and its status (N,)."""
+
+    def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
+        """Return (Kv)(e) = ∫ v(e′) K(de′ | e, x) for e (N, M, D): (N, M).
+
+        With `kernel` the estimate is used, without it the truth where it is known.
+        """
+
+    def moved(self, e: Array, rows: Rows) -> Array:
+        """Return how far the gate would surely move e (N, M, D): (N, M)."""
+
+    def init_kernel(self, n_owners: int, n_columns: int) -> Any:
+        """Return the state of what can be learned of this gate, or None."""
+
+    def learn(
+        self, kernel: Any, owner: Array, rows: Rows, entered: Array, left: Array, status: Array
+    ) -> None:
+        """Learn from what entered and left: (N, D), (N, D), (N,)."""
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Say in a sentence why `entered` (D,) became `left` (D,)."""
+
+
+class HardGate:
+    """A known function: give it `project` and `reason`, and both faces follow."""
+
+    per = "group"
+    is_hard = True
+    is_person = False
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        """Return what may run instead of e (N, M, D); NaN vetoes. NaN in, NaN out."""
+        raise NotImplementedError
+
+    def draw(self, rng: Any, n: int) -> None:
+        """Draw nothing: a hard gate is deterministic."""
+        return None
+
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
+        """Project and say what happened."""
+        left = self.project(e[:, None, :], rows)[:, 0]
+        return left, status_of(e, left)
+
+    def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
+        """Value the projection; the same array where nothing moved, so that it is recognised."""
+        left = self.project(e, rows)
+        return value(e if (left == e).all() else left)
+
+    def moved(self, e: Array, rows: Rows) -> Array:
+        """Return the largest change of a column; infinite for a veto."""
+        gap = np.abs(self.project(e, rows) - e).max(axis=-1)
+        return np.where(np.isnan(gap), np.inf, gap)
+
+    def init_kernel(self, n_owners: int, n_columns: int) -> None:
+        """Learn nothing: the function is known."""
+        return None
+
+    def learn(
+        self, kernel: Any, owner: Array, rows: Rows, entered: Array, left: Array, status: Array
+    ) -> None:
+        """Learn nothing."""
+
+
+def status_of(entered: Array, left: Array) -> Array:
+    """Compare what entered with what left, row by row: PASSED, MODIFIED or VETOED."""
+    if (entered == left).all():
+        return np.zeros(entered.shape[0], dtype=np.int8)
+    status = np.where((entered == left).all(axis=-1), PASSED, MODIFIED)
+    return np.where(np.isfinite(left).all(axis=-1), status, VETOED).astype(np.int8)
+
+
+def nothing(e: Array) -> Array:
+    """Return one NaN action a row: (N, 1, D)."""
+    return np.full((e.shape[0], 1, e.shape[-1]), np.nan)

@@ -1,0 +1,28 @@
+"""A real hold: the proposal waits for a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.gates.base import Value
+from gdcb.records import HELD, Rows
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Answer nothing yet: every proposal is held until `Agent.resolve` brings a verdict."""
+
+    def draw(self, rng: object, n: int) -> None:
+        """Draw nothing."""
+        return None
+
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
+        """Hold every row."""
+        return np.full(e.shape, np.nan), np.full(e.shape[0], HELD, dtype=np.int8)
+
+    def expect(self, value: Value, e: Array, rows: Rows) -> Array:
+        """Value the proposal itself: of a person nobody has watched, nothing is known."""
+        return value(e)

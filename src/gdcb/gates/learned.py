@@ -1,0 +1,214 @@
+"""What is learned of a person: a table for categories, a regression for numbers.
+
+Both start from trust: a person nobody has watched is taken to approve. Statistics are sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array, scatter_add
+from gdcb.errors import InvalidInput
+from gdcb.gates.base import Value, nothing
+from gdcb.parts import check_number, column
+from gdcb.records import MODIFIED, PASSED, VETOED, Rows
+from gdcb.regression import RidgeSums, with_intercept
+
+# How far a proposal lies from the person's expected own number, in their standard deviations.
+_BANDS = np.array([-3.0, -1.5, -0.5, 0.5, 1.5, 3.0])
+# Gauss-Hermite with three nodes: exact for values that are cubic in the person's number.
+_NODES = np.array([-(3.0**0.5), 0.0, 3.0**0.5])
+_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6.0
+
+
+@dataclass(slots=True)
+class CategoryState:
+    """Counts (owners, C, C+1): entered category × what left; the last column is a veto."""
+
+    counts: Array
+
+
+@dataclass(frozen=True)
+class CategoryKernel:
+    """P(left | entered) as a Dirichlet table a owner.
+
+    Prior: `trust` pseudo-counts on 'left as entered', one spread over everything else.
+    """
+
+    n_categories: int = 2
+    trust: float = 3.0
+    action: int = 0
+
+    def __post_init__(self) -> None:
+        check_number("kernel.n_categories", self.n_categories, 2)
+        check_number("kernel.trust", self.trust, 0.0, open_low=True)
+
+    def init(self, n_owners: int, n_columns: int) -> CategoryState:
+        """Return the prior table."""
+        c = self.n_categories
+        prior = np.full((c, c + 1), 1.0 / c)
+        prior[np.arange(c), np.arange(c)] = self.trust
+        return CategoryState(np.tile(prior, (n_owners, 1, 1)))
+
+    def expect(
+        self, state: CategoryState, owner: Array, value: Value, e: Array, rows: Rows
+    ) -> Array:
+        """Return Σ P(left | entered)·v(left) with the table's mean."""
+        counts = state.counts[owner]
+        table = counts / counts.sum(axis=-1, keepdims=True)
+        others = np.repeat(e[:, :1], self.n_categories, axis=1)
+        others[..., self.action] = np.arange(self.n_categories)
+        worth = np.concatenate((value(others), value(nothing(e))), axis=1)
+        entered = e[..., self.action]
+        known = np.isfinite(entered)
+        kind = np.where(known, entered, 0).astype(np.int64)
+        mixed = (table[np.arange(rows.n)[:, None], kind] * worth[:, None, :]).sum(axis=-1)
+        return np.where(known, mixed, worth[:, -1:])
+
+    def learn(
+        self,
+        state: CategoryState,
+        owner: Array,
+        rows: Rows,
+        entered: Array,
+        left: Array,
+        status: Array,
+    ) -> None:
+        """Count what entered and what left."""
+        c = self.n_categories
+        out = np.where(np.isfinite(left[:, self.action]), left[:, self.action], c)
+        kinds = np.stack((entered[:, self.action], out), axis=1).astype(np.int64)
+        if ((kinds < 0) | (kinds > [c - 1, c])).any():
+            raise InvalidInput(f"kernel: expected categories 0 to {c - 1}, got {kinds.tolist()}")
+        seen = np.isin(status, (PASSED, MODIFIED, VETOED))
+        flat = (owner * c + kinds[:, 0]) * (c + 1) + kinds[:, 1]
+        scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
+
+
+@dataclass(slots=True)
+class NumberState:
+    """Regression of the person's own number, and approvals by distance from it.
+
+    Parameters
+    ----------
+    sums : regression sums of the overrides
+    theta, spread : (owners, D, d), (owners, D) its fit and residual standard deviation
+    counts : (owners, bands+1, 3) approved, changed, vetoed; the last band: own number unknown
+    """
+
+    sums: RidgeSums
+    theta: Array
+    spread: Array
+    counts: Array
+
+
+@dataclass(frozen=True)
+class NumberKernel:
+    """A person with a number of their own in mind, who approves more or less near it.
+
+    Own number: ridge regression of the overrides on `features` (relative to the product of
+    the `base` columns where given). Approval: a table over the distance of the proposal from the
+    expected own number in standard deviations, each band shrunk towards the overall rate by
+    `shrink` pseudo-rows, the overall rate towards `trust` approvals. Where approval depends on
+    neither number nor context the table is flat, and selection is the same as without it.
+
+    It assumes a normal own number given x, the same for every proposal: a person who anchors on
+    the proposal is outside it.
+    """
+
+    features: tuple[str | int, ...] = column(())
+    base: tuple[str | int, ...] = column(())
+    penalty: float = 1.0
+    trust: float = 4.0
+    shrink: float = 8.0
+
+    def __post_init__(self) -> None:
+        for name in ("penalty", "trust", "shrink"):
+            check_number(f"kernel.{name}", getattr(self, name), 0.0, open_low=True)
+
+    def init(self, n_owners: int, n_columns: int) -> NumberState:
+        """Return trust and no own number."""
+        d = 1 + len(self.features)
+        return NumberState(
+            RidgeSums.zeros(n_owners, n_columns, d),
+            np.zeros((n_owners, n_columns, d)),
+            np.zeros((n_owners, n_columns)),
+            np.zeros((n_owners, _BANDS.size + 2, 3)),
+        )
+
+    def _own(self, state: NumberState, owner: Array, rows: Rows) -> tuple[Array, Array, Array]:
+        """Return the expected own number (N, D), its spread (N, D), and whether it is known."""
+        phi = with_intercept(rows.x, self.features)  # type: ignore[arg-type]
+        own = (state.theta[owner] @ phi[:, :, None])[..., 0]
+        spread = state.spread[owner]
+        base = self._base(rows)
+        return own * base, spread * base, state.sums.count[owner, 0] > 0
+
+    def _base(self, rows: Rows) -> Array | float:
+        return rows.x[:, self.base].prod(axis=1)[:, None] if self.base else 1.0  # type: ignore[call-overload]
+
+    def _band(self, e: Array, own: Array, spread: Array, known: Array) -> Array:
+        """Return the distance band of actions (N, M, D): (N, M)."""
+        size = np.maximum(spread, 1e-9 + 1e-3 * np.abs(own))[:, None]
+        z = (e - own[:, None]) / size
+        if z.shape[-1] > 1:
+            furthest = np.abs(z).argmax(axis=-1)[..., None]
+            z = np.take_along_axis(z, furthest, axis=-1)
+        band = np.searchsorted(_BANDS, z[..., 0])
+        return np.where(known[:, None], band, _BANDS.size + 1)
+
+    def rates(self, state: NumberState, owner: Array) -> Array:
+        """Return the rates of approval, change and veto by band: (N, bands+1, 3)."""
+        counts = state.counts[owner]
+        overall = counts.sum(axis=1)
+        overall[:, 0] += self.trust
+        overall /= overall.sum(axis=1, keepdims=True)
+        shrunk = counts + self.shrink * overall[:, None, :]
+        return np.asarray(shrunk / shrunk.sum(axis=-1, keepdims=True))
+
+    def expect(self, state: NumberState, owner: Array, value: Value, e: Array, rows: Rows) -> Array:
+        """Return approved·v(e) + changed·E v(own) + vetoed·v(null) with the estimated rates."""
+        own, spread, known = self._own(state, owner, rows)
+        band = self._band(e, own, spread, known)
+        rates = self.rates(state, owner)[np.arange(rows.n)[:, None], band]
+        proposal = value(e)
+        if own.shape[-1] == 1:
+            nodes = own[:, None] + _NODES[:, None] * spread[:, None]
+            other = (value(nodes) * _WEIGHTS).sum(axis=1)
+        else:
+            other = value(own[:, None])[:, 0]
+        changed = np.where(known[:, None], other[:, None], proposal)
+        kept = rates[..., 0] * proposal + rates[..., 1] * changed
+        return np.asarray(kept + rates[..., 2] * value(nothing(e)))
+
+    def learn(
+        self,
+        state: NumberState,
+        owner: Array,
+        rows: Rows,
+        entered: Array,
+        left: Array,
+        status: Array,
+    ) -> None:
+        """Count the verdict at its distance, then let overrides move the own number."""
+        own, spread, known = self._own(state, owner, rows)
+        band = self._band(entered[:, None], own, spread, known)[:, 0]
+        answer = np.select([status == PASSED, status == MODIFIED, status == VETOED], [0, 1, 2], -1)
+        seen = answer >= 0
+        n_bands = state.counts.shape[1]
+        flat = (owner * n_bands + band) * 3 + answer
+        scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
+        changed = status == MODIFIED
+        if not changed.any():
+            return
+        some, owners = rows.take(changed), owner[changed]
+        phi = with_intercept(some.x, self.features)  # type: ignore[arg-type]
+        state.sums.add(owners, phi, left[changed] / self._base(some), np.ones(owners.size))
+        touched = np.unique(owners)
+        penalty = np.full(phi.shape[1], self.penalty)
+        penalty[0] = 1e-6  # an own number far from zero must not be shrunk to it
+        theta = state.sums.solve(touched, penalty)
+        state.theta[touched] = theta
+        state.spread[touched] = np.sqrt(state.sums.variance(touched, theta))

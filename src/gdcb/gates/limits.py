@@ -1,0 +1,113 @@
+"""Hard limits on a number: bounds on both sides, and a cap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.gates.base import HardGate
+from gdcb.parts import Column, check_choice, column
+from gdcb.records import Rows
+
+
+@dataclass(frozen=True)
+class Bounds(HardGate):
+    """Keep one action column within [low, high], by projection or by veto.
+
+    Limits are numbers, context columns (a physical limit that varies), or the tighter of both.
+
+    >>> gate = Bounds(low=50.0, high=300.0)
+    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
+    >>> gate.project(np.array([[[20.0], [120.0], [400.0]]]), rows).ravel().tolist()
+    [50.0, 120.0, 300.0]
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    low_column: Column | None = column(None)
+    high_column: Column | None = column(None)
+    action: int = 0
+    outside: str = "project"
+    name: str = "bounds"
+    version: str = "1"
+
+    def __post_init__(self) -> None:
+        check_choice("gate.outside", self.outside, ("project", "veto"))
+        if not self.low <= self.high:
+            raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
+
+    def limits(self, rows: Rows) -> tuple[Array | float, Array | float]:
+        """Return the limits of each row: numbers, or (N, 1)."""
+        low: Array | float = self.low
+        high: Array | float = self.high
+        if self.low_column is not None:
+            low = np.maximum(low, rows.x[:, self.low_column, None])  # type: ignore[call-overload]
+        if self.high_column is not None:
+            high = np.minimum(high, rows.x[:, self.high_column, None])  # type: ignore[call-overload]
+        return low, high
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        """Clip, or put NaN where the column lies outside; impossible limits veto."""
+        low, high = self.limits(rows)
+        column = e[..., self.action]
+        kept = np.minimum(np.maximum(column, low), high)
+        if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
+            kept = np.where(np.less_equal(low, high), kept, np.nan)
+        if self.outside == "veto":
+            kept = np.where(kept == column, column, np.nan)
+        if e.shape[-1] == 1:
+            return kept[..., None]
+        left = e.copy()
+        left[..., self.action] = kept
+        if self.outside == "veto":
+            left[np.isnan(kept)] = np.nan
+        return left
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Name the limit that was broken."""
+        low, high = (float(np.ravel(limit)[0]) for limit in self.limits(row))
+        value = float(entered[self.action])
+        if not low <= high:
+            return f"no value is allowed: the lower limit {low:g} is above the upper {high:g}"
+        if value > high:
+            return f"{value:g} is above the upper limit {high:g}"
+        if value < low:
+            return f"{value:g} is below the lower limit {low:g}"
+        return f"{value:g} lies within {low:g} and {high:g}"
+
+
+@dataclass(frozen=True)
+class Cap(HardGate):
+    """Never let one action column exceed a limit: the compliance rule (an APR cap).
+
+    Idempotent: what passed once passes again.
+    """
+
+    limit: float = np.inf
+    limit_column: Column | None = column(None)
+    action: int = 0
+    name: str = "cap"
+    version: str = "1"
+
+    def _limit(self, rows: Rows) -> Array | float:
+        if self.limit_column is None:
+            return self.limit
+        return np.minimum(self.limit, rows.x[:, self.limit_column, None])  # type: ignore[call-overload, no-any-return]
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        """Lower the column to the limit."""
+        if e.shape[-1] == 1:
+            return np.minimum(e[..., 0], self._limit(rows))[..., None]
+        left = e.copy()
+        left[..., self.action] = np.minimum(e[..., self.action], self._limit(rows))
+        return left
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Name the limit and the value."""
+        limit, value = float(np.ravel(self._limit(row))[0]), float(entered[self.action])
+        if value > limit:
+            return f"{value:g} exceeds the cap of {limit:g}"
+        return f"{value:g} is within the cap of {limit:g}"

@@ -1,0 +1,71 @@
+"""A policy filter: what may not run at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.gates.base import HardGate
+from gdcb.parts import Column, column
+from gdcb.records import Rows
+
+
+@dataclass(frozen=True)
+class PolicyFilter(HardGate):
+    """Veto by rule: denied categories, an exhausted budget, a context that forbids acting.
+
+    Parameters
+    ----------
+    denied : categories of the action column that never run
+    cost, budget : cost of each category, and the context column that must cover it
+    require, at_least : context column that must reach a number (no bolus below 70 mg/dL)
+    """
+
+    denied: tuple[int, ...] = ()
+    cost: tuple[float, ...] = ()
+    budget: Column | None = column(None)
+    require: Column | None = column(None)
+    at_least: float = 0.0
+    action: int = 0
+    name: str = "policy"
+    version: str = "1"
+
+    def __post_init__(self) -> None:
+        if bool(self.cost) != (self.budget is not None):
+            raise InvalidInput(f"gate '{self.name}': cost and budget go together")
+
+    def _denies(self, e: Array, rows: Rows) -> tuple[Array, Array, Array]:
+        kind = e[..., self.action]
+        is_denied = np.isin(kind, self.denied)
+        is_dear = np.zeros(kind.shape, dtype=bool)
+        if self.budget is not None:
+            known = np.isfinite(kind) & (kind >= 0) & (kind < len(self.cost))
+            price = np.array(self.cost)[np.where(known, kind, 0).astype(np.int64)]
+            price = np.where(known, price, np.inf)
+            is_dear = price > rows.x[:, self.budget, None]  # type: ignore[call-overload]
+        is_unfit = np.zeros(kind.shape, dtype=bool)
+        if self.require is not None:
+            is_unfit = is_unfit | (rows.x[:, self.require, None] < self.at_least)  # type: ignore[call-overload]
+        return is_denied, is_dear, is_unfit
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        """Put NaN where a rule forbids the action."""
+        is_denied, is_dear, is_unfit = self._denies(e, rows)
+        return np.where((is_denied | is_dear | is_unfit)[..., None], np.nan, e)
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Name the rule."""
+        checks = self._denies(entered[None, None], row)
+        is_denied, is_dear, is_unfit = (bool(check[0, 0]) for check in checks)
+        if is_denied:
+            return f"category {entered[self.action]:g} is denied"
+        if is_dear:
+            left_over = float(row.x[0, self.budget])  # type: ignore[call-overload]
+            return f"category {entered[self.action]:g} costs more than the budget of {left_over:g}"
+        if is_unfit:
+            value = float(row.x[0, self.require])  # type: ignore[call-overload]
+            return f"the context has {value:g} where at least {self.at_least:g} is required"
+        return "no rule forbids it"

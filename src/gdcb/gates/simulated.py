@@ -1,0 +1,74 @@
+"""A stochastic person, for simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.gates.base import Value, nothing, status_of
+from gdcb.parts import check_number
+from gdcb.records import VETOED, Rows
+
+# The person's own action scatters on three points, so that the operator is a finite sum.
+_POINTS = np.array([-1.0, 0.0, 1.0])
+_SHARES = np.array([0.25, 0.5, 0.25])
+
+
+@dataclass(frozen=True)
+class SimulatedPerson:
+    """Approve with p(e, x), else veto with probability `veto`, else run an action of their own.
+
+    Parameters
+    ----------
+    approve : (e (N, M, D), rows) → (N, M) probability of approval
+    own : rows → (N, D) the person's own action; NaN columns keep the proposal's
+    spread : their own action varies by −spread, 0, +spread with probability ¼, ½, ¼ (first column)
+    veto : share of the non-approved that is vetoed
+    """
+
+    approve: Callable[[Array, Rows], Array]
+    own: Callable[[Rows], Array]
+    spread: float = 0.0
+    veto: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("person.spread", self.spread, 0.0)
+        check_number("person.veto", self.veto, 0.0, 1.0)
+
+    def draw(self, rng: Any, n: int) -> Array:
+        """Draw three uniforms a row: approval, veto, scatter."""
+        return np.asarray(rng.uniform(n, 3))
+
+    def _own(self, rows: Rows, e: Array, point: Array) -> Array:
+        own = self.own(rows)
+        own = np.where(np.isnan(own), e, own)
+        own[:, 0] += self.spread * point
+        return own
+
+    def apply(self, draws: Array, e: Array, rows: Rows) -> tuple[Array, Array]:
+        """Sample the person's answer."""
+        approved = draws[:, 0] < self.approve(e[:, None, :], rows)[:, 0]
+        point = _POINTS[np.searchsorted(_SHARES.cumsum()[:-1], draws[:, 2], side="right")]
+        left = np.where(approved[:, None], e, self._own(rows, e, point))
+        left[~approved & (draws[:, 1] < self.veto)] = np.nan
+        status = status_of(e, left)
+        status[np.isnan(left).any(axis=1)] = VETOED
+        return left, status
+
+    def expect(self, value: Value, e: Array, rows: Rows) -> Array:
+        """Return p·v(e) + (1 − p)·[veto·v(null) + (1 − veto)·E v(own)], exactly.
+
+        Columns that the person leaves to the proposal are read from the first action.
+        """
+        p = self.approve(e, rows)
+        own = np.stack(
+            [self._own(rows, e[:, 0], np.full(rows.n, point)) for point in _POINTS], axis=1
+        )
+        other = (value(own) * _SHARES).sum(axis=1, keepdims=True)
+        if self.veto > 0:
+            other = self.veto * value(nothing(e)) + (1.0 - self.veto) * other
+        return np.asarray(p * value(e) + (1.0 - p) * other)

@@ -1,0 +1,224 @@
+"""G = (X, A, Δ, E, Y, Θ, Φ, {δ_θ}, g, R): one frozen object says what a domain is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gdcb.arms import ArmList, Arms, Grid
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit
+from gdcb.composition import ActionColumn, Composition
+from gdcb.context import Schema
+from gdcb.errors import InvalidInput, NothingAllowed, UnknownField
+from gdcb.gates import Chain, Gate
+from gdcb.parts import Column, bind, check_choice, check_number, column
+from gdcb.records import Rows
+from gdcb.rewards import Reward, Scaled
+from gdcb.scalers import ConstantScaler, Scaler
+
+
+@dataclass(frozen=True)
+class NullAction:
+    """null(x): what runs when nothing was let through; exempt from gates.
+
+    Parameters
+    ----------
+    action : its columns as numbers; empty: nothing runs at all
+    columns : its columns as context columns instead (the last gain in force)
+    mean : declared E[r | null, x]
+    weight : rows that the declaration is worth; observed null rewards then correct it
+    teaches : whether its outcome teaches the response curve (never an arm)
+    """
+
+    action: tuple[float, ...] = ()
+    columns: tuple[Column, ...] = column(())
+    mean: float = 0.0
+    weight: float = 10.0
+    teaches: bool = False
+
+    def __post_init__(self) -> None:
+        if self.action and self.columns:
+            raise InvalidInput("null: give its action as numbers or as columns, not both")
+        check_number("null.mean", self.mean)
+        check_number("null.weight", self.weight, 0.0, open_low=True)
+
+    def of(self, x: Array, n_columns: int) -> Array:
+        """Return the null action of every row: (N, D); NaN where nothing runs."""
+        if self.columns:
+            return x[:, list(self.columns)]  # type: ignore[arg-type]
+        return np.tile(self.action or (np.nan,) * n_columns, (x.shape[0], 1))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Bands of δ: where context changes which arm is best even after scaling (severity)."""
+
+    edges: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if list(self.edges) != sorted(set(self.edges)):
+            raise InvalidInput(f"cells.edges: expected rising numbers, got {self.edges}")
+
+    @property
+    def n(self) -> int:
+        """Number of bands."""
+        return len(self.edges) + 1
+
+    def of(self, unit: Array, delta: Array) -> Array:
+        """Return the cell of each row: unit · bands + band of δ."""
+        if not self.edges:
+            return unit
+        return np.asarray(unit * self.n + np.searchsorted(self.edges, delta[:, 0, 0]))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the loops learn; every default is what SPEC-conform learning does.
+
+    Parameters
+    ----------
+    select : 'gate': an arm is worth its value behind the gate; 'nominal': as if there were none
+    credit : 'executed': credit what ran; 'proposed': credit the proposed arm regardless
+    overrides : 'pooled': weigh overridden rows by the contrast's posterior; 'all'; 'approved'
+    """
+
+    select: str = "gate"
+    credit: str = "executed"
+    overrides: str = "pooled"
+
+    def __post_init__(self) -> None:
+        check_choice("rules.select", self.select, ("gate", "nominal"))
+        check_choice("rules.credit", self.credit, ("executed", "proposed"))
+        check_choice("rules.overrides", self.overrides, ("pooled", "all", "approved"))
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A gated, decoupled, compositional bandit's domain.
+
+    Parts name context columns; they are bound to positions here, and what cannot work together
+    is refused here. See `docs/terms.md` for the paper's symbols.
+
+    Examples
+    --------
+    >>> from gdcb.context import Number
+    >>> from gdcb.composition import Multiply
+    >>> from gdcb.gates import Bounds
+    >>> from gdcb.rewards import Payoff
+    >>> instance = Instance(
+    ...     context=Schema({"base": Number(10, 1000)}),
+    ...     arms=ArmList(values=(0.8, 1.0, 1.25)),
+    ...     composition=Multiply(base=("base",)),
+    ...     gate=Bounds(low=50, high=300),
+    ...     reward=Payoff(outcome=("booked",), action=0),
+    ... )
+    >>> [column.name for column in instance.actions]
+    ['action']
+    """
+
+    context: Schema
+    arms: Arms | ArmList | Grid
+    composition: Composition
+    gate: Chain | Gate | Sequence[Gate] = field(default_factory=Chain)
+    scaler: Scaler = field(default_factory=ConstantScaler)
+    reward: Reward = field(default_factory=Scaled)
+    null: NullAction = field(default_factory=NullAction)
+    cells: Cells = field(default_factory=Cells)
+    rules: Rules = field(default_factory=Rules)
+    name: str = "instance"
+    title: str = ""
+    space: Arms = field(init=False)
+    chain: Chain = field(init=False)
+    actions: tuple[ActionColumn, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        columns = self.context.positions
+        arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
+        gate = self.gate
+        if not isinstance(gate, Chain):
+            gate = Chain(tuple(gate)) if isinstance(gate, (list, tuple)) else Chain((gate,))  # type: ignore[arg-type]
+        for name, part in (
+            ("scaler", self.scaler),
+            ("composition", self.composition),
+            ("reward", self.reward),
+            ("null", self.null),
+        ):
+            object.__setattr__(self, name, bind(part, columns))
+        object.__setattr__(self, "chain", bind(gate, columns))
+        object.__setattr__(self, "space", arms)
+        object.__setattr__(self, "actions", self.composition.columns(arms))
+        if self.scaler.n_arms not in (1, arms.n):
+            raise InvalidInput(
+                f"scaler: its arm axis has {self.scaler.n_arms}, expected 1 or {arms.n} arms"
+            )
+        if self.cells.edges and self.scaler.n_arms > 1:
+            raise InvalidInput("cells: bands need one δ a row, this scaler has one an arm")
+        n = len(self.actions)
+        if len(self.null.action or self.null.columns) not in (0, n):
+            raise InvalidInput(f"null: expected {n} action columns")
+
+    def check_bandit(self, bandit: Bandit) -> None:
+        """Refuse a learner that cannot learn this instance's target."""
+        if bandit.target not in ("any", self.reward.target):
+            raise InvalidInput(
+                f"{type(bandit).__name__} learns a {bandit.target}, but the reward of instance "
+                f"'{self.name}' makes the learner learn a {self.reward.target}"
+            )
+
+    def check_rows(self, rows: Rows, n_units: int) -> None:
+        """Refuse rows of wrong shape, type or range, and masks that allow nothing."""
+        n, k = rows.n, self.space.n
+        if rows.x.ndim != 2 or rows.x.shape[1] != self.context.width or n == 0:
+            raise InvalidInput(
+                f"x: expected at least one row of {self.context.width} columns, got {rows.x.shape}"
+            )
+        if rows.x.dtype.kind != "f" or not np.isfinite(rows.x).all():
+            raise InvalidInput("x: expected finite floating-point numbers")
+        for name, index in (("unit", rows.unit), ("group", rows.group)):
+            if index.shape != (n,) or index.dtype.kind not in "iu":
+                raise InvalidInput(f"{name}: expected {n} whole numbers, got {index!r}")
+        if (rows.unit < 0).any() or (rows.unit >= n_units).any():
+            raise InvalidInput(f"unit: expected 0 to {n_units - 1}, got {rows.unit}")
+        if rows.mask is not None:
+            if rows.mask.shape != (n, k) or rows.mask.dtype != np.bool_:
+                raise InvalidInput(f"mask: expected {(n, k)} booleans, got {rows.mask.shape}")
+            if not rows.mask.any(axis=1).all():
+                barred = np.flatnonzero(~rows.mask.any(axis=1)).tolist()
+                raise NothingAllowed(f"mask: no arm is allowed in row {barred}")
+
+    def encode_action(self, action: Mapping[str, Any]) -> Array:
+        """Turn a named action into its columns (D,), categories by level name."""
+        names = [column.name for column in self.actions]
+        unknown = [str(name) for name in action if name not in names]
+        missing = [name for name in names if name not in action]
+        if unknown or missing:
+            raise UnknownField(
+                f"action: expected {', '.join(names)}; got {', '.join(map(str, action))}"
+            )
+        out = np.empty(len(names))
+        for i, part in enumerate(self.actions):
+            value = action[part.name]
+            if part.levels:
+                if value not in part.levels:
+                    raise InvalidInput(
+                        f"action.{part.name}: expected one of {', '.join(part.levels)}; "
+                        f"got {value!r}"
+                    )
+                out[i] = part.levels.index(value)
+            else:
+                check_number(f"action.{part.name}", value)
+                out[i] = value
+        return out
+
+    def decode_action(self, action: Array) -> dict[str, Any] | None:
+        """Turn action columns (D,) into names and values; None where nothing runs."""
+        if not np.isfinite(action).all():
+            return None
+        return {
+            part.name: part.levels[int(value)] if part.levels else float(value)
+            for part, value in zip(self.actions, action, strict=True)
+        }

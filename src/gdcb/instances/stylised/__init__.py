@@ -1,0 +1,1 @@
+"""Small made worlds, one a domain: they prove that the abstractions fit."""

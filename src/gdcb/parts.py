@@ -1,0 +1,82 @@
+"""What every part has in common: context columns by name, and plain checks of its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from gdcb.errors import InvalidInput, UnknownField
+
+P = TypeVar("P")
+
+Column = str | int
+_COLUMN = {"column": True}
+
+
+def column(default: Any = dataclasses.MISSING) -> Any:
+    """Declare a dataclass field that names a context column, or several in a tuple.
+
+    An instance replaces the names by positions when it is built (`bind`).
+    """
+    return dataclasses.field(default=default, metadata=_COLUMN)
+
+
+def bind(part: P, columns: Mapping[str, Sequence[int]]) -> P:
+    """Return `part` with its column names replaced by positions in x, nested parts included."""
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return part
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(part):
+        if not field.init:
+            continue
+        value = getattr(part, field.name)
+        if field.metadata.get("column"):
+            new = _positions(value, columns, f"{type(part).__name__}.{field.name}")
+        elif isinstance(value, tuple):
+            new = tuple(bind(item, columns) for item in value)
+        else:
+            new = bind(value, columns)
+        if new is not value and new != value:
+            changed[field.name] = new
+    return dataclasses.replace(part, **changed) if changed else part
+
+
+def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str) -> Any:
+    if isinstance(value, str):
+        found = _look_up(value, columns, where)
+        if len(found) != 1:
+            raise InvalidInput(f"{where}: '{value}' is a category; name a number or a flag")
+        return found[0]
+    if isinstance(value, tuple):
+        positions: list[Any] = []
+        for item in value:
+            positions += _look_up(item, columns, where) if isinstance(item, str) else [item]
+        return tuple(positions)
+    return value
+
+
+def _look_up(name: str, columns: Mapping[str, Sequence[int]], where: str) -> list[int]:
+    if name not in columns:
+        known = ", ".join(columns) or "none"
+        raise UnknownField(f"{where}: no context column '{name}'; the context has {known}")
+    return list(columns[name])
+
+
+def check_number(
+    where: str, value: Any, low: float = -math.inf, high: float = math.inf, open_low: bool = False
+) -> None:
+    """Refuse what is not a finite number within [low, high], or (low, high] if `open_low`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidInput(f"{where}: expected a finite number, got {value!r}")
+    if value < low or value > high or (open_low and value == low):
+        sign = ">" if open_low else ">="
+        upper = "" if high == math.inf else f" and <= {high:g}"
+        raise InvalidInput(f"{where}: expected a number {sign} {low:g}{upper}, got {value:g}")
+
+
+def check_choice(where: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse what is not one of `choices`."""
+    if value not in choices:
+        raise InvalidInput(f"{where}: expected one of {', '.join(choices)}; got {value!r}")

@@ -1,0 +1,299 @@
+"""Plain records of arrays that travel through a round, and their bytes.
+
+Shapes: N rows, K arms, M actions a row, D action columns, C coordinates, q scaler columns,
+G gates. A row is one decision; `unit` says whose state it touches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+
+# What became of a proposal at a gate. Stored in ledgers: append only.
+PASSED, MODIFIED, VETOED, HELD, EXPIRED = range(5)
+NOT_REACHED = -1
+STATUS = ("passed", "modified", "vetoed", "held", "expired")
+
+FORMAT = 1
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Rows:
+    """N decisions to be made.
+
+    Parameters
+    ----------
+    unit : (N,) integers, whose learner decides
+    group : (N,) integers, the group that the unit belongs to
+    x : (N, p) context, finite
+    mask : (N, K) booleans or None, the arms that may be proposed
+    hidden : (N, h) or None, what gate and world see and the learner never does
+    """
+
+    unit: Array
+    group: Array
+    x: Array
+    mask: Array | None = None
+    hidden: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.x.shape[0])
+
+    def take(self, index: Any) -> Rows:
+        """Return the rows at `index`."""
+        return Rows(
+            self.unit[index],
+            self.group[index],
+            self.x[index],
+            None if self.mask is None else self.mask[index],
+            None if self.hidden is None else self.hidden[index],
+        )
+
+
+@dataclass(slots=True)
+class Located:
+    """Actions seen from the arms: M actions in each of N rows.
+
+    Parameters
+    ----------
+    arm : (N, M) nearest arm, −1 where no arm is comparable (an unknown category)
+    steps : (N, M) distance to it in declared steps, the maximum over coordinates
+    coord : (N, M, C) coordinates that the outcome can see, in the arms' own scale
+    is_nominal : the actions are the K arms themselves, in order; arrays then have one row
+    """
+
+    arm: Array
+    steps: Array
+    coord: Array
+    is_nominal: bool = False
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What N executed rows say to the bandit.
+
+    Parameters
+    ----------
+    cell : (N,) whose posterior learns (a unit, or a unit's band of δ)
+    arm : (N,) arm that is credited, −1: none, only the response curve learns
+    coord : (N, C) coordinate of the executed action under the δ in force
+    y : (N,) learning target: class in [0, 1] or reward
+    scale : (N,) declared reward scale s(x), or None for 1
+    weight : (N,) non-negative, 0: ignore
+    """
+
+    cell: Array
+    arm: Array
+    coord: Array
+    y: Array
+    scale: Array | None
+    weight: Array
+
+
+@dataclass(slots=True)
+class Decision:
+    """What was proposed, before any gate.
+
+    Parameters
+    ----------
+    arm : (N,) proposed nominal arm a
+    action : (N, D) recommended executable e_rec = Φ(a, δ)
+    delta : (N, 1 or K, q) scaler output δ_θ(x)
+    version : (N,) version of the scaler that gave δ
+    worth : (N, K) sampled value of each arm behind the gate, −inf where masked
+    actions : (N, K, D) what every arm would have proposed
+    """
+
+    arm: Array
+    action: Array
+    delta: Array
+    version: Array
+    worth: Array
+    actions: Array
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the gates made of the proposals.
+
+    Parameters
+    ----------
+    action : (N, D) what may run; NaN: nothing (vetoed, held)
+    status : (N,) PASSED, MODIFIED, VETOED, HELD or EXPIRED
+    gate : (N,) the gate that had the last word, −1: none acted
+    trail : (N, G+1, D) what entered each gate, and what left the last
+    statuses : (N, G) status at each gate, NOT_REACHED behind a veto or a hold
+    faults : {(row, gate): sentence} of gates that raised or answered nonsense
+    """
+
+    action: Array
+    status: Array
+    gate: Array
+    trail: Array
+    statuses: Array
+    faults: dict[tuple[int, int], str]
+
+
+@dataclass(slots=True)
+class Executed:
+    """What really ran: the verdict's action, or the null action where nothing was let through.
+
+    Parameters
+    ----------
+    action : (N, D) executed action; NaN only where the null action is 'nothing'
+    is_null : (N,) whether the null action ran
+    is_own : (N,) whether the proposal ran unchanged
+    is_override : (N,) whether a person put another action in its place
+    """
+
+    action: Array
+    is_null: Array
+    is_own: Array
+    is_override: Array
+
+
+@dataclass(slots=True)
+class Log:
+    """Finished rows as columns: all that a refold needs. See `Executed` for the flags.
+
+    `x`, `hidden` and `mask` are not needed to refold beyond the context itself.
+    """
+
+    unit: Array
+    group: Array
+    x: Array
+    arm: Array
+    version: Array
+    action: Array
+    is_null: Array
+    is_own: Array
+    is_override: Array
+    y: Array
+    scale: Array | None
+    weight: Array
+
+    def take(self, index: Array) -> Log:
+        """Return the rows at `index`."""
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(Log)}
+        return Log(**{k: None if v is None else v[index] for k, v in columns.items()})
+
+    @staticmethod
+    def concatenate(logs: list[Log]) -> Log:
+        """Join logs in order."""
+        columns: dict[str, Any] = {}
+        for field in dataclasses.fields(Log):
+            parts = [getattr(log, field.name) for log in logs]
+            columns[field.name] = None if parts[0] is None else np.concatenate(parts)
+        return Log(**columns)
+
+
+def copy(record: R) -> R:
+    """Return a deep copy of a record of arrays."""
+    if isinstance(record, np.ndarray):
+        return record.copy()
+    if isinstance(record, tuple):
+        return tuple(copy(part) for part in record)  # type: ignore[return-value]
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        fields = {f.name: copy(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        return type(record)(**fields)
+    return record
+
+
+def flatten(record: Any, prefix: str = "") -> dict[str, Array]:
+    """Return the arrays of a nested record by dotted name."""
+    if record is None:
+        return {}
+    if isinstance(record, np.ndarray):
+        return {prefix: record}
+    if isinstance(record, tuple):
+        named = [(str(i), part) for i, part in enumerate(record)]
+    else:
+        named = [(f.name, getattr(record, f.name)) for f in dataclasses.fields(record)]
+    found: dict[str, Array] = {}
+    for name, part in named:
+        found.update(flatten(part, f"{prefix}.{name}" if prefix else name))
+    return found
+
+
+def to_bytes(record: Any) -> bytes:
+    """Write a record of arrays as a versioned npz; the same record gives the same bytes."""
+    header = np.frombuffer(
+        json.dumps({"format": FORMAT, "type": type(record).__name__}).encode(), dtype=np.uint8
+    )
+    buffer = io.BytesIO()
+    np.savez(buffer, header=header, **flatten(record))
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes, like: R) -> R:
+    """Read what `to_bytes` wrote into the shape of `like`; refuse anything else.
+
+    Leading axes may differ from `like` (a fleet grows); names, dtypes and inner shapes may not.
+    """
+    expected = flatten(like)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+        header = json.loads(found.pop("header").tobytes())
+    except (ValueError, OSError, KeyError, EOFError) as error:
+        raise InvalidInput(f"state: not a gdcb state ({error})") from error
+    if header.get("format") != FORMAT or header.get("type") != type(like).__name__:
+        raise InvalidInput(
+            f"state: expected format {FORMAT} of {type(like).__name__}, got {header}"
+        )
+    if set(found) != set(expected):
+        odd = sorted(set(found) ^ set(expected))
+        raise InvalidInput(f"state: arrays do not match this learner: {', '.join(odd)}")
+    for name, array in found.items():
+        if array.dtype != expected[name].dtype or array.shape[1:] != expected[name].shape[1:]:
+            raise InvalidInput(
+                f"state: {name} has shape {array.shape} and type {array.dtype}, "
+                f"expected {expected[name].shape} and {expected[name].dtype}"
+            )
+    return _rebuild(like, found, "")
+
+
+def _rebuild(like: Any, found: dict[str, Array], prefix: str) -> Any:
+    if like is None:
+        return None
+    if isinstance(like, np.ndarray):
+        return found[prefix]
+    dotted = f"{prefix}." if prefix else ""
+    if isinstance(like, tuple):
+        return tuple(_rebuild(part, found, f"{dotted}{i}") for i, part in enumerate(like))
+    fields = dataclasses.fields(like)
+    return type(like)(
+        **{f.name: _rebuild(getattr(like, f.name), found, f"{dotted}{f.name}") for f in fields}
+    )
+
+
+def grow(small: R, large: R) -> R:
+    """Copy the rows of `small` into the front of `large` (same record with longer arrays)."""
+    source, target = flatten(small), flatten(large)
+    for name, array in source.items():
+        target[name][: array.shape[0]] = array
+    return large
+
+
+def replace_rows(record: Any, fresh: Any, index: dict[str, Array]) -> None:
+    """Overwrite some rows of `record` by those of `fresh`, in place.
+
+    A field's leading axis is 'cell' unless its metadata says 'pool' (one row a group and band)
+    or 'constant' (left alone).
+    """
+    for field in dataclasses.fields(record):
+        axis = field.metadata.get("axis", "cell")
+        if axis != "constant":
+            rows = index[axis]
+            getattr(record, field.name)[rows] = getattr(fresh, field.name)[rows]

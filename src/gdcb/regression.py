@@ -1,0 +1,70 @@
+"""Ridge regression from sums: shared by the scaler and by the model of a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array, scatter_add
+
+
+@dataclass(slots=True)
+class RidgeSums:
+    """Additive statistics of m targets on d features for every owner.
+
+    Parameters
+    ----------
+    gram, moment : (owners, m, d, d), (owners, m, d) Σ w·φφᵀ and Σ w·φ·y
+    square, count : (owners, m) Σ w·y² and Σ w
+    """
+
+    gram: Array
+    moment: Array
+    square: Array
+    count: Array
+
+    @staticmethod
+    def zeros(n_owners: int, m: int, d: int) -> RidgeSums:
+        """Return sums over no rows."""
+        return RidgeSums(
+            np.zeros((n_owners, m, d, d)),
+            np.zeros((n_owners, m, d)),
+            np.zeros((n_owners, m)),
+            np.zeros((n_owners, m)),
+        )
+
+    def add(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
+        """Add rows: φ (N, d), y (N, m) with NaN where not seen, weight (N,)."""
+        seen = np.isfinite(y)
+        w = np.where(seen, weight[:, None], 0.0)
+        y = np.where(seen, y, 0.0)
+        outer = phi[:, :, None] * phi[:, None, :]
+        scatter_add(self.gram, owner, w[:, :, None, None] * outer[:, None])
+        scatter_add(self.moment, owner, (w * y)[:, :, None] * phi[:, None, :])
+        scatter_add(self.square, owner, w * y * y)
+        scatter_add(self.count, owner, w)
+
+    def solve(self, owner: Array, penalty: Array | float) -> Array:
+        """Return θ̂ = (Σ wφφᵀ + diag(penalty))⁻¹ Σ wφy: (N, m, d)."""
+        gram = self.penalised(owner, penalty)
+        return np.asarray(np.linalg.solve(gram, self.moment[owner][..., None])[..., 0])
+
+    def penalised(self, owner: Array, penalty: Array | float) -> Array:
+        """Return Σ wφφᵀ + diag(penalty): (N, m, d, d)."""
+        d = self.gram.shape[-1]
+        return np.asarray(self.gram[owner] + penalty * np.eye(d))
+
+    def variance(self, owner: Array, theta: Array) -> Array:
+        """Return the penalised residual sum of squares over the rows, at the optimum: (N, m)."""
+        rest = self.square[owner] - (theta * self.moment[owner]).sum(axis=-1)
+        return np.asarray(np.maximum(rest, 0.0) / np.maximum(self.count[owner], 1.0))
+
+
+def with_intercept(x: Array, features: tuple[int, ...]) -> Array:
+    """Return φ(x) = (1, chosen columns): (N, 1 + len(features))."""
+    out = np.empty((x.shape[0], len(features) + 1))
+    out[:, 0] = 1.0
+    if features:
+        out[:, 1:] = x[:, features]
+    return out

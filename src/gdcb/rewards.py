@@ -1,0 +1,136 @@
+"""R: what an outcome is worth, and what the learner learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gdcb.arrays import Array, namespace
+from gdcb.errors import InvalidInput
+from gdcb.parts import Column, column
+
+
+class Reward(Protocol):
+    """φ and the scale on which the bandit learns.
+
+    `target` is 'class' (the posterior is on an outcome class whose payoff is known) or 'reward'.
+    """
+
+    outcome: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        """'class' or 'reward'."""
+
+    def reward(self, y: Array, e: Array, x: Array) -> Array:
+        """Return r = φ(y) of executed actions: y (N, outcomes), e (N, D) → (N,)."""
+
+    def learn(self, y: Array, x: Array) -> tuple[Array, Array | None]:
+        """Return the learning target (N,) and the declared scale s(x) or None."""
+
+    def worth(self, value: Array, e: Array, x: Array) -> Array:
+        """Turn learned values (N, M) of actions (N, M, D) into expected rewards."""
+
+    def check(self, y: Array) -> None:
+        """Refuse outcomes that cannot be."""
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """Two outcome classes with known payoffs: r = y·win(e, x) + (1 − y)·lose(x).
+
+    The learner's posterior is on P(y = 1); the payoff multiplies its draw.
+
+    Parameters
+    ----------
+    outcome : name of the 0/1 outcome (booked, repaid, succeeded)
+    action : action column that `win` pays (booked × price); None pays 1
+    cost : context column taken off `win`
+    lose : what the other class pays
+    win : a function (e (N, M, D), x (N, p)) → (N, M) instead, from Python only
+
+    >>> Payoff(action=0).worth(np.array([[0.5]]), np.array([[[120.0]]]), np.zeros((1, 1))).tolist()
+    [[60.0]]
+    """
+
+    outcome: tuple[str, ...] = ("success",)
+    action: int | None = None
+    cost: Column | None = column(None)
+    lose: float = 0.0
+    win: Callable[[Array, Array], Array] | None = None
+
+    @property
+    def target(self) -> str:
+        """The learner learns the class."""
+        return "class"
+
+    def _win(self, e: Array, x: Array) -> Array | float:
+        if self.win is not None:
+            return self.win(e, x)
+        paid: Array | float = 1.0 if self.action is None else e[..., self.action]
+        if self.cost is not None:
+            paid = paid - x[:, self.cost, None]  # type: ignore[call-overload]
+        return paid
+
+    def reward(self, y: Array, e: Array, x: Array) -> Array:
+        """Return the payoff of the class that came."""
+        return self.worth(y[:, :1], e[:, None, :], x)[:, 0]
+
+    def learn(self, y: Array, x: Array) -> tuple[Array, None]:
+        """Learn the class itself."""
+        return y[:, 0], None
+
+    def worth(self, value: Array, e: Array, x: Array) -> Array:
+        """Return P·win + (1 − P)·lose."""
+        win = self._win(e, x)
+        if self.lose == 0.0:
+            return value * win
+        return value * win + (1.0 - value) * self.lose
+
+    def check(self, y: Array) -> None:
+        """Refuse what is not 0 or 1."""
+        if not bool(namespace(y).all((y[:, 0] == 0.0) | (y[:, 0] == 1.0))):
+            raise InvalidInput(f"outcome.{self.outcome[0]}: expected 0 or 1, got {_some(y[:, 0])}")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The reward itself is learned: r = s(x)·v(a) + noise, s declared and never divided out.
+
+    Parameters
+    ----------
+    outcome : name of the reward
+    scale : context column s(x) > 0; None: 1
+    """
+
+    outcome: tuple[str, ...] = ("reward",)
+    scale: Column | None = column(None)
+
+    @property
+    def target(self) -> str:
+        """The learner learns the reward."""
+        return "reward"
+
+    def reward(self, y: Array, e: Array, x: Array) -> Array:
+        """Return the outcome: it is the reward."""
+        return y[:, 0]
+
+    def learn(self, y: Array, x: Array) -> tuple[Array, Array | None]:
+        """Learn the reward, weighted by its scale."""
+        return y[:, 0], None if self.scale is None else x[:, self.scale]  # type: ignore[call-overload]
+
+    def worth(self, value: Array, e: Array, x: Array) -> Array:
+        """Return s(x)·v."""
+        return value if self.scale is None else value * x[:, self.scale, None]  # type: ignore[call-overload]
+
+    def check(self, y: Array) -> None:
+        """Refuse what is not finite."""
+        if not bool(namespace(y).all(namespace(y).isfinite(y[:, 0]))):
+            raise InvalidInput(
+                f"outcome.{self.outcome[0]}: expected finite numbers, got {_some(y[:, 0])}"
+            )
+
+
+def _some(values: Array) -> str:
+    return ", ".join(f"{value:g}" for value in values[:5])

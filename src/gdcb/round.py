@@ -1,0 +1,180 @@
+"""One round of a gated, decoupled, compositional bandit: decide, gate, execute, learn.
+
+The paper's order is logical (select, scale, compose, gate); the computational order is scale,
+compose all arms, draw, value behind the gate, pick. The two loops have disjoint parameters and
+share the outcome; the bandit reads the scaler's output, never its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb import credit
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit
+from gdcb.credit import ContrastState, NullState
+from gdcb.errors import InvalidInput
+from gdcb.instance import Instance
+from gdcb.records import Decision, Executed, Log, Rows, Verdict, replace_rows
+from gdcb.streams import Stream
+from gdcb.valuation import Valuation
+
+
+@dataclass(slots=True)
+class RoundState:
+    """All that is learned: both loops, the gates' kernels, the null action, the contrast."""
+
+    bandit: Any
+    scaler: Any
+    kernels: tuple[Any, ...]
+    null: NullState
+    contrast: ContrastState
+
+
+def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
+    """Return the prior state of `len(group)` units; `group[u]` is the group of unit u."""
+    instance.check_bandit(bandit)
+    group = np.asarray(group, dtype=np.int64)
+    n_units, n_groups, bands = group.size, int(group.max()) + 1, instance.cells.n
+    cells = (group[:, None] * bands + np.arange(bands)).ravel()
+    return RoundState(
+        bandit.init(cells, instance.space),
+        instance.scaler.init(n_units if instance.scaler.per == "unit" else n_groups),
+        instance.chain.init_kernels(n_units, n_groups, len(instance.actions)),
+        NullState.zeros(n_units),
+        ContrastState.zeros(n_groups),
+    )
+
+
+def scale(instance: Instance, state: RoundState, rows: Rows | Log) -> tuple[Array, Array]:
+    """Evaluate the published scaler: δ_θ(x) (N, 1 or K, q) and its version (N,)."""
+    owner = rows.unit if instance.scaler.per == "unit" else rows.group
+    delta = instance.scaler.predict(state.scaler, owner, rows.x)
+    return delta, instance.scaler.version(state.scaler, owner)
+
+
+def decide(
+    rng: Stream, instance: Instance, bandit: Bandit, state: RoundState, rows: Rows
+) -> Decision:
+    """Propose one nominal arm a row: the best draw, valued behind the gate."""
+    delta, version = scale(instance, state, rows)
+    actions = instance.composition.compose(instance.space, delta, rows.x)
+    draw = bandit.draw(rng, state.bandit, instance.cells.of(rows.unit, delta))
+    null = credit.null_worth(instance, state.null, rows.unit)
+    value = Valuation(instance, bandit, rows.x, delta, actions, draw, null)
+    if instance.rules.select == "gate":
+        worth = instance.chain.expect(value, actions, rows, state.kernels)
+    else:
+        worth = value(actions)
+    if rows.mask is not None:
+        worth = np.where(rows.mask, worth, -np.inf)
+    arm = _pick(worth, instance, actions, rows)
+    return Decision(arm, actions[np.arange(rows.n), arm], delta, version, worth, actions)
+
+
+def gate(rng: Stream, instance: Instance, decision: Decision, rows: Rows) -> Verdict:
+    """Send the proposals through the gates."""
+    return instance.chain.apply(instance.chain.draw(rng, rows.n), decision.action, rows)
+
+
+def execute(instance: Instance, decision: Decision, verdict: Verdict, rows: Rows) -> Executed:
+    """Return what runs: what was let through, else the null action."""
+    is_null = verdict.status > 1
+    action = verdict.action
+    if is_null.any():
+        action = np.where(is_null[:, None], instance.null.of(rows.x, action.shape[1]), action)
+    is_own = ~is_null & (action == decision.action).all(axis=-1)
+    return Executed(action, is_null, is_own, instance.chain.overridden(verdict) & ~is_null)
+
+
+def finished(
+    instance: Instance,
+    rows: Rows,
+    decision: Decision,
+    executed: Executed,
+    outcome: Array,
+    weight: Array | None = None,
+) -> Log:
+    """Write the finished rows down as a log, outcome (N, outcomes) included."""
+    y, reward_scale = instance.reward.learn(outcome, rows.x)
+    return Log(
+        rows.unit,
+        rows.group,
+        rows.x,
+        decision.arm,
+        decision.version,
+        executed.action,
+        executed.is_null,
+        executed.is_own,
+        executed.is_override,
+        y,
+        reward_scale,
+        np.ones(rows.n) if weight is None else weight,
+    )
+
+
+def learn(
+    instance: Instance,
+    bandit: Bandit,
+    state: RoundState,
+    log: Log,
+    outcome: Array,
+    label: Array | None = None,
+    delta: Array | None = None,
+) -> Array:
+    """Teach both loops finished rows; return the scaler's owners whose publication is due.
+
+    `delta` spares a second evaluation where the rows' δ is known to be in force still.
+    The state is validated against first and then written: a refusal leaves it as it was.
+    """
+    instance.reward.check(outcome)
+    credit.check_log(instance, log)
+    scaler = instance.scaler
+    if label is not None and label.shape != (log.unit.size, scaler.n_labels):
+        raise InvalidInput(f"label: expected {(log.unit.size, scaler.n_labels)}, got {label.shape}")
+    owner = log.unit if scaler.per == "unit" else log.group
+    in_force = scaler.version(state.scaler, owner)
+    if delta is None or not (in_force == log.version).all():
+        delta = scaler.predict(state.scaler, owner, log.x)
+    seen, located = credit.evidence(instance, state.contrast, log, delta, in_force)
+    credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
+    bandit.update(state.bandit, seen)
+    reward = instance.reward.reward(outcome, log.action, log.x)
+    credit.learn_null(instance, state.null, log, reward)
+    if label is not None and scaler.n_labels:
+        scaler.observe(state.scaler, owner, log.x, log.action, label, log.weight)
+    return scaler.due(state.scaler)
+
+
+def publish(instance: Instance, state: RoundState, owners: Array, group: Array) -> Array:
+    """Put refitted scalers in force; return the groups whose δ changed: refold them."""
+    changed = instance.scaler.publish(state.scaler, owners)
+    return np.unique(group[changed] if instance.scaler.per == "unit" else changed)
+
+
+def refold(
+    instance: Instance, bandit: Bandit, state: RoundState, log: Log, group: Array, groups: Array
+) -> None:
+    """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
+    fresh = init(instance, bandit, group).bandit
+    some = log.take(np.flatnonzero(np.isin(log.group, groups)))
+    if some.unit.size:
+        delta, in_force = scale(instance, state, some)
+        bandit.update(fresh, credit.evidence(instance, state.contrast, some, delta, in_force)[0])
+    bands = instance.cells.n
+    units = np.flatnonzero(np.isin(group, groups))
+    cells = (units[:, None] * bands + np.arange(bands)).ravel()
+    pools = (groups[:, None] * bands + np.arange(bands)).ravel()
+    replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
+
+
+def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> Array:
+    """Pick the best arm; among equals the one that the gate moves least."""
+    equal = worth == worth.max(axis=1, keepdims=True)
+    if np.count_nonzero(equal) == rows.n or instance.rules.select != "gate":
+        return np.asarray(equal.argmax(axis=1))
+    moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto is the largest move
+    return np.asarray(np.where(equal, moved, np.inf).argmin(axis=1))

@@ -1,0 +1,53 @@
+"""What a scaler is to a round."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from gdcb.arrays import Array
+
+
+class Scaler(Protocol):
+    """A supervised model of δ(x) with parameters of its own.
+
+    `per` says who owns a fit: every unit ('unit'), or all units of a group together ('group').
+    Statistics accumulate with every row; what `predict` uses changes only when `publish` is
+    called, because each publication makes the bandit refold its arm statistics.
+    """
+
+    per: str
+
+    @property
+    def n_arms(self) -> int:
+        """Length of δ's arm axis: 1 where all arms share one δ."""
+
+    @property
+    def n_columns(self) -> int:
+        """Columns q of δ."""
+
+    @property
+    def n_labels(self) -> int:
+        """Labels that a row brings: n_arms · n_columns, or 0 if it learns nothing."""
+
+    def init(self, n_owners: int) -> Any:
+        """Return the state before any data: δ is neutral."""
+
+    def predict(self, state: Any, owner: Array, x: Array) -> Array:
+        """Evaluate the published δ_θ(x): (N, 1 or K, q)."""
+
+    def version(self, state: Any, owner: Array) -> Array:
+        """Return the version of the fit that `predict` uses: (N,)."""
+
+    def uncertainty(self, state: Any, owner: Array, x: Array) -> Array:
+        """Return the standard error of δ's linear predictor, shaped as δ."""
+
+    def observe(
+        self, state: Any, owner: Array, x: Array, action: Array, label: Array, weight: Array
+    ) -> None:
+        """Accumulate rows: executed `action` (N, D), `label` (N, n_labels; NaN: not seen)."""
+
+    def due(self, state: Any) -> Array:
+        """Return the owners whose publication is due: integers."""
+
+    def publish(self, state: Any, owners: Array) -> Array:
+        """Refit and publish; return the owners whose δ changed."""

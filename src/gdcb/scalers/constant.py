@@ -1,0 +1,78 @@
+"""A scaler that never moves: the plain bandit, and the ablation without a scaler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gdcb.arrays import Array, namespace
+from gdcb.parts import check_number
+
+
+@dataclass(slots=True)
+class ConstantState:
+    """One zero per owner: the version, which never changes."""
+
+    versions: Array
+
+
+@dataclass(frozen=True)
+class ConstantScaler:
+    """δ(x) = value: 1 leaves a product as it is, 0 a sum.
+
+    >>> import numpy as np
+    >>> scaler = ConstantScaler(1.0)
+    >>> scaler.predict(scaler.init(1), np.zeros(2, dtype=int), np.zeros((2, 3))).shape
+    (2, 1, 1)
+    """
+
+    value: float = 1.0
+    per: str = "group"
+    n_arms: int = 1
+    n_columns: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("scaler.value", self.value)
+
+    @property
+    def n_labels(self) -> int:
+        """It learns nothing."""
+        return 0
+
+    def init(self, n_owners: int) -> ConstantState:
+        """Return version 0 for every owner."""
+        import numpy as np
+
+        return ConstantState(np.zeros(n_owners, dtype=np.int64))
+
+    def predict(self, state: ConstantState, owner: Array, x: Array) -> Array:
+        """Return the constant."""
+        xp = namespace(x)
+        full: Array = xp.full((x.shape[0], self.n_arms, self.n_columns), float(self.value))
+        return full
+
+    def version(self, state: ConstantState, owner: Array) -> Array:
+        """Return 0."""
+        return state.versions[owner]
+
+    def uncertainty(self, state: ConstantState, owner: Array, x: Array) -> Array:
+        """Return 0: nothing is estimated."""
+        return 0.0 * self.predict(state, owner, x)
+
+    def observe(
+        self,
+        state: ConstantState,
+        owner: Array,
+        x: Array,
+        action: Array,
+        label: Array,
+        weight: Array,
+    ) -> None:
+        """Learn nothing."""
+
+    def due(self, state: ConstantState) -> Array:
+        """Return no owner."""
+        return state.versions[:0]
+
+    def publish(self, state: ConstantState, owners: Array) -> Array:
+        """Change nothing."""
+        return state.versions[:0]
