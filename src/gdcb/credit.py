@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, scatter_add
+from gdcb.arrays import Array, is_any, scatter_add
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
@@ -50,11 +50,10 @@ class ContrastState:
         return ContrastState(np.zeros((n_groups, 2, 3)))
 
 
-def null_worth(instance: Instance, state: NullState, unit: Array) -> Array:
-    """Return E[r | null] of every row (N,): declared, corrected by what was observed."""
-    return np.asarray(
-        instance.null.mean + state.excess[unit] / (instance.null.weight + state.count[unit])
-    )
+def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> Array:
+    """Return E[r | null, x] of every row (N,): declared, corrected by what was observed."""
+    null = instance.null
+    return null.declared(x) + state.excess[unit] / (null.weight + state.count[unit])
 
 
 def no_private_information(state: ContrastState, group: Array) -> Array:
@@ -143,7 +142,7 @@ def learn_contrast(
 
     Rows that the learner cannot predict (off every arm of a flat learner, vetoed) say nothing.
     """
-    if instance.rules.overrides != "pooled":
+    if instance.rules.overrides != "pooled" or not instance.chain.has_person:
         return
     near = np.isfinite(seen.coord).all(axis=-1) if bandit.is_curve else seen.arm >= 0
     sayable = ~log.is_null & near
@@ -159,12 +158,12 @@ def learn_contrast(
 
 
 def learn_null(instance: Instance, state: NullState, log: Log, reward: Array) -> None:
-    """Let observed null rewards correct their declared mean."""
-    if not log.is_null.any():
+    """Let observed null rewards correct their declared mean; no news where nothing ran."""
+    if not is_any(log.is_null):
         return
-    unit = log.unit[log.is_null]
-    scatter_add(state.count, unit, np.ones(unit.size))
-    scatter_add(state.excess, unit, reward[log.is_null] - instance.null.mean)
+    unit, excess = log.unit[log.is_null], (reward - instance.null.declared(log.x))[log.is_null]
+    scatter_add(state.count, unit, (excess != 0.0).astype(float))
+    scatter_add(state.excess, unit, excess)
 
 
 def check_log(instance: Instance, log: Log) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gdcb.arms import ArmList, Arms, Grid
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_all
 from gdcb.bandits import Bandit
 from gdcb.composition import ActionColumn, Composition
 from gdcb.context import Schema
 from gdcb.errors import InvalidInput, NothingAllowed, UnknownField
 from gdcb.gates import Chain, Gate
-from gdcb.parts import Column, bind, check_choice, check_number, column
+from gdcb.parts import Column, bind, check_choice, check_number, column, take_all
 from gdcb.records import Rows
 from gdcb.rewards import Reward, Scaled
 from gdcb.scalers import ConstantScaler, Scaler
@@ -29,28 +29,35 @@ class NullAction:
     ----------
     action : its columns as numbers; empty: nothing runs at all
     columns : its columns as context columns instead (the last gain in force)
-    mean : declared E[r | null, x]
+    mean : declared E[r | null, x]: a number or, from Python, a function of x (N, p) → (N,)
     weight : rows that the declaration is worth; observed null rewards then correct it
     teaches : whether its outcome teaches the response curve (never an arm)
     """
 
     action: tuple[float, ...] = ()
     columns: tuple[Column, ...] = column(())
-    mean: float = 0.0
+    mean: float | Callable[[Array], Array] = 0.0
     weight: float = 10.0
     teaches: bool = False
 
     def __post_init__(self) -> None:
         if self.action and self.columns:
             raise InvalidInput("null: give its action as numbers or as columns, not both")
-        check_number("null.mean", self.mean)
+        if not callable(self.mean):
+            check_number("null.mean", self.mean)
         check_number("null.weight", self.weight, 0.0, open_low=True)
 
     def of(self, x: Array, n_columns: int) -> Array:
         """Return the null action of every row: (N, D); NaN where nothing runs."""
         if self.columns:
-            return x[:, list(self.columns)]  # type: ignore[arg-type]
+            return take_all(x, self.columns)
         return np.tile(self.action or (np.nan,) * n_columns, (x.shape[0], 1))
+
+    def declared(self, x: Array) -> Array:
+        """Return the declared E[r | null, x] of every row: (N,)."""
+        if callable(self.mean):
+            return self.mean(x)
+        return np.full(x.shape[0], float(self.mean))
 
 
 @dataclass(frozen=True)
@@ -139,8 +146,10 @@ class Instance:
         columns = self.context.positions
         arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
         gate = self.gate
-        if not isinstance(gate, Chain):
-            gate = Chain(tuple(gate)) if isinstance(gate, (list, tuple)) else Chain((gate,))  # type: ignore[arg-type]
+        if isinstance(gate, Sequence):
+            gate = Chain(tuple(gate))
+        elif not isinstance(gate, Chain):
+            gate = Chain((gate,))
         for name, part in (
             ("scaler", self.scaler),
             ("composition", self.composition),
@@ -160,6 +169,12 @@ class Instance:
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
             raise InvalidInput(f"null: expected {n} action columns")
+
+    def realised(self, outcome: Array, action: Array, x: Array) -> Array:
+        """Return r = φ(y) of executed actions: (N,). Where nothing ran, the declared null reward."""
+        reward = self.reward.reward(outcome, action, x)
+        known = np.isfinite(reward)
+        return reward if is_all(known) else np.where(known, reward, self.null.declared(x))
 
     def check_bandit(self, bandit: Bandit) -> None:
         """Refuse a learner that cannot learn this instance's target."""

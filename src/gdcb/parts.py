@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
+
+from gdcb.arrays import Array
 from gdcb.errors import InvalidInput, UnknownField
 
 P = TypeVar("P")
@@ -62,6 +66,29 @@ def _look_up(name: str, columns: Mapping[str, Sequence[int]], where: str) -> lis
         known = ", ".join(columns) or "none"
         raise UnknownField(f"{where}: no context column '{name}'; the context has {known}")
     return list(columns[name])
+
+
+def take(x: Array, name: Column) -> Array:
+    """Return one bound context column of x (N, p): (N,)."""
+    if isinstance(name, str):
+        raise InvalidInput(f"column '{name}' is not bound; build an Instance with this part")
+    return np.asarray(x[:, name])
+
+
+def take_all(x: Array, names: Sequence[Column]) -> Array:
+    """Return some bound context columns of x (N, p): (N, len(names))."""
+    return np.asarray(x[:, _index(tuple(names))])
+
+
+@cache
+def _index(names: tuple[Column, ...]) -> slice | list[int]:
+    """Return a slice where the columns lie side by side: it copies nothing."""
+    positions = [name for name in names if isinstance(name, int)]
+    if len(positions) != len(names):
+        raise InvalidInput(f"columns {names} are not bound; build an Instance with this part")
+    if positions and positions == list(range(positions[0], positions[0] + len(positions))):
+        return slice(positions[0], positions[-1] + 1)
+    return positions
 
 
 def check_number(

@@ -185,8 +185,11 @@ class Log:
 
     def take(self, index: Array) -> Log:
         """Return the rows at `index`."""
-        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(Log)}
-        return Log(**{k: None if v is None else v[index] for k, v in columns.items()})
+        columns: dict[str, Any] = {}
+        for field in dataclasses.fields(Log):
+            column = getattr(self, field.name)
+            columns[field.name] = None if column is None else column[index]
+        return Log(**columns)
 
     @staticmethod
     def concatenate(logs: list[Log]) -> Log:
@@ -232,7 +235,8 @@ def to_bytes(record: Any) -> bytes:
         json.dumps({"format": FORMAT, "type": type(record).__name__}).encode(), dtype=np.uint8
     )
     buffer = io.BytesIO()
-    np.savez(buffer, header=header, **flatten(record))
+    arrays: dict[str, Any] = flatten(record)
+    np.savez(buffer, header=header, **arrays)
     return buffer.getvalue()
 
 
@@ -261,7 +265,8 @@ def from_bytes(data: bytes, like: R) -> R:
                 f"state: {name} has shape {array.shape} and type {array.dtype}, "
                 f"expected {expected[name].shape} and {expected[name].dtype}"
             )
-    return _rebuild(like, found, "")
+    rebuilt: R = _rebuild(like, found, "")
+    return rebuilt
 
 
 def _rebuild(like: Any, found: dict[str, Array], prefix: str) -> Any:

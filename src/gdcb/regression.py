@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gdcb.arrays import Array, scatter_add
+from gdcb.parts import Column, take_all
 
 
 @dataclass(slots=True)
@@ -39,9 +41,9 @@ class RidgeSums:
         seen = np.isfinite(y)
         w = np.where(seen, weight[:, None], 0.0)
         y = np.where(seen, y, 0.0)
-        outer = phi[:, :, None] * phi[:, None, :]
-        scatter_add(self.gram, owner, w[:, :, None, None] * outer[:, None])
-        scatter_add(self.moment, owner, (w * y)[:, :, None] * phi[:, None, :])
+        weighted = w[:, :, None] * phi[:, None, :]
+        scatter_add(self.gram, owner, weighted[..., None] * phi[:, None, None, :])
+        scatter_add(self.moment, owner, y[:, :, None] * weighted)
         scatter_add(self.square, owner, w * y * y)
         scatter_add(self.count, owner, w)
 
@@ -61,10 +63,10 @@ class RidgeSums:
         return np.asarray(np.maximum(rest, 0.0) / np.maximum(self.count[owner], 1.0))
 
 
-def with_intercept(x: Array, features: tuple[int, ...]) -> Array:
+def with_intercept(x: Array, features: Sequence[Column]) -> Array:
     """Return φ(x) = (1, chosen columns): (N, 1 + len(features))."""
     out = np.empty((x.shape[0], len(features) + 1))
     out[:, 0] = 1.0
     if features:
-        out[:, 1:] = x[:, features]
+        out[:, 1:] = take_all(x, features)
     return out

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gdcb.arrays import Array, namespace
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column
+from gdcb.parts import Column, column, take
 
 
 class Reward(Protocol):
@@ -17,7 +17,9 @@ class Reward(Protocol):
     `target` is 'class' (the posterior is on an outcome class whose payoff is known) or 'reward'.
     """
 
-    outcome: tuple[str, ...]
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """Names of the outcome columns."""
 
     @property
     def target(self) -> str:
@@ -70,7 +72,7 @@ class Payoff:
             return self.win(e, x)
         paid: Array | float = 1.0 if self.action is None else e[..., self.action]
         if self.cost is not None:
-            paid = paid - x[:, self.cost, None]  # type: ignore[call-overload]
+            paid = paid - take(x, self.cost)[:, None]
         return paid
 
     def reward(self, y: Array, e: Array, x: Array) -> Array:
@@ -118,11 +120,11 @@ class Scaled:
 
     def learn(self, y: Array, x: Array) -> tuple[Array, Array | None]:
         """Learn the reward, weighted by its scale."""
-        return y[:, 0], None if self.scale is None else x[:, self.scale]  # type: ignore[call-overload]
+        return y[:, 0], None if self.scale is None else take(x, self.scale)
 
     def worth(self, value: Array, e: Array, x: Array) -> Array:
         """Return s(x)·v."""
-        return value if self.scale is None else value * x[:, self.scale, None]  # type: ignore[call-overload]
+        return value if self.scale is None else value * take(x, self.scale)[:, None]
 
     def check(self, y: Array) -> None:
         """Refuse what is not finite."""

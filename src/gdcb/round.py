@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from gdcb import credit
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_any
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import Decision, Executed, Log, Rows, Verdict, replace_rows
+from gdcb.records import PASSED, Decision, Executed, Log, Rows, Verdict, replace_rows
 from gdcb.streams import Stream
 from gdcb.valuation import Valuation
 
@@ -63,16 +63,15 @@ def decide(
     delta, version = scale(instance, state, rows)
     actions = instance.composition.compose(instance.space, delta, rows.x)
     draw = bandit.draw(rng, state.bandit, instance.cells.of(rows.unit, delta))
-    null = credit.null_worth(instance, state.null, rows.unit)
-    value = Valuation(instance, bandit, rows.x, delta, actions, draw, null)
+    value = Valuation(instance, bandit, rows.x, delta, actions, draw, state.null, rows.unit)
     if instance.rules.select == "gate":
         worth = instance.chain.expect(value, actions, rows, state.kernels)
     else:
         worth = value(actions)
     if rows.mask is not None:
         worth = np.where(rows.mask, worth, -np.inf)
-    arm = _pick(worth, instance, actions, rows)
-    return Decision(arm, actions[np.arange(rows.n), arm], delta, version, worth, actions)
+    arm, action = _pick(worth, instance, actions, rows)
+    return Decision(arm, action, delta, version, worth, actions)
 
 
 def gate(rng: Stream, instance: Instance, decision: Decision, rows: Rows) -> Verdict:
@@ -80,14 +79,13 @@ def gate(rng: Stream, instance: Instance, decision: Decision, rows: Rows) -> Ver
     return instance.chain.apply(instance.chain.draw(rng, rows.n), decision.action, rows)
 
 
-def execute(instance: Instance, decision: Decision, verdict: Verdict, rows: Rows) -> Executed:
+def execute(instance: Instance, verdict: Verdict, rows: Rows) -> Executed:
     """Return what runs: what was let through, else the null action."""
     is_null = verdict.status > 1
     action = verdict.action
-    if is_null.any():
+    if is_any(is_null):
         action = np.where(is_null[:, None], instance.null.of(rows.x, action.shape[1]), action)
-    is_own = ~is_null & (action == decision.action).all(axis=-1)
-    return Executed(action, is_null, is_own, instance.chain.overridden(verdict) & ~is_null)
+    return Executed(action, is_null, verdict.status == PASSED, instance.chain.overridden(verdict))
 
 
 def finished(
@@ -142,7 +140,7 @@ def learn(
     seen, located = credit.evidence(instance, state.contrast, log, delta, in_force)
     credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
     bandit.update(state.bandit, seen)
-    reward = instance.reward.reward(outcome, log.action, log.x)
+    reward = instance.realised(outcome, log.action, log.x)
     credit.learn_null(instance, state.null, log, reward)
     if label is not None and scaler.n_labels:
         scaler.observe(state.scaler, owner, log.x, log.action, label, log.weight)
@@ -171,10 +169,13 @@ def refold(
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
 
 
-def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> Array:
-    """Pick the best arm; among equals the one that the gate moves least."""
-    equal = worth == worth.max(axis=1, keepdims=True)
-    if np.count_nonzero(equal) == rows.n or instance.rules.select != "gate":
-        return np.asarray(equal.argmax(axis=1))
-    moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto is the largest move
-    return np.asarray(np.where(equal, moved, np.inf).argmin(axis=1))
+def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:
+    """Pick the best arm and its action; among equals the one that the gate moves least."""
+    n, k, d = actions.shape
+    arm = worth.argmax(axis=1)
+    flat = np.arange(0, n * k, k)
+    equal = worth == worth.take(flat + arm)[:, None]
+    if np.count_nonzero(equal) > n and instance.rules.select == "gate":
+        moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
+        arm = np.where(equal, moved, np.inf).argmin(axis=1)
+    return arm, actions.reshape(n * k, d).take(flat + arm, axis=0)

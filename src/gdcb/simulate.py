@@ -92,7 +92,7 @@ def simulate(
     or where `keep_log` asks for it.
     """
     for name, value in (("rounds", rounds), ("replicates", replicates), ("units", units)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if value < 1:
             raise InvalidInput(f"{name}: expected a whole number >= 1, got {value!r}")
     group = np.repeat(np.arange(replicates), units)
     streams = Streams(seed, rows_per_replicate=units)
@@ -104,11 +104,11 @@ def simulate(
         rows = world.context(streams.at(CONTEXT, t), nature, t, group)
         decision = turn.decide(streams.at(DRAW, t), instance, bandit, state, rows)
         verdict = turn.gate(streams.at(GATE, t), instance, decision, rows)
-        executed = turn.execute(instance, decision, verdict, rows)
+        executed = turn.execute(instance, verdict, rows)
         outcome = world.sample(streams.at(OUTCOME, t), nature, executed.action, rows)
         label = world.label(streams.at(LABEL, t), nature, executed.action, rows)
         if watch is not None:
-            reward = instance.reward.reward(outcome, executed.action, rows.x)
+            reward = instance.realised(outcome, executed.action, rows.x)
             watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward))
         instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)

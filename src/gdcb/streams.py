@@ -20,7 +20,8 @@ from gdcb.errors import InvalidInput
 CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE = range(1, 8)
 
 _LIMIT = 2**64
-_SPARE = (8, 4)  # spare candidates a row for rejected gamma draws: first try, then later ones
+_CALLS = 10_000  # ordinals set aside for one batch of gamma draws, however often it retries
+_SPARE = (3, 1)  # spare candidates a row for rejected gamma draws: first try, then later ones
 
 
 class Stream:
@@ -29,31 +30,36 @@ class Stream:
     `block` rows share a key. With `block=1` (live) every row has its own key.
     """
 
-    __slots__ = ("_block", "_calls", "_generator", "_high", "_philox", "_state")
+    __slots__ = ("_block", "_calls", "_counter", "_generator", "_high", "_key", "_philox", "_state")
 
     def __init__(self, key: tuple[int, int], high: int, block: int) -> None:
         self._philox = np.random.Philox(0)
         self._generator = np.random.Generator(self._philox)
         self._state = self._philox.state
         self._state["buffer_pos"] = 4
+        self._counter = self._state["state"]["counter"]
+        self._key = self._state["state"]["key"]
         self.rekey(key, high, block)
 
     def rekey(self, key: tuple[int, int], high: int, block: int) -> Stream:
         """Move to another place; one Philox serves a whole run."""
-        self._state["state"]["key"][:] = key
+        self._key[0], self._key[1] = key
         self._high = high
         self._block = block
         self._calls = 0
         return self
 
     def _at(self, block: int) -> np.random.Generator:
-        self._state["state"]["counter"][:] = (0, self._calls, block, self._high)
+        counter = self._counter
+        counter[0], counter[1], counter[2], counter[3] = 0, self._calls, block, self._high
         self._philox.state = self._state
         return self._generator
 
     def uniform(self, n: int, *shape: int) -> Array:
         """Draw (n, *shape) uniforms on [0, 1)."""
         self._calls += 1
+        if n <= self._block:
+            return self._at(0).random((n, *shape))
         out = np.empty((n, *shape))
         for block, start in enumerate(range(0, n, self._block)):
             self._at(block).random(out=out[start : start + self._block])
@@ -62,22 +68,26 @@ class Stream:
     def normal(self, n: int, *shape: int) -> Array:
         """Draw (n, *shape) standard normals."""
         self._calls += 1
+        if n <= self._block:
+            return self._at(0).standard_normal((n, *shape))
         out = np.empty((n, *shape))
         for block, start in enumerate(range(0, n, self._block)):
             self._at(block).standard_normal(out=out[start : start + self._block])
         return out
 
-    def beta(self, a: Array, b: Array) -> Array:
-        """Draw Beta(a, b) for (n, K) parameters, each row from its own numbers alone."""
-        n = a.shape[0]
-        if self._block == 1:
+    def beta(self, counts: Array) -> Array:
+        """Draw Beta(α, β) for counts (n, 2, K) of α and β: (n, K), each row from its own numbers."""
+        n, _, k = counts.shape
+        if self._block > 1:
+            gammas = self.gamma(counts.reshape(n, 2 * k)).reshape(n, 2, k)
+        elif n == 1:
             self._calls += 1
-            if n == 1:
-                return self._at(0).beta(a, b)
-            return np.stack([self._at(i).beta(a[i], b[i]) for i in range(n)])
-        gammas = self.gamma(np.concatenate((a, b), axis=1))
-        first = gammas[:, : a.shape[1]]
-        return np.asarray(first / (first + gammas[:, a.shape[1] :]))
+            gammas = self._at(0).standard_gamma(counts)
+        else:
+            self._calls += 1
+            gammas = np.stack([self._at(i).standard_gamma(counts[i]) for i in range(n)])
+        first = gammas[:, 0]
+        return np.asarray(first / (first + gammas[:, 1]))
 
     def gamma(self, shape: Array) -> Array:
         """Draw Gamma(shape, 1) for (n, K) shapes after Marsaglia and Tsang (2000).
@@ -87,23 +97,17 @@ class Stream:
         entry takes the next spare candidate of its own row.
         """
         n, k = shape.shape
+        out = np.empty((n, k))
+        after = self._calls + _CALLS
+        self._calls += 2
+        waiting = []
+        for block, start in enumerate(range(0, n, self._block)):
+            rows = slice(start, start + self._block)
+            waiting.append(self._first_try(block, shape[rows], out[rows]) + start * k)
+        pending = np.concatenate(waiting)
         small = shape < 1.0
-        any_small = bool(small.any())
-        d = (np.where(small, shape + 1.0, shape) if any_small else shape) - 1.0 / 3.0
-        c = 1.0 / np.sqrt(9.0 * d)
-        z = self.normal(n, k)
-        u = self.uniform(n, k)
-        boost = self.uniform(n, k) if any_small else None
-        self._calls += not any_small  # the same ordinals follow, whatever other rows' shapes
-        v = 1.0 + c * z
-        v *= v * v
-        z *= z
-        out = d * v
-        z *= z
-        pending = np.flatnonzero(u > 1.0 - 0.0331 * z)  # outside Marsaglia and Tsang's squeeze
-        flat_d, flat_c, flat_out = d.ravel(), c.ravel(), out.ravel()
-        z2 = np.sqrt(z.ravel()[pending])
-        pending = pending[~_accepts(u.ravel()[pending], z2, v.ravel()[pending], flat_d[pending])]
+        boost = self.uniform(n, k) if small.any() else None
+        self._calls += boost is None  # the same ordinals follow, whatever other rows' shapes
         spare = _SPARE[0]
         while pending.size:
             row = pending // k
@@ -111,15 +115,44 @@ class Stream:
             z, u = self.normal(n, spare), self.uniform(n, spare)
             now = rank < spare
             tried, at = pending[now], (row[now], rank[now])
-            v = (1.0 + flat_c[tried] * z[at]) ** 3
-            good = _accepts(u[at], z[at] ** 2, v, flat_d[tried])
-            flat_out[tried[good]] = (flat_d[tried] * v)[good]
+            d = _lift(shape.reshape(-1)[tried]) - 1.0 / 3.0
+            v = (1.0 + z[at] / np.sqrt(9.0 * d)) ** 3
+            good = _accepts(u[at], z[at] ** 2, v, d)
+            out.reshape(-1)[tried[good]] = (d * v)[good]
             now[np.flatnonzero(now)[~good]] = False
             pending = pending[~now]
             spare = _SPARE[1]
         if boost is not None:
-            out = np.where(small, out * boost ** (1.0 / shape), out)
-        return np.asarray(out)
+            out[small] *= boost[small] ** (1.0 / shape[small])
+        self._calls = after
+        return out
+
+    def _first_try(self, block: int, shape: Array, out: Array) -> Array:
+        """Draw one candidate an entry into `out`; return the flat indices of the rejected."""
+        self._calls -= 1
+        z = self._at(block).standard_normal(shape.shape)
+        self._calls += 1
+        u = self._at(block).random(shape.shape)
+        d = _lift(shape) - 1.0 / 3.0
+        v = np.sqrt(d)
+        np.divide(1.0 / 3.0, v, out=v)
+        v *= z
+        v += 1.0
+        np.multiply(v, v, out=out)
+        v *= out
+        np.multiply(d, v, out=out)
+        z *= z
+        limit = z * z
+        limit *= -0.0331
+        limit += 1.0
+        doubtful = np.flatnonzero(u > limit)  # outside Marsaglia and Tsang's squeeze
+        z, u, v, d = (part.ravel()[doubtful] for part in (z, u, v, d))
+        return np.asarray(doubtful[~_accepts(u, z, v, d)])
+
+
+def _lift(shape: Array) -> Array:
+    """Return shape + 1 where it is below 1: those draws are scaled down afterwards."""
+    return np.where(shape < 1.0, shape + 1.0, shape)
 
 
 def _accepts(u: Array, z2: Array, v: Array, d: Array) -> Array:

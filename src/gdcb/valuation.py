@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_all, is_any
 from gdcb.bandits import Bandit
+from gdcb.credit import NullState, null_worth
 from gdcb.errors import ValuationError
 from gdcb.instance import Instance
 from gdcb.records import Located
@@ -23,21 +24,26 @@ class Valuation:
     delta: Array
     actions: Array
     draw: Array
-    null: Array
+    null: NullState
+    unit: Array
 
     def take(self, index: Array) -> Valuation:
         """Return the valuation of some rows."""
-        parts = (self.x, self.delta, self.actions, self.draw, self.null)
-        return Valuation(self.instance, self.bandit, *(part[index] for part in parts))
+        x, delta, actions = self.x[index], self.delta[index], self.actions[index]
+        draw, unit = self.draw[index], self.unit[index]
+        return Valuation(self.instance, self.bandit, x, delta, actions, draw, self.null, unit)
 
     def __call__(self, e: Array) -> Array:
         """Value (N, M, D): the arms themselves without locating, moved actions located."""
         try:
             if e is self.actions:
-                return self._worth(self.instance.space.nominal, e, self.x, self.draw, self.null)
+                return self._worth(self.instance.space.nominal, e)
             if e.shape == self.actions.shape:
-                worth = self(self.actions)
-                row, arm = np.nonzero((e != self.actions).any(axis=-1))
+                worth = self._worth(self.instance.space.nominal, self.actions)
+                moved = e != self.actions
+                if not is_any(moved):
+                    return worth
+                row, arm = np.nonzero(moved.any(axis=-1))
                 e = e[row, arm][:, None]
                 worth[row, arm] = self.take(row)._located(e)[:, 0]
                 return worth
@@ -46,10 +52,15 @@ class Valuation:
             raise ValuationError(f"{type(error).__name__}: {error}") from error
 
     def _located(self, e: Array) -> Array:
+        if not is_any(np.isfinite(e)):
+            return np.repeat(self._null()[:, None], e.shape[1], axis=1)
         located = self.instance.composition.locate(self.instance.space, e, self.delta, self.x)
-        return self._worth(located, e, self.x, self.draw, self.null)
+        return self._worth(located, e)
 
-    def _worth(self, located: Located, e: Array, x: Array, draw: Array, null: Array) -> Array:
-        worth = self.instance.reward.worth(self.bandit.value(draw, located), e, x)
-        runs = np.isfinite(e).all(axis=-1)
-        return worth if runs.all() else np.where(runs, worth, null[:, None])
+    def _worth(self, located: Located, e: Array) -> Array:
+        worth = self.instance.reward.worth(self.bandit.value(self.draw, located), e, self.x)
+        runs = np.isfinite(e)
+        return worth if is_all(runs) else np.where(runs.all(axis=-1), worth, self._null()[:, None])
+
+    def _null(self) -> Array:
+        return null_worth(self.instance, self.null, self.unit, self.x)

@@ -48,7 +48,7 @@ class TrueMean:
 
     def __call__(self, e: Array) -> Array:
         """Return μ(e, x) (N, M), the null action in place of NaN."""
-        runs = np.isfinite(e).all(axis=-1)
+        runs: Array = np.asarray(np.isfinite(e).all(axis=-1))
         if not runs.all():
             null = self.instance.null.of(self.rows.x, e.shape[-1])
             e = np.where(runs[..., None], e, null[:, None])

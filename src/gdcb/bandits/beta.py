@@ -15,10 +15,9 @@ from gdcb.streams import Stream
 
 @dataclass(slots=True)
 class BetaState:
-    """Pseudo-counts: `wins` and `losses` are (cells, K)."""
+    """Pseudo-counts (cells, 2, K): α of every arm, then β."""
 
-    wins: Array
-    losses: Array
+    counts: Array
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,13 @@ class BetaThompson:
     def init(self, group: Array, arms: Arms) -> BetaState:
         """Return the prior in every cell."""
         xp = namespace(group)
-        shape = (group.shape[0], arms.n)
-        return BetaState(xp.full(shape, float(self.wins)), xp.full(shape, float(self.losses)))
+        counts = xp.empty((group.shape[0], 2, arms.n))
+        counts[:, 0], counts[:, 1] = self.wins, self.losses
+        return BetaState(counts)
 
     def draw(self, rng: Stream, state: BetaState, cell: Array) -> Array:
         """Sample the success probability of every arm: (N, K)."""
-        return rng.beta(state.wins[cell], state.losses[cell])
+        return rng.beta(state.counts.take(cell, axis=0))
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn probabilities at located actions."""
@@ -69,15 +69,15 @@ class BetaThompson:
 
     def mean(self, state: BetaState, cell: Array, located: Located) -> Array:
         """Posterior mean α / (α + β)."""
-        wins = state.wins[cell]
-        return self.value(wins / (wins + state.losses[cell]), located)
+        counts = state.counts[cell]
+        return self.value(counts[:, 0] / (counts[:, 0] + counts[:, 1]), located)
 
     def update(self, state: BetaState, evidence: Evidence) -> None:
         """Add weighted counts to the credited arms."""
         require_unscaled(evidence, "Beta-Thompson")
         known = (evidence.arm >= 0) & (evidence.weight > 0)
-        n_arms = state.wins.shape[1]
-        flat = (evidence.cell * n_arms + evidence.arm)[known]
+        n_arms = state.counts.shape[2]
+        flat = (evidence.cell * 2 * n_arms + evidence.arm)[known]
         won = (evidence.weight * evidence.y)[known]
-        scatter_add(state.wins.reshape(-1), flat, won)
-        scatter_add(state.losses.reshape(-1), flat, evidence.weight[known] - won)
+        scatter_add(state.counts.reshape(-1), flat, won)
+        scatter_add(state.counts.reshape(-1), flat + n_arms, evidence.weight[known] - won)

@@ -109,7 +109,9 @@ class CurveThompson:
         covariance = basis.T @ np.diag(sd**2) @ basis
         precision = np.linalg.inv(covariance)
         raw = basis.T @ mean
-        nodes, design, n_nodes = (), np.zeros((0, d)), 0
+        nodes: tuple[Array, ...] = ()
+        design = np.zeros((0, d))
+        n_nodes = 0
         if self.link == "logistic":
             nodes = tuple(_nodes(arms.coords[:, j]) for j in range(arms.n_coords))
             design = self.features(np.array(list(product(*nodes)), dtype=float))

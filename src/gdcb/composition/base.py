@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array
+from gdcb.parts import Column, take, take_all
 from gdcb.records import Located
 
 
@@ -39,8 +41,10 @@ class Composition(Protocol):
         """
 
 
-def base_of(columns: Any, x: Array) -> Array | None:
+def base_of(columns: Sequence[Column], x: Array) -> Array | None:
     """Return the product of the declared base columns (N,), or None for 1."""
     if not columns:
         return None
-    return np.asarray(x[:, list(columns)].prod(axis=1))
+    if len(columns) == 1:
+        return take(x, columns[0])
+    return np.asarray(take_all(x, columns).prod(axis=1))

@@ -10,7 +10,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
-from gdcb.parts import column
+from gdcb.parts import Column, column
 from gdcb.records import Located
 
 
@@ -50,7 +50,7 @@ class Multiply:
     [1.06]
     """
 
-    base: tuple[str | int, ...] = column(())
+    base: tuple[Column, ...] = column(())
     names: tuple[str, ...] = ()
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:

@@ -42,14 +42,14 @@ class Approval:
 
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Ask the person."""
-        return self.person.apply(draws, e, rows)  # type: ignore[arg-type]
+        return self.person.apply(draws, e, rows)
 
     def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
         """Use the learned kernel where one is given, else the person's own law."""
         if kernel is None:
             return self.person.expect(value, e, rows)
         owner = rows.unit if self.per == "unit" else rows.group
-        return self.kernel.expect(kernel, owner, value, e, rows)  # type: ignore[arg-type]
+        return self.kernel.expect(kernel, owner, value, e, rows)
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return 0: what a person will do is not sure."""

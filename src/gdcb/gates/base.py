@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_all
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 
 
@@ -31,11 +31,25 @@ class Gate(Protocol):
     kernel is learned, per unit or per group as `per` says.
     """
 
-    name: str
-    version: str
-    per: str
-    is_hard: bool
-    is_person: bool
+    @property
+    def name(self) -> str:
+        """Name of the rule."""
+
+    @property
+    def version(self) -> str:
+        """Version of the rule."""
+
+    @property
+    def per(self) -> str:
+        """Who owns what is learned of it: 'unit' or 'group'."""
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether it is a known function."""
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person answers."""
 
     def draw(self, rng: Any, n: int) -> Array | None:
         """Draw the random numbers that `apply` needs for n rows, used or not; None for none."""
@@ -85,9 +99,8 @@ class HardGate:
         return left, status_of(e, left)
 
     def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
-        """Value the projection; the same array where nothing moved, so that it is recognised."""
-        left = self.project(e, rows)
-        return value(e if (left == e).all() else left)
+        """Value the projection."""
+        return value(self.project(e, rows))
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return the largest change of a column; infinite for a veto."""
@@ -106,9 +119,10 @@ class HardGate:
 
 def status_of(entered: Array, left: Array) -> Array:
     """Compare what entered with what left, row by row: PASSED, MODIFIED or VETOED."""
-    if (entered == left).all():
+    same = entered == left
+    if is_all(same):
         return np.zeros(entered.shape[0], dtype=np.int8)
-    status = np.where((entered == left).all(axis=-1), PASSED, MODIFIED)
+    status = np.where(same.all(axis=-1), PASSED, MODIFIED)
     return np.where(np.isfinite(left).all(axis=-1), status, VETOED).astype(np.int8)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_all, is_any
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, Value, nothing
-from gdcb.records import HELD, NOT_REACHED, PASSED, VETOED, Rows, Verdict
+from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, Rows, Verdict
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Chain:
                 "closes the chain; add bounds, a cap or a policy, or say closed=False"
             )
 
+    @property
+    def has_person(self) -> bool:
+        """Whether a person stands anywhere in the chain."""
+        return any(gate.is_person for gate in self.gates)
+
     def draw(self, rng: Any, n: int) -> tuple[Array | None, ...]:
         """Draw for every gate and row, whether or not the row gets there."""
         return tuple(gate.draw(rng, n) for gate in self.gates)
@@ -55,15 +60,11 @@ class Chain:
         n, g = rows.n, len(self.gates)
         trail = np.empty((n, g + 1, e.shape[1]))
         trail[:, 0] = e
-        verdict = Verdict(
-            e,
-            np.zeros(n, dtype=np.int8),
-            np.full(n, -1),
-            trail,
-            np.full((n, g), NOT_REACHED, dtype=np.int8),
-            {},
-        )
-        if not np.isfinite(e).all():
+        gate, statuses = np.empty(n, dtype=np.int64), np.empty((n, g), dtype=np.int8)
+        gate.fill(-1)
+        statuses.fill(NOT_REACHED)
+        verdict = Verdict(e, np.zeros(n, dtype=np.int8), gate, trail, statuses, {})
+        if not is_all(np.isfinite(e)):
             lost = ~np.isfinite(e).all(axis=1)
             verdict.status[lost] = VETOED
             verdict.faults.update(
@@ -99,23 +100,26 @@ class Chain:
         self, draws: tuple[Array | None, ...], verdict: Verdict, rows: Rows, start: int
     ) -> Verdict:
         e = verdict.action
+        runs = verdict.status <= MODIFIED
+        is_whole = is_all(runs)
         for i in range(start, len(self.gates)):
-            open_rows = verdict.status <= 1  # PASSED or MODIFIED so far
-            left, status, faults = _guarded_apply(self.gates[i], draws[i], e, rows, open_rows)
-            verdict.faults.update({(row, i): text for row, text in faults.items()})
-            if open_rows.all():
-                acted = status != PASSED
+            left, status, faults = _guarded_apply(self.gates[i], draws[i], e, rows, runs)
+            if faults:
+                verdict.faults.update({(row, i): text for row, text in faults.items()})
+            if is_whole:
                 e = left
                 verdict.statuses[:, i] = status
             else:
-                acted = (status != PASSED) & open_rows
-                e = np.where(open_rows[:, None], left, np.nan)
-                verdict.statuses[open_rows, i] = status[open_rows]
-            if acted.any():
+                e = np.where(runs[:, None], left, np.nan)
+                verdict.statuses[runs, i] = status[runs]
+            if is_any(status):
+                acted = (status != PASSED) & runs
                 verdict.status[acted] = status[acted]
                 verdict.gate[acted] = i
+                runs = verdict.status <= MODIFIED
+                is_whole = is_all(runs)
             verdict.trail[:, i + 1] = e
-        verdict.action = np.where((verdict.status <= 1)[:, None], e, np.nan)
+        verdict.action = e if is_whole else np.where(runs[:, None], e, np.nan)
         return verdict
 
     def expect(
@@ -125,6 +129,8 @@ class Chain:
 
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
+        if not self.gates:
+            return value(e)
         return _Behind(self.gates, kernels or (None,) * len(self.gates), 0, value, rows)(e)
 
     def moved(self, e: Array, rows: Rows) -> Array:
@@ -158,11 +164,11 @@ class Chain:
             )
 
     def overridden(self, verdict: Verdict) -> Array:
-        """Return the rows where a person put another action in the proposal's place: (N,)."""
+        """Return the rows that run another action than proposed because a person said so."""
         changed = np.zeros(verdict.status.shape, dtype=bool)
         for i, gate in enumerate(self.gates):
             if gate.is_person:
-                changed |= verdict.statuses[:, i] == 1
+                changed |= (verdict.statuses[:, i] == MODIFIED) & (verdict.status == MODIFIED)
         return changed
 
     def reason(self, verdict: Verdict, rows: Rows, row: int) -> str:
@@ -203,36 +209,46 @@ class _Behind:
         return _Behind(self.gates, self.kernels, self.at, value, rows)
 
     def __call__(self, e: Array) -> Array:
-        if self.at == len(self.gates):
-            return self.value(e)
-        behind = _Behind(self.gates, self.kernels, self.at + 1, self.value, self.rows)
+        if is_all(np.isfinite(e)):
+            return self._open(e)
+        # What was vetoed before this gate never reaches it: it is worth the null action.
+        runs = np.isfinite(e).all(axis=-1)
+        some = np.take_along_axis(e, runs.argmax(axis=1)[:, None, None], axis=1)
+        filled = np.where(runs[..., None], e, np.nan_to_num(some))
+        return np.where(runs, self._open(filled), self.value(nothing(e)))
+
+    def _open(self, e: Array) -> Array:
+        behind: Value = self.value
+        if self.at + 1 < len(self.gates):
+            behind = _Behind(self.gates, self.kernels, self.at + 1, self.value, self.rows)
         gate, kernel = self.gates[self.at], self.kernels[self.at]
         try:
             return _checked(gate.expect(behind, e, self.rows, kernel), e)
         except ValuationError:
             raise
         except Exception:
-            worth = np.empty(e.shape[:2])
-            for i in range(e.shape[0]):
-                one = np.array([i])
-                row, some, here = behind.take(one), self.rows.take(one), e[i : i + 1]
-                try:
-                    worth[i] = _checked(gate.expect(row, here, some, kernel), here)[0]
-                except ValuationError:
-                    raise
-                except Exception:
-                    worth[i] = self.value.take(one)(nothing(here))[0]
-            return worth
+            return np.concatenate([self._one(behind, e, i) for i in range(e.shape[0])])
+
+    def _one(self, behind: Value, e: Array, i: int) -> Array:
+        """Value one row by itself; where the gate raises even so, at the null action."""
+        one = np.array([i])
+        gate, kernel, here = self.gates[self.at], self.kernels[self.at], e[i : i + 1]
+        try:
+            return _checked(gate.expect(behind.take(one), here, self.rows.take(one), kernel), here)
+        except ValuationError:
+            raise
+        except Exception:
+            return np.repeat(self.value.take(one)(nothing(here)), e.shape[1], axis=1)
 
 
 def _checked(worth: Array, e: Array) -> Array:
-    if worth.shape != e.shape[:2] or np.isnan(worth).any():
+    if worth.shape != e.shape[:2] or is_any(np.isnan(worth)):
         raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
     return worth
 
 
 def _guarded_apply(
-    gate: Gate, draws: Array | None, e: Array, rows: Rows, open_rows: Array
+    gate: Gate, draws: Array | None, e: Array, rows: Rows, runs: Array
 ) -> tuple[Array, Array, dict[int, str]]:
     """Apply one gate; where it raises or answers nonsense, veto those rows and say why."""
     faults: dict[int, str] = {}
@@ -240,7 +256,7 @@ def _guarded_apply(
         left, status = _answer(gate.apply(draws, e, rows), e)
     except Exception:
         left, status = np.full(e.shape, np.nan), np.full(e.shape[0], VETOED, dtype=np.int8)
-        for i in np.flatnonzero(open_rows):
+        for i in np.flatnonzero(runs):
             one = slice(i, i + 1)
             some = None if draws is None else draws[one]
             try:
@@ -248,9 +264,9 @@ def _guarded_apply(
                 left[i], status[i] = row[0], said[0]
             except Exception as error:
                 faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
-    finite = np.isfinite(left).all(axis=1)
-    if not finite.all():
-        odd = ~finite & open_rows & (status <= 1)
+    if not is_all(np.isfinite(left)):
+        finite: Array = np.asarray(np.isfinite(left).all(axis=1))
+        odd = ~finite & runs & (status <= MODIFIED)
         for i in np.flatnonzero(odd):
             faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
         status = np.where(odd, VETOED, status).astype(np.int8)
@@ -262,6 +278,6 @@ def _answer(answer: tuple[Array, Array], e: Array) -> tuple[Array, Array]:
     left, status = answer
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if ((status < 0) | (status > HELD)).any():
+    if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
         raise InvalidInput("a gate answers passed, modified, vetoed or held")
     return left, status

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, scatter_add
+from gdcb.arrays import Array, is_any, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
-from gdcb.parts import check_number, column
+from gdcb.parts import Column, check_number, column, take_all
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -96,12 +96,14 @@ class NumberState:
     sums : regression sums of the overrides
     theta, spread : (owners, D, d), (owners, D) its fit and residual standard deviation
     counts : (owners, bands+1, 3) approved, changed, vetoed; the last band: own number unknown
+    rates : (owners, bands+1, 3) the rates that the counts imply
     """
 
     sums: RidgeSums
     theta: Array
     spread: Array
     counts: Array
+    rates: Array
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,8 @@ class NumberKernel:
     the proposal is outside it.
     """
 
-    features: tuple[str | int, ...] = column(())
-    base: tuple[str | int, ...] = column(())
+    features: tuple[Column, ...] = column(())
+    base: tuple[Column, ...] = column(())
     penalty: float = 1.0
     trust: float = 4.0
     shrink: float = 8.0
@@ -131,23 +133,25 @@ class NumberKernel:
     def init(self, n_owners: int, n_columns: int) -> NumberState:
         """Return trust and no own number."""
         d = 1 + len(self.features)
+        counts = np.zeros((n_owners, _BANDS.size + 2, 3))
         return NumberState(
             RidgeSums.zeros(n_owners, n_columns, d),
             np.zeros((n_owners, n_columns, d)),
             np.zeros((n_owners, n_columns)),
-            np.zeros((n_owners, _BANDS.size + 2, 3)),
+            counts,
+            self._rates(counts),
         )
 
     def _own(self, state: NumberState, owner: Array, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the expected own number (N, D), its spread (N, D), and whether it is known."""
-        phi = with_intercept(rows.x, self.features)  # type: ignore[arg-type]
+        phi = with_intercept(rows.x, self.features)
         own = (state.theta[owner] @ phi[:, :, None])[..., 0]
         spread = state.spread[owner]
         base = self._base(rows)
         return own * base, spread * base, state.sums.count[owner, 0] > 0
 
     def _base(self, rows: Rows) -> Array | float:
-        return rows.x[:, self.base].prod(axis=1)[:, None] if self.base else 1.0  # type: ignore[call-overload]
+        return take_all(rows.x, self.base).prod(axis=1)[:, None] if self.base else 1.0
 
     def _band(self, e: Array, own: Array, spread: Array, known: Array) -> Array:
         """Return the distance band of actions (N, M, D): (N, M)."""
@@ -159,9 +163,8 @@ class NumberKernel:
         band = np.searchsorted(_BANDS, z[..., 0])
         return np.where(known[:, None], band, _BANDS.size + 1)
 
-    def rates(self, state: NumberState, owner: Array) -> Array:
+    def _rates(self, counts: Array) -> Array:
         """Return the rates of approval, change and veto by band: (N, bands+1, 3)."""
-        counts = state.counts[owner]
         overall = counts.sum(axis=1)
         overall[:, 0] += self.trust
         overall /= overall.sum(axis=1, keepdims=True)
@@ -172,7 +175,7 @@ class NumberKernel:
         """Return approved·v(e) + changed·E v(own) + vetoed·v(null) with the estimated rates."""
         own, spread, known = self._own(state, owner, rows)
         band = self._band(e, own, spread, known)
-        rates = self.rates(state, owner)[np.arange(rows.n)[:, None], band]
+        rates = state.rates[owner[:, None], band]
         proposal = value(e)
         if own.shape[-1] == 1:
             nodes = own[:, None] + _NODES[:, None] * spread[:, None]
@@ -181,7 +184,8 @@ class NumberKernel:
             other = value(own[:, None])[:, 0]
         changed = np.where(known[:, None], other[:, None], proposal)
         kept = rates[..., 0] * proposal + rates[..., 1] * changed
-        return np.asarray(kept + rates[..., 2] * value(nothing(e)))
+        vetoed = rates[..., 2]
+        return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed) else kept)
 
     def learn(
         self,
@@ -200,11 +204,13 @@ class NumberKernel:
         n_bands = state.counts.shape[1]
         flat = (owner * n_bands + band) * 3 + answer
         scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
+        judged = np.unique(owner[seen])
+        state.rates[judged] = self._rates(state.counts[judged])
         changed = status == MODIFIED
         if not changed.any():
             return
         some, owners = rows.take(changed), owner[changed]
-        phi = with_intercept(some.x, self.features)  # type: ignore[arg-type]
+        phi = with_intercept(some.x, self.features)
         state.sums.add(owners, phi, left[changed] / self._base(some), np.ones(owners.size))
         touched = np.unique(owners)
         penalty = np.full(phi.shape[1], self.penalty)

@@ -9,7 +9,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, check_choice, column
+from gdcb.parts import Column, check_choice, column, take
 from gdcb.records import Rows
 
 
@@ -44,9 +44,9 @@ class Bounds(HardGate):
         low: Array | float = self.low
         high: Array | float = self.high
         if self.low_column is not None:
-            low = np.maximum(low, rows.x[:, self.low_column, None])  # type: ignore[call-overload]
+            low = np.maximum(low, take(rows.x, self.low_column)[:, None])
         if self.high_column is not None:
-            high = np.minimum(high, rows.x[:, self.high_column, None])  # type: ignore[call-overload]
+            high = np.minimum(high, take(rows.x, self.high_column)[:, None])
         return low, high
 
     def project(self, e: Array, rows: Rows) -> Array:
@@ -95,7 +95,7 @@ class Cap(HardGate):
     def _limit(self, rows: Rows) -> Array | float:
         if self.limit_column is None:
             return self.limit
-        return np.minimum(self.limit, rows.x[:, self.limit_column, None])  # type: ignore[call-overload, no-any-return]
+        return np.minimum(self.limit, take(rows.x, self.limit_column)[:, None])
 
     def project(self, e: Array, rows: Rows) -> Array:
         """Lower the column to the limit."""

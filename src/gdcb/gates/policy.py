@@ -9,7 +9,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, column
+from gdcb.parts import Column, column, take
 from gdcb.records import Rows
 
 
@@ -45,10 +45,10 @@ class PolicyFilter(HardGate):
             known = np.isfinite(kind) & (kind >= 0) & (kind < len(self.cost))
             price = np.array(self.cost)[np.where(known, kind, 0).astype(np.int64)]
             price = np.where(known, price, np.inf)
-            is_dear = price > rows.x[:, self.budget, None]  # type: ignore[call-overload]
+            is_dear = price > take(rows.x, self.budget)[:, None]
         is_unfit = np.zeros(kind.shape, dtype=bool)
         if self.require is not None:
-            is_unfit = is_unfit | (rows.x[:, self.require, None] < self.at_least)  # type: ignore[call-overload]
+            is_unfit = is_unfit | (take(rows.x, self.require)[:, None] < self.at_least)
         return is_denied, is_dear, is_unfit
 
     def project(self, e: Array, rows: Rows) -> Array:
@@ -62,10 +62,10 @@ class PolicyFilter(HardGate):
         is_denied, is_dear, is_unfit = (bool(check[0, 0]) for check in checks)
         if is_denied:
             return f"category {entered[self.action]:g} is denied"
-        if is_dear:
-            left_over = float(row.x[0, self.budget])  # type: ignore[call-overload]
+        if is_dear and self.budget is not None:
+            left_over = float(take(row.x, self.budget)[0])
             return f"category {entered[self.action]:g} costs more than the budget of {left_over:g}"
-        if is_unfit:
-            value = float(row.x[0, self.require])  # type: ignore[call-overload]
+        if is_unfit and self.require is not None:
+            value = float(take(row.x, self.require)[0])
             return f"the context has {value:g} where at least {self.at_least:g} is required"
         return "no rule forbids it"

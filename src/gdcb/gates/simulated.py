@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing, status_of
 from gdcb.parts import check_number
 from gdcb.records import VETOED, Rows
@@ -49,8 +50,10 @@ class SimulatedPerson:
         own[:, 0] += self.spread * point
         return own
 
-    def apply(self, draws: Array, e: Array, rows: Rows) -> tuple[Array, Array]:
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Sample the person's answer."""
+        if draws is None:
+            raise InvalidInput("a simulated person needs random numbers")
         approved = draws[:, 0] < self.approve(e[:, None, :], rows)[:, 0]
         point = _POINTS[np.searchsorted(_SHARES.cumsum()[:-1], draws[:, 2], side="right")]
         left = np.where(approved[:, None], e, self._own(rows, e, point))

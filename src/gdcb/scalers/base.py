@@ -15,7 +15,9 @@ class Scaler(Protocol):
     called, because each publication makes the bandit refold its arm statistics.
     """
 
-    per: str
+    @property
+    def per(self) -> str:
+        """Who owns a fit: 'unit' or 'group'."""
 
     @property
     def n_arms(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_choice, check_number, column
+from gdcb.parts import Column, check_choice, check_number, column
 from gdcb.regression import RidgeSums, with_intercept
 
 
@@ -69,7 +69,7 @@ class RidgeScaler:
     ([0], [0.0, 1.0])
     """
 
-    features: tuple[str | int, ...] = column(())
+    features: tuple[Column, ...] = column(())
     link: str = "exp"
     penalty: float = 1.0
     every: int = 50
@@ -111,7 +111,7 @@ class RidgeScaler:
         )
 
     def _centred(self, x: Array) -> Array:
-        phi = with_intercept(x, self.features)  # type: ignore[arg-type]
+        phi = with_intercept(x, self.features)
         if self.centre is not None:
             phi[:, 0] = 0.0
             phi[:, 1:] -= self.centre
@@ -119,7 +119,7 @@ class RidgeScaler:
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, n_arms, n_columns)."""
-        predictor = (state.theta[owner] @ self._centred(x)[:, :, None])[..., 0]
+        predictor = (state.theta.take(owner, axis=0) @ self._centred(x)[:, :, None])[..., 0]
         if self.link == "exp":
             predictor = np.exp(predictor)
         return predictor.reshape(x.shape[0], self.n_arms, self.n_columns)
@@ -148,9 +148,10 @@ class RidgeScaler:
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
-        phi = with_intercept(x, self.features)  # type: ignore[arg-type]
+        phi = with_intercept(x, self.features)
         state.sums.add(owner, phi, label, weight)
-        scatter_add(state.since, owner, np.isfinite(label).any(axis=1).astype(np.int64))
+        labelled: Array = np.asarray(np.isfinite(label).any(axis=1), dtype=np.int64)
+        scatter_add(state.since, owner, labelled)
         if self.floor > 0:
             e = action[:, 0]
             if self.link == "exp":

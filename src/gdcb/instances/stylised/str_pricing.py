@@ -41,7 +41,7 @@ class Listings:
 
 def true_delta(x: Array) -> Array:
     """Return δ*(x): (N,)."""
-    return np.asarray(np.exp((x[:, : GAP + 1] - CENTRE) @ THETA))
+    return np.asarray(np.exp(((x[:, : GAP + 1] - CENTRE) * THETA).sum(axis=1)))
 
 
 def _paid(x: Array) -> Array:
@@ -62,9 +62,8 @@ class Rental:
     def context(self, rng: Stream, state: Listings, t: int, group: Array) -> Rows:
         """Reveal a night: occupancy, lead time, gap night, base price, market multiplier."""
         n = group.size
-        ones = np.ones((n, 1))
         x = np.empty((n, 5))
-        x[:, OCCUPANCY] = rng.beta(2.01 * ones, 1.74 * ones)[:, 0]
+        x[:, OCCUPANCY] = rng.beta(np.tile([[2.01], [1.74]], (n, 1, 1)))[:, 0]
         u = rng.uniform(n, 3)
         x[:, LEAD] = u[:, 0]
         x[:, GAP] = u[:, 1] < 0.2
@@ -79,14 +78,14 @@ class Rental:
 
     def mean(self, state: Listings, e: Array, rows: Rows) -> Array:
         """Return price · P(booked); nothing listed earns nothing."""
-        return np.nan_to_num(e[..., 0] * self._booked(state, e, rows))
+        return np.asarray(np.nan_to_num(e[..., 0] * self._booked(state, e, rows)))
 
     def best(self, state: Listings, rows: Rows) -> Array:
         """Return the best price: β·c* = 1 + W(exp(α − 1)) by the first-order condition."""
-        from scipy.special import lambertw
+        from scipy.special import wrightomega
 
         u = rows.unit
-        relative = (1.0 + lambertw(np.exp(state.alpha[u] - 1.0)).real) / state.beta[u]
+        relative = (1.0 + wrightomega(state.alpha[u] - 1.0)) / state.beta[u]
         return np.asarray((relative * _paid(rows.x))[:, None])
 
     def candidates(self, state: Listings, rows: Rows) -> Array:
@@ -117,7 +116,7 @@ def _approve(e: Array, rows: Rows) -> Array:
 
 
 def _own_price(rows: Rows) -> Array:
-    """The manager's own price: right in direction, too flat in occupancy."""
+    """Return the manager's own price: right in direction, too flat in occupancy."""
     x = rows.x
     feel = 1.05 + 0.5 * (x[:, OCCUPANCY] - CENTRE[0])
     return np.asarray((x[:, BASE] * x[:, MARKET] * feel)[:, None])

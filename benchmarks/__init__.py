@@ -1,0 +1,1 @@
+"""Measurements, beside the tests and not among them: `make bench`."""
