@@ -17,14 +17,14 @@ BASE = 120.0
 
 
 def bounds() -> Chain:
-    """Hard gates only."""
+    """Return hard gates only."""
     return Chain((Bounds(low=60.0, high=170.0),))
 
 
 def person() -> Chain:
-    """A person whose kernel is learned, then the bounds."""
+    """Return a person whose kernel is learned, then the bounds."""
     who = SimulatedPerson(
-        lambda e, rows: np.full(e.shape[:2], 0.7), lambda rows: 1.02 * rows.x[:, -1:], spread=3.0
+        lambda e, _: np.full(e.shape[:2], 0.7), lambda rows: 1.02 * rows.x[:, -1:], spread=3.0
     )
     return Chain((Approval(who, NumberKernel(base=("base",))), *bounds().gates))
 

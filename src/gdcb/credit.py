@@ -66,14 +66,13 @@ def no_private_information(state: ContrastState, group: Array) -> Array:
 
     Examples
     --------
-    50 rows each, residual variance 1, difference 1: v = 0.04, log odds
-    ½·log(26) − ½·(25 − 25/26) = −10.39, so the probability is 3.1e−05.
+    50 rows each, Σ residual² about the two means 98 (so s² = 1), difference 1: v = 0.04, log odds
+    ½·log(26) − ½·(25 − 1/1.04) = −10.39, so the probability is 3.07e−05.
 
-    >>> half = [50.0, 0.0, 50.0], [50.0, 50.0, 100.0]
+    >>> half = [50.0, 0.0, 49.0], [50.0, 50.0, 99.0]
     >>> state = ContrastState(np.array([half]))
-    >>> p = no_private_information(state, np.array([0]))
-    >>> bool(abs(p[0] - 3.08e-05) < 1e-6)
-    True
+    >>> print(f"{no_private_information(state, np.array([0]))[0]:.2e}")
+    3.07e-05
     """
     n, total, square = np.moveaxis(state.sums[group], -1, 0)
     known = (n >= 2.0).all(axis=-1)
@@ -157,12 +156,14 @@ def learn_contrast(
     scatter_add(contrast.sums.reshape(-1, 3), index, sums)
 
 
-def learn_null(instance: Instance, state: NullState, log: Log, reward: Array) -> None:
+def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -> None:
     """Let observed null rewards correct their declared mean; no news where nothing ran."""
     if not is_any(log.is_null):
         return
-    unit, excess = log.unit[log.is_null], (reward - instance.null.declared(log.x))[log.is_null]
-    scatter_add(state.count, unit, (excess != 0.0).astype(float))
+    reward = instance.reward.reward(outcome, log.action, log.x)
+    seen = log.is_null & np.isfinite(reward)
+    unit, excess = log.unit[seen], (reward - instance.null.declared(log.x))[seen]
+    scatter_add(state.count, unit, np.ones(unit.size))
     scatter_add(state.excess, unit, excess)
 
 

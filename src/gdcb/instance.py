@@ -171,10 +171,12 @@ class Instance:
             raise InvalidInput(f"null: expected {n} action columns")
 
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
-        """Return r = φ(y) of executed actions: (N,). Where nothing ran, the declared null reward."""
+        """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""
         reward = self.reward.reward(outcome, action, x)
-        known = np.isfinite(reward)
-        return reward if is_all(known) else np.where(known, reward, self.null.declared(x))
+        if is_all(np.isfinite(reward)):
+            return reward
+        ran = np.isfinite(action).all(axis=-1)
+        return np.where(ran | np.isfinite(reward), reward, self.null.declared(x))
 
     def check_bandit(self, bandit: Bandit) -> None:
         """Refuse a learner that cannot learn this instance's target."""

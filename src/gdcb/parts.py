@@ -68,6 +68,26 @@ def _look_up(name: str, columns: Mapping[str, Sequence[int]], where: str) -> lis
     return list(columns[name])
 
 
+def describe(part: Any) -> Any:
+    """Return a part as plain data: settings by name, functions by where they are defined."""
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        fields = {
+            f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part) if f.init
+        }
+        return {"part": type(part).__name__} | fields
+    if isinstance(part, np.ndarray):
+        return part.tolist()
+    if isinstance(part, Mapping):
+        return {str(name): describe(value) for name, value in part.items()}
+    if isinstance(part, (tuple, list)):
+        return [describe(item) for item in part]
+    if callable(part):
+        return f"{part.__module__}.{part.__qualname__}"
+    if isinstance(part, float) and not math.isfinite(part):
+        return str(part)
+    return part
+
+
 def take(x: Array, name: Column) -> Array:
     """Return one bound context column of x (N, p): (N,)."""
     if isinstance(name, str):

@@ -50,8 +50,10 @@ class Payoff:
     action : action column that `win` pays (booked × price); None pays 1
     cost : context column taken off `win`
     lose : what the other class pays
-    win : a function (e (N, M, D), x (N, p)) → (N, M) instead, from Python only
+    win : a function (e (N, M, D), x (N, p)) → (N, M) instead, from Python only; where nothing
+        runs e is NaN, and so may the payoff be: the null action's declared reward stands in
 
+    >>> import numpy as np
     >>> Payoff(action=0).worth(np.array([[0.5]]), np.array([[[120.0]]]), np.zeros((1, 1))).tolist()
     [[60.0]]
     """

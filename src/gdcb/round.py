@@ -140,8 +140,7 @@ def learn(
     seen, located = credit.evidence(instance, state.contrast, log, delta, in_force)
     credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
     bandit.update(state.bandit, seen)
-    reward = instance.realised(outcome, log.action, log.x)
-    credit.learn_null(instance, state.null, log, reward)
+    credit.learn_null(instance, state.null, log, outcome)
     if label is not None and scaler.n_labels:
         scaler.observe(state.scaler, owner, log.x, log.action, label, log.weight)
     return scaler.due(state.scaler)

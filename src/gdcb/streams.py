@@ -76,7 +76,7 @@ class Stream:
         return out
 
     def beta(self, counts: Array) -> Array:
-        """Draw Beta(α, β) for counts (n, 2, K) of α and β: (n, K), each row from its own numbers."""
+        """Draw Beta(α, β) for counts (n, 2, K) of α and β: (n, K)."""
         n, _, k = counts.shape
         if self._block > 1:
             gammas = self.gamma(counts.reshape(n, 2 * k)).reshape(n, 2, k)

@@ -91,7 +91,9 @@ class Ledger:
     Attributes
     ----------
     parts : (rounds, replicates, 4): total, calibration, bandit, gate
-    reward, overridden, vetoed : (rounds, replicates)
+    reward : (rounds, replicates)
+    overridden : (rounds, replicates) share of rows in which e_exec ≠ e_rec, vetoes included
+    vetoed : (rounds, replicates) share of rows in which the null action ran
     """
 
     def __init__(self, instance: Instance, world: World, rounds: int, replicates: int) -> None:

@@ -141,15 +141,18 @@ class Chain:
                 total += gate.moved(e, rows)
         return total
 
-    def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict) -> None:
-        """Teach every learned gate what it did; held and unreached rows say nothing."""
+    def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict, start: int = 0) -> None:
+        """Teach every learned gate from `start` on what it did.
+
+        Held and unreached rows say nothing, nor does a fault: it is no verdict of the person's.
+        """
         for i, (gate, kernel) in enumerate(zip(self.gates, kernels, strict=True)):
-            if kernel is None:
+            if kernel is None or i < start:
                 continue
             status = verdict.statuses[:, i]
             seen = (status != NOT_REACHED) & (status != HELD)
             for row, at in verdict.faults:
-                seen[row] &= at != i  # a fault is no verdict of the person's
+                seen[row] &= at != i
             if not seen.any():
                 continue
             some = rows.take(seen)
@@ -212,7 +215,7 @@ class _Behind:
         if is_all(np.isfinite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
-        runs = np.isfinite(e).all(axis=-1)
+        runs: Array = np.asarray(np.isfinite(e).all(axis=-1))
         some = np.take_along_axis(e, runs.argmax(axis=1)[:, None, None], axis=1)
         filled = np.where(runs[..., None], e, np.nan_to_num(some))
         return np.where(runs, self._open(filled), self.value(nothing(e)))

@@ -25,47 +25,65 @@ _WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6.0
 
 @dataclass(slots=True)
 class CategoryState:
-    """Counts (owners, C, C+1): entered category × what left; the last column is a veto."""
+    """Counts (owners, bands, C, C+1): entered category × what left; the last column is a veto."""
 
     counts: Array
 
 
 @dataclass(frozen=True)
 class CategoryKernel:
-    """P(left | entered) as a Dirichlet table a owner.
+    """P(left | entered) as a Dirichlet table an owner, and a band of another action column.
 
     Prior: `trust` pseudo-counts on 'left as entered', one spread over everything else.
+
+    Parameters
+    ----------
+    n_categories : levels of the category, the action column `action`
+    edges, banded : where given, a table a band of the action column `banded` (the severity)
     """
 
     n_categories: int = 2
     trust: float = 3.0
+    edges: tuple[float, ...] = ()
+    banded: int = 1
     action: int = 0
 
     def __post_init__(self) -> None:
         check_number("kernel.n_categories", self.n_categories, 2)
         check_number("kernel.trust", self.trust, 0.0, open_low=True)
+        if list(self.edges) != sorted(set(self.edges)):
+            raise InvalidInput(f"kernel.edges: expected rising numbers, got {self.edges}")
 
     def init(self, n_owners: int, n_columns: int) -> CategoryState:
         """Return the prior table."""
+        if self.edges and self.banded >= n_columns:
+            raise InvalidInput(f"kernel.banded: there is no action column {self.banded}")
         c = self.n_categories
         prior = np.full((c, c + 1), 1.0 / c)
         prior[np.arange(c), np.arange(c)] = self.trust
-        return CategoryState(np.tile(prior, (n_owners, 1, 1)))
+        return CategoryState(np.tile(prior, (n_owners, len(self.edges) + 1, 1, 1)))
+
+    def _index(self, owner: Array, e: Array) -> tuple[Array, Array, Array]:
+        """Return owner, band and entered category of actions (..., D)."""
+        band = np.zeros(e.shape[:-1], dtype=np.int64)
+        if self.edges:
+            band = np.searchsorted(self.edges, e[..., self.banded])
+        kind = e[..., self.action].astype(np.int64)
+        return np.broadcast_to(owner.reshape(-1, *(1,) * (kind.ndim - 1)), kind.shape), band, kind
 
     def expect(
         self, state: CategoryState, owner: Array, value: Value, e: Array, rows: Rows
     ) -> Array:
-        """Return Σ P(left | entered)·v(left) with the table's mean."""
-        counts = state.counts[owner]
+        """Return Σ P(left | entered)·v(left) with the table's mean; other columns stay."""
+        n, m, c = rows.n, e.shape[1], self.n_categories
+        counts = state.counts[self._index(owner, e)]
         table = counts / counts.sum(axis=-1, keepdims=True)
-        others = np.repeat(e[:, :1], self.n_categories, axis=1)
-        others[..., self.action] = np.arange(self.n_categories)
-        worth = np.concatenate((value(others), value(nothing(e))), axis=1)
-        entered = e[..., self.action]
-        known = np.isfinite(entered)
-        kind = np.where(known, entered, 0).astype(np.int64)
-        mixed = (table[np.arange(rows.n)[:, None], kind] * worth[:, None, :]).sum(axis=-1)
-        return np.where(known, mixed, worth[:, -1:])
+        others = np.repeat(e, c, axis=1)
+        others[..., self.action] = np.tile(np.arange(c), m)
+        worth = np.empty((n, m, c + 1))
+        worth[..., :c] = value(others).reshape(n, m, c)
+        worth[..., c] = value(nothing(e))
+        return np.asarray((table * worth).sum(axis=-1))
 
     def learn(
         self,
@@ -78,12 +96,12 @@ class CategoryKernel:
     ) -> None:
         """Count what entered and what left."""
         c = self.n_categories
-        out = np.where(np.isfinite(left[:, self.action]), left[:, self.action], c)
-        kinds = np.stack((entered[:, self.action], out), axis=1).astype(np.int64)
-        if ((kinds < 0) | (kinds > [c - 1, c])).any():
-            raise InvalidInput(f"kernel: expected categories 0 to {c - 1}, got {kinds.tolist()}")
+        out = np.where(np.isfinite(left[:, self.action]), left[:, self.action], c).astype(np.int64)
+        who, band, kind = self._index(owner, entered)
+        if ((kind < 0) | (kind >= c) | (out < 0) | (out > c)).any():
+            raise InvalidInput(f"kernel: expected categories 0 to {c - 1}, got {kind} and {out}")
         seen = np.isin(status, (PASSED, MODIFIED, VETOED))
-        flat = (owner * c + kinds[:, 0]) * (c + 1) + kinds[:, 1]
+        flat = ((who * (len(self.edges) + 1) + band) * c + kind) * (c + 1) + out
         scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
 
 

@@ -26,7 +26,7 @@ class SimulatedPerson:
     Parameters
     ----------
     approve : (e (N, M, D), rows) → (N, M) probability of approval
-    own : rows → (N, D) the person's own action; NaN columns keep the proposal's
+    own : rows → (N, D) the person's own action; NaN columns keep the proposal's (a severity)
     spread : their own action varies by −spread, 0, +spread with probability ¼, ½, ¼ (first column)
     veto : share of the non-approved that is vetoed
     """
@@ -63,15 +63,14 @@ class SimulatedPerson:
         return left, status
 
     def expect(self, value: Value, e: Array, rows: Rows) -> Array:
-        """Return p·v(e) + (1 − p)·[veto·v(null) + (1 − veto)·E v(own)], exactly.
-
-        Columns that the person leaves to the proposal are read from the first action.
-        """
+        """Return p·v(e) + (1 − p)·[veto·v(null) + (1 − veto)·E v(own)], exactly."""
         p = self.approve(e, rows)
-        own = np.stack(
-            [self._own(rows, e[:, 0], np.full(rows.n, point)) for point in _POINTS], axis=1
-        )
-        other = (value(own) * _SHARES).sum(axis=1, keepdims=True)
+        own = self.own(rows)[:, None]
+        own = np.where(np.isnan(own), e, own) if np.isnan(own).any() else own
+        nodes = np.repeat(own, _POINTS.size, axis=1)  # own₁ −, 0, +; own₂ −, 0, +; …
+        nodes[..., 0] += self.spread * np.tile(_POINTS, own.shape[1])
+        worth = value(nodes).reshape(rows.n, own.shape[1], _POINTS.size)
+        other = (worth * _SHARES).sum(axis=-1)
         if self.veto > 0:
             other = self.veto * value(nothing(e)) + (1.0 - self.veto) * other
         return np.asarray(p * value(e) + (1.0 - p) * other)

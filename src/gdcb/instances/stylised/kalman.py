@@ -52,8 +52,7 @@ class Tracks:
     ratio : (units, 3, 2) log ratio of the true sizes of Q and R to those of each mode
     known : (units, 3, 2, 2) gains of each mode: nominal, and at the true sizes
     mean : (units, 2) true mean of the state before the measurement, given the past
-    estimate, gain : (units, 2) the agent's filtered estimate, and its last gain
-    innovation : (units,) the agent's last innovation
+    estimate, gain, innovation : (units, 2 or none) the agent's last of each
     """
 
     noise: Array
@@ -158,10 +157,9 @@ class Tracking:
 
         The mode that ran is the one with a gain, nominal or at the true sizes, nearest to it.
         """
-        u = rows.unit
-        gap = np.abs(state.known[u] - _gain(state, e, rows)[:, None, None]).max(axis=-1)
+        gap = np.abs(state.known[rows.unit] - _gain(state, e, rows)[:, None, None]).max(axis=-1)
         ran = np.arange(len(NAMES)) == gap.min(axis=-1).argmin(axis=1)[:, None]
-        ratio = state.ratio[u] + self.label_noise * rng.normal(rows.n, 1, 2)
+        ratio = state.ratio[rows.unit] + self.label_noise * rng.normal(rows.n, 1, 2)
         return np.where(ran[..., None], ratio, np.nan).reshape(rows.n, -1)
 
     def advance(self, rng: Stream, state: Tracks, e: Array, outcome: Array, rows: Rows) -> Tracks:

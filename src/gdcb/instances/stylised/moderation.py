@@ -31,6 +31,7 @@ from gdcb.streams import Stream
 
 TOXICITY, REPORTS, REACH, APPEALABLE = range(4)
 NAMES = ("allow", "warn", "remove")
+EDGES = (0.33, 0.66)  # bands of severity, of the learner and of what it believes of moderators
 THETA = np.array([0.6, 0.3, 0.1])  # severity on toxicity, reports, reach
 CUE = 0.06  # severity a standard deviation of the private cue
 COMPLAINT = -0.5  # what an unsatisfied community costs
@@ -155,7 +156,7 @@ def build() -> Domain:
             (
                 Approval(
                     SimulatedPerson(_approve, _own_category, veto=0.15),
-                    CategoryKernel(n_categories=len(NAMES)),
+                    CategoryKernel(n_categories=len(NAMES), edges=EDGES),
                     name="moderator",
                 ),
                 PolicyFilter(require="appealable", at_least=1.0, name="appeal filter"),
@@ -163,6 +164,6 @@ def build() -> Domain:
         ),
         reward=Payoff(outcome=("satisfied",), lose=COMPLAINT),
         null=NullAction(mean=0.3),
-        cells=Cells(edges=(0.33, 0.66)),
+        cells=Cells(EDGES),
     )
     return Domain(instance, BetaThompson(), Forum(), units=4, unit="community", about=__doc__ or "")

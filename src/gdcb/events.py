@@ -1,0 +1,168 @@
+"""What happened, in the past tense: plain records that an agent folds and a ledger stores.
+
+Every field is JSON: numbers that are not there are null, arrays are lists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gdcb.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMade:
+    """A nominal arm was proposed.
+
+    Parameters
+    ----------
+    id : decision id
+    batch, row : what its random numbers are keyed by
+    version : how many events the state behind it had folded
+    unit : whose learner decided
+    x, mask : context as encoded, allowed arms (null: all)
+    arm, action : proposed arm and composed action
+    delta, scaler_version : δ and the version of the fit behind it
+    worth : drawn value of every arm behind the gate, null where masked
+    """
+
+    id: str
+    batch: str
+    row: int
+    version: int
+    unit: str
+    x: list[float]
+    mask: list[bool] | None
+    arm: int
+    action: list[float | None]
+    delta: list[list[float]]
+    scaler_version: int
+    worth: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class GateApplied:
+    """The gates answered: what entered and left each of them, and why."""
+
+    id: str
+    status: str
+    gate: int
+    action: list[float | None]
+    trail: list[list[float | None]]
+    statuses: list[int]
+    faults: dict[str, str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRequested:
+    """A gate holds the decision until a person answers."""
+
+    id: str
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A person approved, edited or vetoed a held decision."""
+
+    id: str
+    verdict: str
+    action: list[float] | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Nobody answered in time; an expired hold is never an approval."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionExecuted:
+    """What really ran: what was let through, or the null action."""
+
+    id: str
+    action: list[float | None]
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeObserved:
+    """The outcome of an executed decision came in, with the scaler's labels where there are."""
+
+    id: str
+    outcome: list[float]
+    label: list[float | None] | None
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerFitted:
+    """Scalers were refitted and put in force; arm statistics were refolded."""
+
+    owners: list[int]
+    versions: list[int]
+
+
+Event = (
+    DecisionMade
+    | GateApplied
+    | ReviewRequested
+    | Reviewed
+    | Expired
+    | ActionExecuted
+    | OutcomeObserved
+    | ScalerFitted
+)
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        DecisionMade,
+        GateApplied,
+        ReviewRequested,
+        Reviewed,
+        Expired,
+        ActionExecuted,
+        OutcomeObserved,
+        ScalerFitted,
+    )
+}
+
+
+def to_json(event: Event) -> str:
+    """Write an event as one line of JSON.
+
+    >>> to_json(Expired("7", "no answer in 4 hours"))
+    '{"event": "Expired", "id": "7", "reason": "no answer in 4 hours"}'
+    """
+    fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event)}
+    return json.dumps({"event": type(event).__name__} | fields, allow_nan=False)
+
+
+def from_json(line: str) -> Event:
+    """Read what `to_json` wrote; refuse an event that is unknown or lacks a field."""
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        kind = KINDS[fields.pop("event")]
+        return kind(**fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"event: cannot read {line[:80]!r} ({error})") from error
+
+
+def listed(values: Any) -> list[float | None]:
+    """Return an array as a list, null where it is not finite."""
+    return [float(value) if math.isfinite(value) else None for value in values]
+
+
+def numbers(values: list[float | None]) -> list[float]:
+    """Return a list as numbers, NaN where it is null."""
+    return [math.nan if value is None else value for value in values]
