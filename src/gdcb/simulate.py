@@ -41,6 +41,9 @@ class World(Protocol):
     def best(self, state: Any, rows: Rows) -> Array:
         """Return the unrestricted optimum e* of every row: (N, D)."""
 
+    def candidates(self, state: Any, rows: Rows) -> Array:
+        """Return a fine grid over the action space, for the gate floor: (N, M, D)."""
+
     def sample(self, rng: Stream, state: Any, e: Array, rows: Rows) -> Array:
         """Draw outcomes of executed actions (N, D): (N, outcomes)."""
 
@@ -106,7 +109,9 @@ def simulate(
         verdict = turn.gate(streams.at(GATE, t), instance, decision, rows)
         executed = turn.execute(instance, verdict, rows)
         outcome = world.sample(streams.at(OUTCOME, t), nature, executed.action, rows)
-        label = world.label(streams.at(LABEL, t), nature, executed.action, rows)
+        label = None
+        if instance.scaler.n_labels:
+            label = world.label(streams.at(LABEL, t), nature, executed.action, rows)
         if watch is not None:
             reward = instance.realised(outcome, executed.action, rows.x)
             watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward))

@@ -72,14 +72,14 @@ def regret_parts(instance: Instance, world: World, turn: Turn) -> RegretParts:
     )
 
 
-def gate_floor(instance: Instance, world: World, turn: Turn, candidates: Array) -> Array:
+def gate_floor(instance: Instance, world: World, turn: Turn) -> Array:
     """Return what even the best proposal would lose behind the same gate: (N,).
 
-    `candidates` (N, M, D) covers the action space; the optimum e* is added to it. It never uses
-    a method's own δ.
+    Proposals are the world's candidates and the optimum e*; it never uses a method's own δ.
     """
     mean = TrueMean(instance, world, turn.world, turn.rows)
     best = world.best(turn.world, turn.rows)[:, None]
+    candidates = world.candidates(turn.world, turn.rows)
     proposals = np.concatenate((candidates, best), axis=1)
     gated = instance.chain.expect(mean, proposals, turn.rows)
     return np.asarray(mean(best)[:, 0] - gated.max(axis=1))
@@ -94,10 +94,19 @@ class Ledger:
     reward : (rounds, replicates)
     overridden : (rounds, replicates) share of rows in which e_exec ≠ e_rec, vetoes included
     vetoed : (rounds, replicates) share of rows in which the null action ran
+    floor : (rounds, replicates) the gate floor, where asked for
     """
 
-    def __init__(self, instance: Instance, world: World, rounds: int, replicates: int) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        world: World,
+        rounds: int,
+        replicates: int,
+        with_floor: bool = False,
+    ) -> None:
         self._instance, self._world = instance, world
+        self.floor = np.zeros((rounds, replicates)) if with_floor else None
         self.parts = np.zeros((rounds, replicates, 4))
         self.reward = np.zeros((rounds, replicates))
         self.overridden = np.zeros((rounds, replicates))
@@ -116,3 +125,5 @@ class Ledger:
         self.reward[turn.t] = by_replicate(turn.reward)
         self.overridden[turn.t] = by_replicate(~turn.executed.is_own)
         self.vetoed[turn.t] = by_replicate(turn.executed.is_null)
+        if self.floor is not None:
+            self.floor[turn.t] = by_replicate(gate_floor(self._instance, self._world, turn))

@@ -34,6 +34,8 @@ class Domain:
     world : its simulator
     units : units a replicate
     unit : what a unit is called (listing, ward, tenant)
+    is_endogenous : whether what runs changes later contexts, so that the gate floor hangs on
+        the trajectory and only totals are comparable
     about : what is real in it and what is made, for people
     """
 
@@ -42,6 +44,7 @@ class Domain:
     world: World
     units: int
     unit: str
+    is_endogenous: bool
     about: str
 
 

@@ -168,5 +168,6 @@ def build() -> Domain:
         Lending(),
         units=4,
         unit="lender",
+        is_endogenous=False,
         about=__doc__ or "",
     )

@@ -192,5 +192,6 @@ def build() -> Domain:
         Ward(),
         units=4,
         unit="patient",
+        is_endogenous=True,
         about=__doc__ or "",
     )

@@ -166,5 +166,6 @@ def build() -> Domain:
         Network(),
         units=3,
         unit="feeder",
+        is_endogenous=True,
         about=__doc__ or "",
     )

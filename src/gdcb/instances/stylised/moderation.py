@@ -166,4 +166,12 @@ def build() -> Domain:
         null=NullAction(mean=0.3),
         cells=Cells(EDGES),
     )
-    return Domain(instance, BetaThompson(), Forum(), units=4, unit="community", about=__doc__ or "")
+    return Domain(
+        instance,
+        BetaThompson(),
+        Forum(),
+        units=4,
+        unit="community",
+        is_endogenous=False,
+        about=__doc__ or "",
+    )

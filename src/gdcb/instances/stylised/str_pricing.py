@@ -163,5 +163,6 @@ def build() -> Domain:
         Rental(),
         units=4,
         unit="listing",
+        is_endogenous=False,
         about=__doc__ or "",
     )

@@ -165,4 +165,12 @@ def build() -> Domain:
         reward=Payoff(outcome=("success",), win=latency_factor),
         null=NullAction(mean=UNAIDED),
     )
-    return Domain(instance, BetaThompson(), Calls(), units=2, unit="tenant", about=__doc__ or "")
+    return Domain(
+        instance,
+        BetaThompson(),
+        Calls(),
+        units=2,
+        unit="tenant",
+        is_endogenous=True,
+        about=__doc__ or "",
+    )

@@ -1,0 +1,5 @@
+"""The command line: one file a command."""
+
+from gdcb.cli.app import app
+
+__all__ = ["app"]

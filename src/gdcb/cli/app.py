@@ -1,0 +1,40 @@
+"""`gdcb`: its help reads like a table of contents."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from gdcb.cli.check_file import check_file
+from gdcb.cli.instances import instances
+from gdcb.cli.run import run
+
+app = typer.Typer(
+    name="gdcb",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gdcb {version('gdcb')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Gated decoupled compositional bandits: a bandit proposes, a scaler adapts, a gate decides."""
+
+
+app.command("run")(run)
+app.command("instances")(instances)
+app.command("validate")(check_file)

@@ -1,0 +1,33 @@
+"""`gdcb validate FILE`: whether a TOML instance is whole, before anything runs on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdcb.cli.say import as_json, fail, out
+from gdcb.declaration import read
+from gdcb.errors import InvalidInput
+
+
+def check_file(
+    file: Annotated[Path, typer.Argument(help="A TOML file that declares an instance.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the JSON schema.")] = False,
+) -> None:
+    """Check a TOML instance and show the JSON schema of its context."""
+    try:
+        declared = read(file)
+    except InvalidInput as error:
+        fail(str(error))
+    instance = declared.instance
+    if json:
+        as_json(instance.context.json_schema())
+        return
+    gates = " → ".join(gate.name for gate in instance.chain.gates) or "open"
+    out.print(
+        f"{file}: instance '{instance.name}' is whole: {instance.space.n} arms, "
+        f"{type(instance.composition).__name__}, {type(instance.scaler).__name__}, "
+        f"gates {gates}, {type(declared.bandit).__name__}"
+    )

@@ -1,0 +1,31 @@
+"""How commands speak: answers on stdout, progress and complaints on stderr, exit codes.
+
+0 done, 1 failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Complain in one sentence and stop."""
+    err.print(f"[red]gdcb:[/red] {message}", soft_wrap=True, markup=True)
+    raise typer.Exit(code)
+
+
+def wrong_usage(message: str) -> NoReturn:
+    """Say what the call should have been and stop with code 2."""
+    fail(message, code=2)
+
+
+def as_json(document: Any) -> None:
+    """Print one JSON document and nothing else."""
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))

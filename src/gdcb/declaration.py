@@ -1,0 +1,193 @@
+"""An instance from a TOML file of registered parts.
+
+A file names parts that were registered as entry points (`gdcb.bandits`, `gdcb.gates`, …), never
+code; a package of yours registers its own in the same way. Everything is validated before
+anything is built, and an error names the table and key it is about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import typing
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from gdcb.bandits import Bandit
+from gdcb.context import Category, Flag, Number, Schema
+from gdcb.errors import InvalidInput, UnknownField, UnknownPart
+from gdcb.gates import Chain
+from gdcb.instance import Cells, Instance, NullAction, Rules
+
+# The tables of a file, and the group of entry points whose parts each may name.
+GROUPS = {
+    "arms": "gdcb.arms",
+    "bandit": "gdcb.bandits",
+    "scaler": "gdcb.scalers",
+    "composition": "gdcb.compositions",
+    "gate": "gdcb.gates",
+    "kernel": "gdcb.kernels",
+    "reward": "gdcb.rewards",
+}
+_COLUMNS = {"number": Number, "flag": Flag, "category": Category}
+_SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules}
+_REQUIRED = ("context", "arms", "composition", "bandit")
+_KNOWN = {"name", "title", "gates", "closed", *_REQUIRED, *_SETTINGS, "scaler", "reward"}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a file declares: the instance, and the bandit that works on it."""
+
+    instance: Instance
+    bandit: Bandit
+
+
+def registered(kind: str) -> list[str]:
+    """Return the names that a table of this kind may use.
+
+    >>> registered("composition")
+    ['add', 'identity', 'kalman-gain', 'multiply', 'prompt']
+    """
+    return sorted(_entry_points(GROUPS[kind]))
+
+
+@cache
+def _entry_points(group: str) -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def read(path: str | Path) -> Declaration:
+    """Read an instance from a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path}: cannot be read ({error})") from error
+    return parse(text, where=str(path))
+
+
+def parse(text: str, where: str = "toml") -> Declaration:
+    """Read an instance from TOML text.
+
+    Examples
+    --------
+    >>> declared = parse('''
+    ... name = "listing"
+    ... context.base = { type = "number", low = 1, high = 1000 }
+    ... arms = { part = "list", values = [0.9, 1.0, 1.1] }
+    ... composition = { part = "multiply", base = ["base"], names = ["price"] }
+    ... gates = [{ part = "cap", limit = 100.0 }]
+    ... reward = { part = "payoff", outcome = ["booked"], action = 0 }
+    ... bandit = { part = "beta-thompson" }
+    ... ''')
+    >>> declared.instance.space.names, type(declared.bandit).__name__
+    (('0.9', '1', '1.1'), 'BetaThompson')
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{where}: not TOML ({error})") from error
+    _check_keys(where, data, _KNOWN)
+    missing = [name for name in _REQUIRED if name not in data]
+    if missing:
+        raise InvalidInput(f"{where}: missing {', '.join(missing)}")
+    settings: dict[str, Any] = {"context": _context(data["context"])}
+    for name in ("name", "title"):
+        if name in data:
+            settings[name] = _value(name, str, data[name])
+    for kind in ("arms", "scaler", "composition", "reward"):
+        if kind in data:
+            settings[kind] = _part(kind, kind, data[kind])
+    for name, cls in _SETTINGS.items():
+        if name in data:
+            settings[name] = _build(name, cls, _table(name, data[name]))
+    gates = _value("gates", list[dict[str, Any]], data.get("gates", []))
+    chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
+    settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
+    bandit = _part("bandit", "bandit", data["bandit"])
+    instance = Instance(**settings)
+    instance.check_bandit(bandit)
+    bandit.init(_one_unit(), instance.space)
+    return Declaration(instance, bandit)
+
+
+def _one_unit() -> Any:
+    import numpy as np
+
+    return np.zeros(1, dtype=np.int64)
+
+
+def _context(table: Any) -> Schema:
+    columns = {}
+    for name, fields in _table("context", table).items():
+        where = f"context.{name}"
+        fields = dict(_table(where, fields))
+        kind = fields.pop("type", None)
+        if kind not in _COLUMNS:
+            raise InvalidInput(f"{where}.type: expected {', '.join(_COLUMNS)}; got {kind!r}")
+        columns[name] = _build(where, _COLUMNS[kind], fields)
+    return Schema(columns)
+
+
+def _part(where: str, kind: str, table: Any) -> Any:
+    """Build the part that a table names."""
+    fields = dict(_table(where, table))
+    name = fields.pop("part", None)
+    points = _entry_points(GROUPS[kind])
+    if name not in points:
+        known = ", ".join(sorted(points)) or "none"
+        raise UnknownPart(f"{where}.part: no {kind} {name!r} is registered; there are {known}")
+    return _build(where, points[name].load(), fields)
+
+
+def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
+    """Validate a table against a part's own fields and build it."""
+    hints = typing.get_type_hints(cls)
+    declared = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    _check_keys(where, fields, set(declared))
+    for name, field in declared.items():
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        if is_required and name not in fields:
+            raise InvalidInput(f"{where}: missing {name}")
+    values = {
+        name: _part(f"{where}.{name}", name, value)
+        if name in GROUPS
+        else _value(f"{where}.{name}", hints[name], value)
+        for name, value in fields.items()
+    }
+    try:
+        return cls(**values)
+    except InvalidInput as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _value(where: str, hint: Any, value: Any) -> Any:
+    """Check a value against a type, strictly; lists become tuples where those are declared."""
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        what = error.errors()[0]
+        at = "".join(f"[{part!r}]" for part in what["loc"])
+        raise InvalidInput(f"{where}{at}: {what['msg']}; got {what['input']!r}") from error
+    except (PydanticUserError, TypeError) as error:
+        raise InvalidInput(f"{where}: cannot be set from TOML ({error})") from error
+
+
+def _table(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where}: expected a table, got {value!r}")
+    return value
+
+
+def _check_keys(where: str, found: dict[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise UnknownField(
+            f"{where}: unknown {', '.join(unknown)}; it may have {', '.join(sorted(known))}"
+        )
