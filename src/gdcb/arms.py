@@ -21,11 +21,14 @@ from gdcb.records import Located
 class Arms:
     """K nominal arms.
 
+    Distances are in steps: declared ones, or the spacing of the arms around a point, so that
+    what lies between two neighbouring arms is within half a step of one of them.
+
     Parameters
     ----------
     names : K names, for people
     coords : (K, C) coordinate of each arm
-    steps : (C,) what counts as one step along each coordinate
+    steps : (C,) what counts as one step along each coordinate; NaN: the local spacing
     is_exact : (C,) coordinates that are categories and match exactly
     """
 
@@ -34,8 +37,9 @@ class Arms:
     steps: Array
     is_exact: Array
     nominal: Located = field(init=False)
-    _order: Array = field(init=False)
-    _levels: Array = field(init=False)
+    _levels: tuple[Array, ...] = field(init=False)
+    _first: Array = field(init=False)
+    _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
         k = len(self.names)
@@ -45,13 +49,14 @@ class Arms:
             raise InvalidInput(f"arms: names must differ, got {', '.join(self.names)}")
         if self.coords.shape[0] != k or not np.isfinite(self.coords).all():
             raise InvalidInput("arms: every arm needs finite coordinates")
-        if (self.steps <= 0).any() or not np.isfinite(self.steps).all():
+        if (self.steps <= 0).any() or np.isinf(self.steps).any():
             raise InvalidInput(f"arms: steps must be positive, got {self.steps.tolist()}")
         located = Located(np.arange(k)[None], np.zeros((1, k)), self.coords[None], True)
+        levels = tuple(np.unique(column) for column in self.coords.T)
         object.__setattr__(self, "nominal", located)
-        levels, first = np.unique(self.coords[:, 0], return_index=True)
         object.__setattr__(self, "_levels", levels)
-        object.__setattr__(self, "_order", first)
+        object.__setattr__(self, "_first", np.unique(self.coords[:, 0], return_index=True)[1])
+        object.__setattr__(self, "_places", self._place(self.coords))
 
     @property
     def n(self) -> int:
@@ -63,26 +68,46 @@ class Arms:
         """Number of coordinates C."""
         return int(self.coords.shape[1])
 
+    def _place(self, coord: Array) -> Array:
+        """Return coordinates (..., C) in steps; with local spacing the arms lie at 0, 1, 2, etc."""
+        out = np.empty(coord.shape)
+        for j, levels in enumerate(self._levels):
+            value = coord[..., j]
+            if levels.size == 1 or not np.isnan(self.steps[j]):
+                out[..., j] = value / (1.0 if np.isnan(self.steps[j]) else self.steps[j])
+                continue
+            left = (np.searchsorted(levels, value, side="right") - 1).clip(0, levels.size - 2)
+            out[..., j] = left + (value - levels[left]) / (levels[left + 1] - levels[left])
+        return out
+
+    def distance(self, coord: Array, arm: Array | None = None) -> Array:
+        """Return the distance in steps from coordinates (..., C) to every arm, or to `arm`.
+
+        The maximum over coordinates; infinite where a category differs.
+        """
+        places = self._places if arm is None else self._places[arm]
+        here = self._place(coord)
+        gap = np.abs((here[..., None, :] if arm is None else here) - places)
+        return np.asarray(np.where(self.is_exact & (gap > 0), np.inf, gap).max(axis=-1))
+
     def locate(self, coord: Array) -> Located:
         """Find the nearest arm of each coordinate (N, M, C); of equal arms, the first.
 
-        >>> arms = ArmList(names=("low", "high"), values=(1.0, 2.0)).build()
-        >>> found = arms.locate(np.array([[[1.4], [2.25]]]))
+        >>> arms = ArmList(values=(1.0, 2.0, 4.0)).build()
+        >>> found = arms.locate(np.array([[[1.4], [2.5], [4.5]]]))
         >>> found.arm.tolist(), found.steps.round(2).tolist()
-        ([[0, 1]], [[0.4, 0.25]])
+        ([[0, 1, 2]], [[0.4, 0.25, 0.25]])
         """
         if self.n_coords == 1 and not self.is_exact[0]:
-            value = coord[..., 0]
-            right = np.searchsorted(self._levels, value).clip(1, max(self._levels.size - 1, 1))
-            if self._levels.size == 1:
+            value, levels = coord[..., 0], self._levels[0]
+            if levels.size == 1:
                 level = np.zeros(value.shape, dtype=np.int64)
             else:
-                nearer_left = value - self._levels[right - 1] <= self._levels[right] - value
-                level = right - nearer_left
-            steps = np.abs(value - self._levels[level]) / self.steps[0]
-            return Located(self._order[level], steps, coord)
-        gap = np.abs(coord[..., None, :] - self.coords) / self.steps
-        gap = np.where(self.is_exact & (gap > 0), np.inf, gap).max(axis=-1)
+                right = np.searchsorted(levels, value).clip(1, levels.size - 1)
+                level = right - (value - levels[right - 1] <= levels[right] - value)
+            arm = self._first[level]
+            return Located(arm, self.distance(coord, arm), coord)
+        gap = self.distance(coord)
         arm = gap.argmin(axis=-1)
         steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
         return Located(np.where(np.isfinite(steps), arm, -1), steps, coord)
@@ -96,7 +121,7 @@ class ArmList:
     ----------
     names : names of the arms; made from the values where omitted
     values : one number an arm, or none: the arms are categories
-    step : what counts as one step; the median gap where omitted
+    step : what counts as one step; the spacing of the arms where omitted
     """
 
     names: tuple[str, ...] = ()
@@ -115,7 +140,7 @@ class ArmList:
                 f"arms: expected as many names as values, got {len(names)} and {len(self.values)}"
             )
         coords = np.array(self.values, dtype=float)[:, None]
-        return Arms(names, coords, np.array([_step(coords[:, 0], self.step)]), np.array([False]))
+        return Arms(names, coords, np.array([_step(self.step)]), np.array([False]))
 
 
 @dataclass(frozen=True)
@@ -127,7 +152,7 @@ class Grid:
     factors : {name: values}, the first varies slowest
     combine : 'product': the outcome sees the product of the factors (one coordinate);
         'none': each factor is a coordinate of its own
-    steps : {name: step}, or {'product': step}; the median gap where omitted
+    steps : {name: step}, or {'product': step}; the spacing of the arms where omitted
     """
 
     factors: dict[str, tuple[float, ...]]
@@ -161,15 +186,12 @@ class Grid:
         unknown = set(self.steps) - set(labels)
         if unknown:
             raise InvalidInput(f"arms.steps: no coordinate {', '.join(sorted(unknown))}")
-        steps = np.array(
-            [_step(levels[:, i], self.steps.get(label)) for i, label in enumerate(labels)]
-        )
+        steps = np.array([_step(self.steps.get(label)) for label in labels])
         return Arms(names, levels, steps, np.zeros(len(labels), dtype=bool))
 
 
-def _step(values: Array, declared: float | None) -> float:
-    if declared is not None:
-        check_number("arms.step", declared, 0.0, open_low=True)
-        return float(declared)
-    distinct = np.unique(values)
-    return float(np.median(np.diff(distinct))) if distinct.size > 1 else 1.0
+def _step(declared: float | None) -> float:
+    if declared is None:
+        return float("nan")
+    check_number("arms.step", declared, 0.0, open_low=True)
+    return float(declared)

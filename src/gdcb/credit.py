@@ -8,7 +8,7 @@ arm nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,17 @@ class NullState:
 
 @dataclass(slots=True)
 class ContrastState:
-    """Residuals of approved and of overridden rows, for every group.
+    """Outcomes of approved and of overridden rows, arm by arm, for every group.
 
-    `sums` is (groups, 2, 3): approved / overridden × (weight, Σ residual, Σ residual²).
+    `sums` is (groups, K, 2, 3): arm × approved / overridden × (weight, Σ outcome, Σ outcome²).
     """
 
     sums: Array
 
     @staticmethod
-    def zeros(n_groups: int) -> ContrastState:
-        """Return no residual."""
-        return ContrastState(np.zeros((n_groups, 2, 3)))
+    def zeros(n_groups: int, n_arms: int) -> ContrastState:
+        """Return no outcome."""
+        return ContrastState(np.zeros((n_groups, n_arms, 2, 3)))
 
 
 def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> Array:
@@ -59,32 +59,38 @@ def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> A
 def no_private_information(state: ContrastState, group: Array) -> Array:
     """Return the posterior probability that overrides carry no private information: (N,).
 
-    At equal (e, x), approved and overridden rows must have equal residual means. With the
-    difference d of the means, its variance v = s²(1/n_a + 1/n_o) and the alternative
-    d ~ N(0, s²) (a unit-information prior), the odds are N(d; 0, v) / N(d; 0, v + s²), even
-    beforehand. Few rows leave it near ½ or above; it needs no threshold.
+    At equal (e, x), approved and overridden rows must have equal mean outcomes. The difference
+    is taken within each arm, where both kinds were seen, and averaged with weights
+    w = 1/(1/n_a + 1/n_o): d, of variance v = s²/Σw, s² the pooled variance within arms. Against
+    the alternative d ~ N(0, s²) (a unit-information prior) the odds are
+    N(d; 0, v) / N(d; 0, v + s²), even beforehand. Few rows leave it near ½ or above; there is no
+    threshold.
 
     Examples
     --------
-    50 rows each, Σ residual² about the two means 98 (so s² = 1), difference 1: v = 0.04, log odds
-    ½·log(26) − ½·(25 − 1/1.04) = −10.39, so the probability is 3.07e−05.
+    One arm, 50 rows each, Σ (y − mean)² = 98 in all (so s² = 1), difference 1: Σw = 25,
+    v = 0.04, log odds ½·log(26) − ½·(25 − 1/1.04) = −10.39, so the probability is 3.07e−05.
 
-    >>> half = [50.0, 0.0, 49.0], [50.0, 50.0, 99.0]
-    >>> state = ContrastState(np.array([half]))
+    >>> approved, overridden = [50.0, 0.0, 49.0], [50.0, 50.0, 99.0]
+    >>> state = ContrastState(np.array([[[approved, overridden]]]))
     >>> print(f"{no_private_information(state, np.array([0]))[0]:.2e}")
     3.07e-05
     """
-    n, total, square = np.moveaxis(state.sums[group], -1, 0)
-    known = (n >= 2.0).all(axis=-1)
-    n = np.maximum(n, 1.0)
-    mean = total / n
-    rest = np.maximum(square - n * mean**2, 0.0).sum(axis=-1)
-    s2 = np.maximum(rest / np.maximum(n.sum(axis=-1) - 2.0, 1.0), 1e-12)
-    v = s2 * (1.0 / n).sum(axis=-1)
-    d2 = (mean[:, 0] - mean[:, 1]) ** 2
-    log_odds = 0.5 * np.log1p(s2 / v) - 0.5 * d2 * (1.0 / v - 1.0 / (v + s2))
+    groups, back = np.unique(group, return_inverse=True)
+    n, total, square = np.moveaxis(state.sums[groups], -1, 0)  # (groups, K, 2) each
+    some = np.maximum(n, 1e-12)
+    mean = total / some
+    rest = np.maximum(square - n * mean**2, 0.0).sum(axis=(1, 2))
+    freedom = n.sum(axis=(1, 2)) - (n > 0).sum(axis=(1, 2))
+    s2 = np.maximum(rest / np.maximum(freedom, 1.0), 1e-12)
+    weight = np.where((n > 0).all(axis=-1), 1.0 / (1.0 / some).sum(axis=-1), 0.0)
+    known = (weight.sum(axis=1) > 0) & (freedom >= 2)
+    total_weight = np.where(known, weight.sum(axis=1), 1.0)
+    d = (weight * (mean[..., 0] - mean[..., 1])).sum(axis=1) / total_weight
+    v = s2 / total_weight
+    log_odds = 0.5 * np.log1p(s2 / v) - 0.5 * d**2 * (1.0 / v - 1.0 / (v + s2))
     odds = np.exp(np.clip(log_odds, -700.0, 700.0))
-    return np.where(known, odds / (1.0 + odds), 1.0)
+    return np.asarray(np.where(known, odds / (1.0 + odds), 1.0)[back])
 
 
 def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array) -> Located:
@@ -108,24 +114,27 @@ def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array)
 
 
 def evidence(
-    instance: Instance, contrast: ContrastState, log: Log, delta: Array, in_force: Array
+    instance: Instance, log: Log, delta: Array, in_force: Array
 ) -> tuple[Evidence, Located]:
     """Turn finished rows into what the bandit may learn from them, under the δ in force."""
     located = locate_executed(instance, log, delta, in_force)
-    arm, steps = located.arm[:, 0], located.steps[:, 0]
-    credited = np.where((steps <= HALF_STEP) & ~log.is_null, arm, -1)
+    near = (located.steps[:, 0] <= HALF_STEP) & ~log.is_null
+    arm = np.where(near, located.arm[:, 0], -1)
     weight = log.weight.astype(float)
-    if log.is_null.any() and not instance.null.teaches:
+    if is_any(log.is_null) and not instance.null.teaches:
         weight = np.where(log.is_null, 0.0, weight)
-    if log.is_override.any() and instance.rules.overrides != "all":
-        share = (
-            no_private_information(contrast, log.group)
-            if instance.rules.overrides == "pooled"
-            else np.zeros(log.unit.size)
-        )
-        weight = np.where(log.is_override, weight * share, weight)
     cell = instance.cells.of(log.unit, delta)
-    return Evidence(cell, credited, located.coord[:, 0], log.y, log.scale, weight), located
+    return Evidence(cell, arm, located.coord[:, 0], log.y, log.scale, weight), located
+
+
+def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
+    """Weigh overridden rows by the probability that they carry no private information."""
+    rule = instance.rules.overrides
+    if rule == "all" or not is_any(log.is_override):
+        return seen
+    share = 0.0 if rule == "approved" else no_private_information(contrast, log.group)
+    weight = np.where(log.is_override, seen.weight * share, seen.weight)
+    return replace(seen, weight=weight)
 
 
 def learn_contrast(
@@ -137,22 +146,24 @@ def learn_contrast(
     seen: Evidence,
     located: Located,
 ) -> None:
-    """Add each row's residual before it is learned from, approved and overridden apart.
+    """Add each row's outcome to its arm, approved and overridden apart.
 
-    Rows that the learner cannot predict (off every arm of a flat learner, vetoed) say nothing.
+    A curve first takes off what it expects between the arm and the executed coordinate. Rows off
+    every arm, and rows in which the null action ran, say nothing.
     """
     if instance.rules.overrides != "pooled" or not instance.chain.has_person:
         return
-    near = np.isfinite(seen.coord).all(axis=-1) if bandit.is_curve else seen.arm >= 0
-    sayable = ~log.is_null & near
-    if not sayable.any():
-        return
-    predicted = bandit.mean(state, seen.cell, located)[:, 0]
-    scale = 1.0 if log.scale is None else log.scale
-    residual = (log.y - scale * predicted)[sayable]
-    w = log.weight[sayable]
-    index = log.group[sayable] * 2 + log.is_override[sayable]
-    sums = np.stack((w, w * residual, w * residual**2), axis=1)
+    known = np.flatnonzero(seen.arm >= 0)
+    arm, weight, y = seen.arm[known], log.weight[known], log.y[known]
+    if log.scale is not None:
+        y, weight = y / log.scale[known], weight * log.scale[known] ** 2
+    if bandit.is_curve:
+        cell, coord = seen.cell[known], instance.space.coords[arm]
+        here = Located(arm[:, None], located.steps[known], located.coord[known])
+        there = Located(arm[:, None], located.steps[known], coord[:, None])
+        y = y - (bandit.mean(state, cell, here) - bandit.mean(state, cell, there))[:, 0]
+    index = (log.group[known] * instance.space.n + arm) * 2 + log.is_override[known]
+    sums = np.stack((weight, weight * y, weight * y * y), axis=1)
     scatter_add(contrast.sums.reshape(-1, 3), index, sums)
 
 

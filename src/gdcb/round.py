@@ -45,7 +45,7 @@ def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
         instance.scaler.init(n_units if instance.scaler.per == "unit" else n_groups),
         instance.chain.init_kernels(n_units, n_groups, len(instance.actions)),
         NullState.zeros(n_units),
-        ContrastState.zeros(n_groups),
+        ContrastState.zeros(n_groups, instance.space.n),
     )
 
 
@@ -137,9 +137,9 @@ def learn(
     in_force = scaler.version(state.scaler, owner)
     if delta is None or not (in_force == log.version).all():
         delta = scaler.predict(state.scaler, owner, log.x)
-    seen, located = credit.evidence(instance, state.contrast, log, delta, in_force)
+    seen, located = credit.evidence(instance, log, delta, in_force)
+    bandit.update(state.bandit, credit.weigh(instance, state.contrast, log, seen))
     credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
-    bandit.update(state.bandit, seen)
     credit.learn_null(instance, state.null, log, outcome)
     if label is not None and scaler.n_labels:
         scaler.observe(state.scaler, owner, log.x, log.action, label, log.weight)
@@ -158,9 +158,13 @@ def refold(
     """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
     fresh = init(instance, bandit, group).bandit
     some = log.take(np.flatnonzero(np.isin(log.group, groups)))
+    state.contrast.sums[groups] = 0.0
     if some.unit.size:
         delta, in_force = scale(instance, state, some)
-        bandit.update(fresh, credit.evidence(instance, state.contrast, some, delta, in_force)[0])
+        seen, located = credit.evidence(instance, some, delta, in_force)
+        parts = (instance, bandit, state.bandit, state.contrast, some)
+        credit.learn_contrast(*parts, seen, located)
+        bandit.update(fresh, credit.weigh(instance, state.contrast, some, seen))
     bands = instance.cells.n
     units = np.flatnonzero(np.isin(group, groups))
     cells = (units[:, None] * bands + np.arange(bands)).ravel()

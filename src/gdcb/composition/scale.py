@@ -16,7 +16,7 @@ from gdcb.records import Located
 
 def _nearest(arms: Arms, coord_by_arm: Array) -> Located:
     """Locate where every arm has its own δ: each arm judges by its own scale (N, M, K, C)."""
-    gap = (np.abs(coord_by_arm - arms.coords) / arms.steps).max(axis=-1)
+    gap = arms.distance(coord_by_arm, np.arange(arms.n))
     arm = gap.argmin(axis=-1)
     steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
     coord = np.take_along_axis(coord_by_arm, arm[..., None, None], axis=-2)[..., 0, :]
