@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from gdcb.arms import Grid
 from gdcb.composition import Multiply
 from gdcb.context import Number, Schema
-from gdcb.gates import Approval, Bounds, Chain, NumberKernel, SimulatedPerson
+from gdcb.gates import Approval, Bounds, Chain, Hold, NumberKernel, SimulatedPerson
 from gdcb.instance import Instance
 from gdcb.rewards import Payoff
 from gdcb.scalers import RidgeScaler
@@ -27,6 +29,16 @@ def person() -> Chain:
         lambda e, _: np.full(e.shape[:2], 0.7), lambda rows: 1.02 * rows.x[:, -1:], spread=3.0
     )
     return Chain((Approval(who, NumberKernel(base=("base",))), *bounds().gates))
+
+
+def live_form(chain: Chain) -> Chain:
+    """Return the chain as it runs live: a person's answer is waited for."""
+    return Chain(
+        tuple(
+            dataclasses.replace(gate, person=Hold()) if isinstance(gate, Approval) else gate
+            for gate in chain.gates
+        )
+    )
 
 
 def instance(gate: Chain) -> Instance:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.domain import BASE, bounds, contexts, instance, person
+from benchmarks.domain import BASE, bounds, contexts, instance, live_form, person
 from gdcb import round as turn
 from gdcb.bandits import Bandit, BetaThompson, CurveThompson
 from gdcb.gates import Chain
@@ -25,19 +25,23 @@ CHUNK, ROUNDS = 400, 25
 
 def one_decision(chain: Chain, bandit: Bandit) -> Callable[[int], object]:
     """Return a function that makes one decision, gate and execution included."""
-    priced = instance(chain)
+    priced, live = instance(chain), instance(live_form(chain))
     zero = np.zeros(1, dtype=np.int64)
     state = turn.init(priced, bandit, zero)
     rows = Rows(zero, zero, contexts(1))
     stream = Stream((1, 0), 0, 1)
 
-    def go(i: int) -> object:
+    for i in range(100):  # the person's kernel is learned from their verdicts in a simulation
         decision = turn.decide(stream.rekey((1, i), DRAW, 1), priced, bandit, state, rows)
         verdict = turn.gate(stream.rekey((1, i), GATE, 1), priced, decision, rows)
-        priced.chain.learn(state.kernels, rows, verdict) if i < 60 else None
-        return turn.execute(priced, verdict, rows)
+        priced.chain.learn(state.kernels, rows, verdict)
 
-    for i in range(400):
+    def go(i: int) -> object:
+        decision = turn.decide(stream.rekey((1, i), DRAW, 1), live, bandit, state, rows)
+        verdict = turn.gate(stream.rekey((1, i), GATE, 1), live, decision, rows)
+        return turn.execute(live, verdict, rows)
+
+    for i in range(300):
         go(i)
     return go
 

@@ -51,7 +51,7 @@ class Arms:
             raise InvalidInput("arms: every arm needs finite coordinates")
         if (self.steps <= 0).any() or np.isinf(self.steps).any():
             raise InvalidInput(f"arms: steps must be positive, got {self.steps.tolist()}")
-        located = Located(np.arange(k)[None], np.zeros((1, k)), self.coords[None], True)
+        located = Located(np.arange(k)[None], self.coords[None], lambda: np.zeros((1, k)), True)
         levels = tuple(np.unique(column) for column in self.coords.T)
         object.__setattr__(self, "nominal", located)
         object.__setattr__(self, "_levels", levels)
@@ -106,11 +106,11 @@ class Arms:
                 right = np.searchsorted(levels, value).clip(1, levels.size - 1)
                 level = right - (value - levels[right - 1] <= levels[right] - value)
             arm = self._first[level]
-            return Located(arm, self.distance(coord, arm), coord)
+            return Located(arm, coord, lambda: self.distance(coord, arm))
         gap = self.distance(coord)
         arm = gap.argmin(axis=-1)
         steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
-        return Located(np.where(np.isfinite(steps), arm, -1), steps, coord)
+        return Located(np.where(np.isfinite(steps), arm, -1), coord, lambda: steps)
 
 
 @dataclass(frozen=True)

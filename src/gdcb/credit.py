@@ -110,7 +110,7 @@ def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array)
         arm[moved], steps[moved] = some.arm[:, 0], some.steps[:, 0]
         coord[moved] = some.coord[:, 0]
     coord[~np.isfinite(log.action).all(axis=-1)] = np.nan
-    return Located(arm[:, None], steps[:, None], coord[:, None])
+    return Located(arm[:, None], coord[:, None], lambda: steps[:, None])
 
 
 def evidence(
@@ -159,8 +159,8 @@ def learn_contrast(
         y, weight = y / log.scale[known], weight * log.scale[known] ** 2
     if bandit.is_curve:
         cell, coord = seen.cell[known], instance.space.coords[arm]
-        here = Located(arm[:, None], located.steps[known], located.coord[known])
-        there = Located(arm[:, None], located.steps[known], coord[:, None])
+        here = replace(located, arm=arm[:, None], coord=located.coord[known])
+        there = replace(located, arm=arm[:, None], coord=coord[:, None])
         y = y - (bandit.mean(state, cell, here) - bandit.mean(state, cell, there))[:, 0]
     index = (log.group[known] * instance.space.n + arm) * 2 + log.is_override[known]
     sums = np.stack((weight, weight * y, weight * y * y), axis=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,15 +69,20 @@ class Located:
     Parameters
     ----------
     arm : (N, M) nearest arm, −1 where no arm is comparable (an unknown category)
-    steps : (N, M) distance to it in declared steps, the maximum over coordinates
     coord : (N, M, C) coordinates that the outcome can see, in the arms' own scale
+    measure : returns `steps`; a decision never asks, credit does
     is_nominal : the actions are the K arms themselves, in order; arrays then have one row
     """
 
     arm: Array
-    steps: Array
     coord: Array
+    measure: Callable[[], Array]
     is_nominal: bool = False
+
+    @property
+    def steps(self) -> Array:
+        """Distance (N, M) to the nearest arm in steps, the maximum over coordinates."""
+        return self.measure()
 
 
 @dataclass(slots=True)

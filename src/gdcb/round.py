@@ -8,6 +8,7 @@ share the outcome; the bandit reads the scaler's output, never its parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -172,11 +173,17 @@ def refold(
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
 
 
+@lru_cache(maxsize=64)
+def _starts(n: int, k: int) -> Array:
+    """Return where each of n rows of k starts in a flat array."""
+    return np.arange(0, n * k, k)
+
+
 def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:
     """Pick the best arm and its action; among equals the one that the gate moves least."""
     n, k, d = actions.shape
     arm = worth.argmax(axis=1)
-    flat = np.arange(0, n * k, k)
+    flat = _starts(n, k)
     equal = worth == worth.take(flat + arm)[:, None]
     if np.count_nonzero(equal) > n and instance.rules.select == "gate":
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most

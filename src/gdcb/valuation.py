@@ -60,7 +60,9 @@ class Valuation:
     def _worth(self, located: Located, e: Array) -> Array:
         worth = self.instance.reward.worth(self.bandit.value(self.draw, located), e, self.x)
         runs = np.isfinite(e)
-        return worth if is_all(runs) else np.where(runs.all(axis=-1), worth, self._null()[:, None])
+        if is_all(runs):
+            return worth
+        return np.where(runs.all(axis=-1), worth, self._null()[:, None])
 
     def _null(self) -> Array:
         return null_worth(self.instance, self.null, self.unit, self.x)

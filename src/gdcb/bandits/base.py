@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, namespace
+from gdcb.arrays import Array, is_any, namespace
 from gdcb.errors import InvalidInput
 from gdcb.records import Evidence, Located
 from gdcb.streams import Stream
@@ -52,9 +52,14 @@ def take_arm(values: Array, located: Located, otherwise: Array | float) -> Array
     if located.is_nominal:
         return values
     xp = namespace(values)
-    arm = located.arm
-    known = xp.take_along_axis(values, xp.maximum(arm, 0), axis=1)
-    taken: Array = xp.where(arm >= 0, known, otherwise)
+    arm, (n, k) = located.arm, values.shape
+    first = xp.arange(0, n * k, k)[:, None]
+    unknown = arm < 0
+    if not is_any(unknown):
+        taken: Array = xp.take(values.reshape(-1), (first + arm).reshape(-1)).reshape(arm.shape)
+        return taken
+    known = xp.take(values.reshape(-1), (first + xp.maximum(arm, 0)).reshape(-1))
+    taken = xp.where(unknown, otherwise, known.reshape(arm.shape))
     return taken
 
 

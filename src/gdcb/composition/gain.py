@@ -123,7 +123,7 @@ class KalmanGain:
         arm = gap.argmin(axis=-1)
         steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
         arm = np.where(np.isfinite(steps), arm, -1)
-        return Located(arm, steps, arm[..., None].astype(float))
+        return Located(arm, arm[..., None].astype(float), lambda: steps)
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Estimate the largest |dK| / |dδ| at these rows by central differences."""

@@ -20,7 +20,7 @@ def _nearest(arms: Arms, coord_by_arm: Array) -> Located:
     arm = gap.argmin(axis=-1)
     steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
     coord = np.take_along_axis(coord_by_arm, arm[..., None, None], axis=-2)[..., 0, :]
-    return Located(arm, steps, coord)
+    return Located(arm, coord, lambda: steps)
 
 
 def _numeric(names: tuple[str, ...], arms: Arms) -> tuple[ActionColumn, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, is_all, is_any
 from gdcb.errors import InvalidInput, ValuationError
-from gdcb.gates.base import Gate, Value, nothing
+from gdcb.gates.base import Gate, HardGate, Value, nothing
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, Rows, Verdict
 
 
@@ -104,6 +104,7 @@ class Chain:
         is_whole = is_all(runs)
         for i in range(start, len(self.gates)):
             left, status, faults = _guarded_apply(self.gates[i], draws[i], e, rows, runs)
+            has_acted = is_any(status)
             if faults:
                 verdict.faults.update({(row, i): text for row, text in faults.items()})
             if is_whole:
@@ -112,7 +113,7 @@ class Chain:
             else:
                 e = np.where(runs[:, None], left, np.nan)
                 verdict.statuses[runs, i] = status[runs]
-            if is_any(status):
+            if has_acted:
                 acted = (status != PASSED) & runs
                 verdict.status[acted] = status[acted]
                 verdict.gate[acted] = i
@@ -212,6 +213,14 @@ class _Behind:
         return _Behind(self.gates, self.kernels, self.at, value, rows)
 
     def __call__(self, e: Array) -> Array:
+        gate = self.gates[self.at]
+        if isinstance(gate, HardGate):
+            try:
+                left = gate.project(e, self.rows)
+            except Exception:
+                left = e[:0]
+            if left.shape == e.shape:
+                return self._behind()(left)
         if is_all(np.isfinite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
@@ -220,10 +229,14 @@ class _Behind:
         filled = np.where(runs[..., None], e, np.nan_to_num(some))
         return np.where(runs, self._open(filled), self.value(nothing(e)))
 
+    def _behind(self) -> Value:
+        if self.at + 1 == len(self.gates):
+            return self.value
+        return _Behind(self.gates, self.kernels, self.at + 1, self.value, self.rows)
+
     def _open(self, e: Array) -> Array:
-        behind: Value = self.value
-        if self.at + 1 < len(self.gates):
-            behind = _Behind(self.gates, self.kernels, self.at + 1, self.value, self.rows)
+        """Ask the gate for its operator, on actions that all may run."""
+        behind = self._behind()
         gate, kernel = self.gates[self.at], self.kernels[self.at]
         try:
             return _checked(gate.expect(behind, e, self.rows, kernel), e)
@@ -281,6 +294,6 @@ def _answer(answer: tuple[Array, Array], e: Array) -> tuple[Array, Array]:
     left, status = answer
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
+    if status.dtype != np.int8 or (is_any(status) and is_any(status.view(np.uint8) > HELD)):
         raise InvalidInput("a gate answers passed, modified, vetoed or held")
     return left, status

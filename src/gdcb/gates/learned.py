@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, is_any, scatter_add
+from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
-from gdcb.parts import Column, check_number, column, take_all
+from gdcb.parts import Column, check_number, column, take, take_all
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -169,6 +169,8 @@ class NumberKernel:
         return own * base, spread * base, state.sums.count[owner, 0] > 0
 
     def _base(self, rows: Rows) -> Array | float:
+        if len(self.base) == 1:
+            return take(rows.x, self.base[0])[:, None]
         return take_all(rows.x, self.base).prod(axis=1)[:, None] if self.base else 1.0
 
     def _band(self, e: Array, own: Array, spread: Array, known: Array) -> Array:
@@ -179,7 +181,7 @@ class NumberKernel:
             furthest = np.abs(z).argmax(axis=-1)[..., None]
             z = np.take_along_axis(z, furthest, axis=-1)
         band = np.searchsorted(_BANDS, z[..., 0])
-        return np.where(known[:, None], band, _BANDS.size + 1)
+        return band if is_all(known) else np.where(known[:, None], band, _BANDS.size + 1)
 
     def _rates(self, counts: Array) -> Array:
         """Return the rates of approval, change and veto by band: (N, bands+1, 3)."""
@@ -200,7 +202,9 @@ class NumberKernel:
             other = (value(nodes) * _WEIGHTS).sum(axis=1)
         else:
             other = value(own[:, None])[:, 0]
-        changed = np.where(known[:, None], other[:, None], proposal)
+        changed = (
+            other[:, None] if is_all(known) else np.where(known[:, None], other[:, None], proposal)
+        )
         kept = rates[..., 0] * proposal + rates[..., 1] * changed
         vetoed = rates[..., 2]
         return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed) else kept)
