@@ -190,7 +190,7 @@ def _willing(rows: Rows) -> Array:
 
 
 def private_information(rounds: int = 800, replicates: int = 200, seed: int = 14) -> Pair:
-    """Overrides by a manager who knows more, pooled by the contrast, or all believed."""
+    """Pool the overrides of a manager who knows more by the contrast, or believe them all."""
     manager = SimulatedPerson(
         approve=lambda e, rows: np.where(_seen(rows) > 0.4, 0.1, 0.95)[:, None] + 0.0 * e[..., 0],
         own=lambda rows: (1.15 * _willing(rows))[:, None],

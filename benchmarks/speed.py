@@ -16,7 +16,7 @@ from benchmarks.domain import BASE, bounds, contexts, instance, live_form, perso
 from gdcb import round as turn
 from gdcb.bandits import Bandit, BetaThompson, CurveThompson
 from gdcb.gates import Chain
-from gdcb.records import Rows
+from gdcb.records import HELD, Rows
 from gdcb.streams import DRAW, GATE, Stream, Streams
 
 PEERS = Path(".peers/bin/python")
@@ -39,7 +39,7 @@ def one_decision(chain: Chain, bandit: Bandit) -> Callable[[int], object]:
     def go(i: int) -> object:
         decision = turn.decide(stream.rekey((1, i), DRAW, 1), live, bandit, state, rows)
         verdict = turn.gate(stream.rekey((1, i), GATE, 1), live, decision, rows)
-        return turn.execute(live, verdict, rows)
+        return verdict if verdict.status[0] == HELD else turn.execute(live, verdict, rows)
 
     for i in range(300):
         go(i)

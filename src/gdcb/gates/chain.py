@@ -120,6 +120,9 @@ class Chain:
                 runs = verdict.status <= MODIFIED
                 is_whole = is_all(runs)
             verdict.trail[:, i + 1] = e
+            if not is_whole and not is_any(runs):
+                verdict.trail[:, i + 2 :] = np.nan
+                break
         verdict.action = e if is_whole else np.where(runs[:, None], e, np.nan)
         return verdict
 

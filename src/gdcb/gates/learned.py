@@ -202,9 +202,9 @@ class NumberKernel:
             other = (value(nodes) * _WEIGHTS).sum(axis=1)
         else:
             other = value(own[:, None])[:, 0]
-        changed = (
-            other[:, None] if is_all(known) else np.where(known[:, None], other[:, None], proposal)
-        )
+        changed = other[:, None]
+        if not is_all(known):
+            changed = np.where(known[:, None], changed, proposal)
         kept = rates[..., 0] * proposal + rates[..., 1] * changed
         vetoed = rates[..., 2]
         return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed) else kept)
