@@ -31,7 +31,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.bandits.base import take_arm
-from gdcb.gates.base import HardGate
+from gdcb.gates.base import HardGate, Value
 from gdcb.records import Evidence, Located, Log, Rows, to_bytes
 from gdcb.streams import Stream
 
@@ -215,20 +215,38 @@ class FixedDraw:
 
 
 @dataclass(frozen=True)
-class Fickle(HardGate):
+class FickleRule(HardGate):
     """A hard gate that passes everything, except that it raises where base is above `limit`."""
 
     limit: float = 0.0
-    faces: tuple[str, ...] = ("apply", "expect", "moved")
     name: str = "fickle"
     version: str = "1"
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        if (rows.x[:, 0] > self.limit).any():
+            raise RuntimeError("boom")
+        return e
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        return "it may pass"
+
+
+@dataclass(frozen=True)
+class Fickle:
+    """A gate of its own kind that passes everything, except that the methods named in `faces`
+    raise where base is above `limit`."""
+
+    limit: float = 0.0
+    faces: tuple[str, ...] = ("apply", "expect")
+    name: str = "fickle"
+    version: str = "1"
+    per: str = "group"
+    is_hard: bool = True
+    is_person: bool = False
 
     def _check(self, face: str, rows: Rows) -> None:
         if face in self.faces and (rows.x[:, 0] > self.limit).any():
             raise RuntimeError("boom")
-
-    def project(self, e: Array, rows: Rows) -> Array:
-        return e
 
     def draw(self, rng: Any, n: int) -> None:
         if "draw" in self.faces:
@@ -236,15 +254,23 @@ class Fickle(HardGate):
 
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         self._check("apply", rows)
-        return super().apply(draws, e, rows)
+        return e, np.zeros(e.shape[0], dtype=np.int8)
 
-    def expect(self, value: Any, e: Array, rows: Rows, kernel: Any = None) -> Array:
+    def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
         self._check("expect", rows)
-        return super().expect(value, e, rows, kernel)
+        return value(e)
 
     def moved(self, e: Array, rows: Rows) -> Array:
         self._check("moved", rows)
-        return super().moved(e, rows)
+        return np.zeros(e.shape[:2])
+
+    def init_kernel(self, n_owners: int, n_columns: int) -> None:
+        return None
+
+    def learn(
+        self, kernel: Any, owner: Array, rows: Rows, entered: Array, left: Array, status: Array
+    ) -> None:
+        """Learn nothing."""
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         self._check("reason", row)
@@ -271,6 +297,9 @@ class Coins:
 
     def best(self, state: Array, rows: Rows) -> Array:
         return np.full((rows.n, 1), float(np.argmax(self.p)))
+
+    def candidates(self, state: Array, rows: Rows) -> Array:
+        return np.tile(np.arange(len(self.p), dtype=float)[:, None], (rows.n, 1, 1))
 
     def sample(self, rng: Stream, state: Array, e: Array, rows: Rows) -> Array:
         p = self.mean(state, e[:, None], rows)[:, 0]
@@ -301,6 +330,9 @@ class Tracked:
 
     def best(self, state: Array, rows: Rows) -> Array:
         return rows.x[:, :1]
+
+    def candidates(self, state: Array, rows: Rows) -> Array:
+        return np.tile(np.linspace(0.0, 5.0, 101)[:, None], (rows.n, 1, 1))
 
     def sample(self, rng: Stream, state: Array, e: Array, rows: Rows) -> Array:
         mean = self.mean(state, e[:, None], rows)[:, 0]

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gdcb import Approval, Bounds, Chain, HierarchicalThompson, Instance, SimulatedPerson
+from gdcb import (
+    Approval,
+    Bounds,
+    Chain,
+    CurveThompson,
+    HierarchicalThompson,
+    Instance,
+    SimulatedPerson,
+)
 from gdcb import round as turn
 from gdcb.arrays import Array
-from gdcb.credit import ContrastState, evidence, no_private_information
+from gdcb.credit import ContrastState, evidence, no_private_information, weigh
 from gdcb.records import Rows
 from tests.builders import log_of, rewarded, stream, teach, with_rules
 
@@ -31,12 +39,12 @@ def watched(overrides: str = "pooled") -> Instance:
     return with_rules(rewarded(gate=gate), overrides=overrides)
 
 
-def sums(residual: Array) -> list[float]:
-    return [float(residual.size), float(residual.sum()), float((residual**2).sum())]
+def sums(y: Array) -> list[float]:
+    return [float(y.size), float(y.sum()), float((y**2).sum())]
 
 
 def belief(approved: Array, overridden: Array) -> float:
-    state = ContrastState(np.array([[sums(approved), sums(overridden)]]))
+    state = ContrastState(np.array([[[sums(approved), sums(overridden)]]]))
     return float(no_private_information(state, ZERO)[0])
 
 
@@ -49,13 +57,13 @@ def test_by_hand() -> None:
     log odds = ½·log(1 + 1/0.04) − ½·1·(25 − 1/1.04) = ½·3.2581 − ½·24.0385 = −10.3902, and
     exp(−10.3902) = 3.073e-05 with odds / (1 + odds) the same to four digits.
     """
-    state = ContrastState(np.array([[[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]]))
+    state = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]]]))
     assert no_private_information(state, ZERO)[0] == pytest.approx(3.073e-05, rel=1e-3)
 
 
 def test_by_hand_without_a_difference() -> None:
     """No difference at all: only the Occam factor √(1 + s²/v) speaks, odds √26 = 5.099."""
-    state = ContrastState(np.array([[[50.0, 0.0, 49.0], [50.0, 0.0, 49.0]]]))
+    state = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 0.0, 49.0]]]]))
     odds = 26.0**0.5
     assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1.0 + odds))
 
@@ -77,14 +85,39 @@ def test_it_is_the_ratio_of_two_normal_densities() -> None:
 def test_groups_are_judged_apart() -> None:
     """Each row gets its own group's answer, in the order asked."""
     same, other = [[50.0, 0.0, 49.0]] * 2, [[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]
-    state = ContrastState(np.array([same, other]))
+    state = ContrastState(np.array([[same], [other]]))
     first, second, third = no_private_information(state, np.array([1, 0, 1]))
     assert first == third < 1e-4 < 0.8 < second
 
 
-def test_before_two_rows_a_side_overrides_count_in_full() -> None:
-    """With fewer than two approved or overridden rows nothing can be said: the weight is 1."""
-    for approved, overridden in ((0, 0), (50, 1), (1, 50)):
+def test_arms_are_compared_within_and_averaged() -> None:
+    """A difference between arms is none of the person's: only differences within arms count.
+
+    Arm 0 has mean 0 and 30 approved, 10 overridden rows; arm 1 has mean 5 and 10 and 30: the raw
+    means differ by 2.5, the means within arms by nothing. Arm 2, never overridden, says nothing
+    but its spread. Σw = 7.5 + 7.5 and d = 0, so the odds are √(1 + 15) = 4.
+    """
+    n = np.array([[30.0, 10.0], [10.0, 30.0], [20.0, 0.0]])
+    mean, rest = np.array([[0.0, 0.0], [5.0, 5.0], [3.0, 0.0]]), np.array([29.0, 9.0])
+    square = np.stack([rest, rest[::-1], np.array([19.0, 0.0])]) + n * mean**2
+    state = ContrastState(np.stack([n, n * mean, square], axis=-1)[None])
+    assert no_private_information(state, ZERO)[0] == pytest.approx(0.8)
+
+
+def test_differences_of_arms_are_weighed_by_their_rows() -> None:
+    """d = Σ w·dᵢ / Σ w with w = 1/(1/nₐ + 1/nₒ): 25·1 + 5·(−1) over 30 gives 2/3, v = s²/30."""
+    n = np.array([[50.0, 50.0], [10.0, 10.0]])
+    mean = np.array([[1.0, 0.0], [0.0, 1.0]])
+    square = (n - 1.0) + n * mean**2  # s² = 1
+    state = ContrastState(np.stack([n, n * mean, square], axis=-1)[None])
+    v = 1.0 / 30.0
+    odds = stats.norm.pdf(2 / 3, 0, v**0.5) / stats.norm.pdf(2 / 3, 0, (v + 1.0) ** 0.5)
+    assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1 + odds))
+
+
+def test_without_both_kinds_overrides_count_in_full() -> None:
+    """Where no arm has approved and overridden rows nothing can be said: the weight is 1."""
+    for approved, overridden in ((0, 0), (50, 0), (0, 50), (1, 1)):
         assert belief(np.arange(approved) * 1.0, np.arange(overridden) * 9.0) == 1.0
 
 
@@ -146,23 +179,41 @@ def taught(signal: float, overrides: str = "pooled", n: int = 400) -> turn.Round
     return state
 
 
-def test_a_round_adds_the_residual_before_it_is_learned() -> None:
-    """Prior mean 0: the first reward of 2 has residual 2; then the mean is 4/3, so 3 leaves 5/3.
-
-    Prior variance 2, noise 1: after one reward of 2 the mean is 2·2/3 = 4/3. An override goes
-    to its own side.
-    """
+def test_a_round_adds_the_outcome_to_its_arm_and_side() -> None:
+    """Reward 2 as proposed and 3 by override, both at arm 1: (1, 2, 4) beside (1, 3, 9)."""
     instance, bandit = watched(), HierarchicalThompson()
     state = turn.init(instance, bandit, ZERO)
     teach(instance, bandit, state, log_of([[100.0]], [100.0], [1], [2.0]))
-    over = log_of([[100.0]], [100.0], [1], [3.0], is_override=[True], is_own=[False])
+    over = log_of([[100.0]], [100.0], [2], [3.0], is_override=[True], is_own=[False])
     teach(instance, bandit, state, over)
-    rest = 5.0 / 3.0
-    assert state.contrast.sums[0] == pytest.approx(np.array([[1, 2, 4], [1, rest, rest**2]]))
+    assert state.contrast.sums[0, 1].tolist() == [[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]]
+    assert not state.contrast.sums[0, [0, 2]].any()
+
+
+def test_a_curve_takes_off_what_lies_between_the_arm_and_the_action() -> None:
+    """An override at 1.06 counts at arm 1 less what the curve expects of the 0.06 between.
+
+    The curve is held at η = 2 + 10c by a prior that one row cannot move: a reward of 15 counts
+    as 15 − 10·0.06 = 14.4.
+    """
+    curve = CurveThompson(link="identity", prior_mean=(12.0, 2.0), prior_sd=1e-6)
+    instance = watched()
+    state = turn.init(instance, curve, ZERO)
+    over = log_of([[100.0]], [106.0], [2], [15.0], is_override=[True], is_own=[False])
+    teach(instance, curve, state, over)
+    assert state.contrast.sums[0, 1, 1] == pytest.approx(np.array([1.0, 14.4, 14.4**2]))
+
+
+def test_a_declared_scale_is_taken_out() -> None:
+    """r = s·v with s = 2 and r = 6: v = 3 with weight s² = 4, so the sums are (4, 12, 36)."""
+    instance, bandit = watched(), HierarchicalThompson()
+    state = turn.init(instance, bandit, ZERO)
+    teach(instance, bandit, state, log_of([[2.0]], [2.0], [1], [6.0], scale=[2.0]))
+    assert state.contrast.sums[0, 1, 0].tolist() == [4.0, 12.0, 36.0]
 
 
 def test_vetoes_and_actions_off_the_arms_say_nothing() -> None:
-    """Rows that independent arms cannot predict do not enter the contrast."""
+    """Rows off every arm, and rows in which the null action ran, do not enter the contrast."""
     instance, bandit = watched(), HierarchicalThompson()
     state = turn.init(instance, bandit, ZERO)
     for changes in ({"is_null": [True], "is_own": [False]}, {"is_own": [False]}):
@@ -173,7 +224,7 @@ def test_vetoes_and_actions_off_the_arms_say_nothing() -> None:
 def test_the_pooled_weight_enters_the_evidence() -> None:
     """Overridden rows count by the belief, approved rows in full, whatever their own weight."""
     instance = watched()
-    contrast = ContrastState(np.array([[[50.0, 0.0, 49.0], [50.0, 20.0, 57.0]]]))
+    contrast = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 20.0, 57.0]]]]))
     share = float(no_private_information(contrast, ZERO)[0])
     assert 0.05 < share < 0.95
     log = log_of(
@@ -184,13 +235,12 @@ def test_the_pooled_weight_enters_the_evidence() -> None:
         is_override=[False, True, True],
         weight=[1.0, 1.0, 0.5],
     )
-    one = np.ones((3, 1, 1))
-    seen, _ = evidence(instance, contrast, log, one, np.zeros(3, dtype=np.int64))
-    assert seen.weight == pytest.approx(np.array([1.0, share, 0.5 * share]))
+    seen, _ = evidence(instance, log, np.ones((3, 1, 1)), np.zeros(3, dtype=np.int64))
+    pooled = weigh(instance, contrast, log, seen)
+    assert pooled.weight == pytest.approx(np.array([1.0, share, 0.5 * share]))
     for overrides, weight in (("all", [1.0, 1.0, 0.5]), ("approved", [1.0, 0.0, 0.0])):
         other = with_rules(instance, overrides=overrides)
-        seen, _ = evidence(other, contrast, log, one, np.zeros(3, dtype=np.int64))
-        assert seen.weight.tolist() == weight
+        assert weigh(other, contrast, log, seen).weight.tolist() == weight
 
 
 def test_a_private_signal_is_found_and_not_learned() -> None:
@@ -217,7 +267,7 @@ def test_without_a_signal_nearly_all_rows_count() -> None:
     assert state.bandit.weight[0, 1] > 300.0
 
 
-def test_only_pooled_learning_keeps_residuals() -> None:
+def test_only_pooled_learning_keeps_outcomes() -> None:
     """The other rules never look, and neither does a chain without a person."""
     assert not taught(1.0, "all", 4).contrast.sums.any()
     assert not taught(1.0, "approved", 4).contrast.sums.any()

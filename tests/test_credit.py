@@ -56,9 +56,9 @@ def start(instance: Instance, bandit: Bandit, log_delta: float = 0.0) -> turn.Ro
 
 
 def evident(instance: Instance, log: Log, log_delta: float = 0.0) -> Evidence:
-    state = start(instance, BetaThompson(), log_delta)
+    state = start(instance, HierarchicalThompson(), log_delta)
     delta, in_force = turn.scale(instance, state, log)
-    return evidence(instance, state.contrast, log, delta, in_force)[0]
+    return evidence(instance, log, delta, in_force)[0]
 
 
 def row(price: float, arm: int = 1, y: float = 1.0, **changes: Any) -> Log:

@@ -28,7 +28,16 @@ from gdcb.errors import ValuationError
 from gdcb.gates.base import HardGate
 from gdcb.records import MODIFIED, PASSED, VETOED, Decision, Executed, Located, Rows, Verdict
 from gdcb.streams import DRAW, GATE, OUTCOME, Streams
-from tests.builders import Fickle, FixedDraw, choosing, pricing, rows_of, stream, with_rules
+from tests.builders import (
+    Fickle,
+    FickleRule,
+    FixedDraw,
+    choosing,
+    pricing,
+    rows_of,
+    stream,
+    with_rules,
+)
 
 QUIET = settings(derandomize=True, deadline=None, max_examples=60)
 FOUR = ArmList(values=(0.8, 1.0, 1.2, 1.5))
@@ -171,9 +180,7 @@ def everything(decision: Decision, verdict: Verdict, executed: Executed) -> list
 
 CASES = st.integers(1, 7).flatmap(
     lambda n: st.tuples(
-        st.lists(
-            st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=n, max_size=n
-        ),
+        st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=n, max_size=n),
         st.lists(st.floats(50, 200), min_size=n, max_size=n),
         st.permutations(range(n)),
     )
@@ -273,9 +280,14 @@ def test_a_gate_that_raises_in_expect_costs_only_its_row() -> None:
         assert decision.arm[i] == alone.arm[0]
 
 
-def test_a_hard_gate_that_raises_vetoes_and_never_stops_the_batch() -> None:
-    """A hard gate whose projection raises in one row vetoes that row, with the reason."""
-    instance = pricing(gate=Fickle(150.0))
+@pytest.mark.parametrize(
+    "gate",
+    [FickleRule(150.0), Fickle(150.0), Fickle(150.0, faces=("apply", "expect", "moved"))],
+    ids=["hard gate", "own kind", "moved too"],
+)
+def test_a_gate_that_raises_vetoes_its_row_and_never_stops_the_batch(gate: Any) -> None:
+    """A gate that raises in one row vetoes that row, with the reason; the others run."""
+    instance = pricing(gate=gate)
     rows = rows_of([[100.0], [200.0], [120.0]])
     decision = decided(instance, [[0.1, 0.2, 0.3]] * 3, rows)
     assert decision.arm[[0, 2]].tolist() == [2, 2]
@@ -284,6 +296,33 @@ def test_a_hard_gate_that_raises_vetoes_and_never_stops_the_batch() -> None:
     assert executed.is_null.tolist() == [False, True, False]
     reason = instance.chain.reason(verdict, rows, 1)
     assert reason == "fickle (version 1): the gate raised RuntimeError: boom; vetoed"
+
+
+@dataclass(frozen=True)
+class Default(HardGate):
+    """A careless hard gate: what is no number becomes 100."""
+
+    name: str = "default"
+    version: str = "1"
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        return np.nan_to_num(e, nan=100.0)
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        return "100 by default"
+
+
+def test_no_gate_behind_a_veto_brings_an_action_back() -> None:
+    """Bounds veto all; a careless gate behind them turns NaN into 100. Still nothing runs, and
+    in selection every arm is worth the null action."""
+    veto = Bounds(low=500.0, outside="veto")
+    instance = pricing(gate=Chain((veto, Default())), null=NullAction(mean=-3.0))
+    rows = rows_of([[100.0], [120.0]])
+    decision = decided(instance, np.ones((2, 3)), rows)
+    verdict, executed = ran(instance, decision, rows)
+    assert verdict.status.tolist() == [VETOED, VETOED]
+    assert executed.is_null.all()
+    assert decision.worth.tolist() == [[-3.0] * 3] * 2
 
 
 @dataclass(frozen=True)

@@ -208,10 +208,10 @@ class Agent:
         stream = self._stream(batch, DRAW)
         return turn.decide(stream, self.instance, self.bandit, self.state, rows)
 
-    def _gated(self, one: str, verdict: Verdict) -> None:
-        """Fold what the gates said of one decision, and run it unless it is held."""
+    def _gated(self, one: str, verdict: Verdict, said: str = "") -> None:
+        """Fold what the gates (and the person, if any) said, and run it unless it is held."""
         chain, rows = self.instance.chain, self._records[one].rows
-        reason = chain.reason(verdict, rows, 0)
+        reason = chain.reason(verdict, rows, 0) + said
         self._fold(
             ev.GateApplied(
                 one,
@@ -264,7 +264,9 @@ class Agent:
         if status == MODIFIED and (answer == entered).all():
             status = PASSED
         last = tuple(None if part is None else part[-1:] for part in draws)
-        self._gated(id, self.instance.chain.resume(last, held, record.rows, answer, status))
+        resumed = self.instance.chain.resume(last, held, record.rows, answer, status)
+        said = ": ".join(part for part in (by, reason) if part)
+        self._gated(id, resumed, f"; {said}" if said else "")
         return self[id]
 
     def expire(self, id: str, reason: str = "nobody answered in time") -> Case:
@@ -276,7 +278,7 @@ class Agent:
         nothing = np.full(held.action.shape[1], np.nan)
         draws = (None,) * len(self.instance.chain.gates)
         chain = self.instance.chain
-        self._gated(id, chain.resume(draws, held, record.rows, nothing, EXPIRED))
+        self._gated(id, chain.resume(draws, held, record.rows, nothing, EXPIRED), f"; {reason}")
         return self[id]
 
     # Observe
@@ -376,8 +378,6 @@ class Agent:
         elif isinstance(event, ev.GateApplied):
             record = self._records[event.id]
             record.verdict, record.reason = _verdict(event), event.reason
-        elif isinstance(event, ev.Reviewed) and event.reason:
-            self._records[event.id].reason = event.reason
         elif isinstance(event, ev.ActionExecuted):
             record = self._records[event.id]
             if record.verdict is not None:

@@ -17,6 +17,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from gdcb import round as turn
 from gdcb.bandits import Bandit
 from gdcb.context import Category, Flag, Number, Schema
 from gdcb.errors import InvalidInput, UnknownField, UnknownPart
@@ -110,15 +113,8 @@ def parse(text: str, where: str = "toml") -> Declaration:
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
     bandit = _part("bandit", "bandit", data["bandit"])
     instance = Instance(**settings)
-    instance.check_bandit(bandit)
-    bandit.init(_one_unit(), instance.space)
+    turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
     return Declaration(instance, bandit)
-
-
-def _one_unit() -> Any:
-    import numpy as np
-
-    return np.zeros(1, dtype=np.int64)
 
 
 def _context(table: Any) -> Schema:

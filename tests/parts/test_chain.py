@@ -1,0 +1,654 @@
+"""Chains of gates: the trail, failing closed in both faces, holds, and what is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdcb import records
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput, ValuationError
+from gdcb.gates import (
+    Approval,
+    Bounds,
+    Cap,
+    CategoryKernel,
+    Chain,
+    HardGate,
+    Hold,
+    NumberKernel,
+    PolicyFilter,
+    SimulatedPerson,
+    Value,
+)
+from gdcb.records import (
+    HELD,
+    MODIFIED,
+    NOT_REACHED,
+    PASSED,
+    VETOED,
+    Rows,
+    Verdict,
+)
+from tests.parts.builders import Worth, blank, bytes_of, parabola, rows, stream
+
+Answer = Callable[[Array, Rows], tuple[Array, Array]]
+Expect = Callable[[Value, Array, Rows], Array]
+
+
+def same(e: Array, some: Rows) -> tuple[Array, Array]:
+    """Let everything pass."""
+    return e, np.zeros(e.shape[0], dtype=np.int8)
+
+
+def worth(value: Value, e: Array, some: Rows) -> Array:
+    """Value the proposal."""
+    return value(e)
+
+
+@dataclass(frozen=True)
+class Custom(HardGate):
+    """A gate made of two functions, which notes what it was asked."""
+
+    answers: Answer = same
+    expects: Expect = worth
+    name: str = "custom"
+    version: str = "3"
+    asked: list[Array] = field(default_factory=list)
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        return self.answers(e[:, 0], rows)[0][:, None]
+
+    def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
+        self.asked.append(e.copy())
+        return self.answers(e, rows)
+
+    def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
+        return self.expects(value, e, rows)
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        return "custom reason"
+
+
+def run(chain: Chain, e: Any, some: Rows, seed: int = 1) -> Verdict:
+    """Draw and send proposals through a chain."""
+    return chain.apply(chain.draw(stream(seed), some.n), np.asarray(e, dtype=float), some)
+
+
+# The trail -----------------------------------------------------------------------------------
+
+CHAIN = Chain(
+    (
+        PolicyFilter(require=0, at_least=1.0, name="fit"),
+        Cap(limit=300.0),
+        Bounds(low=50.0, high=500.0, outside="veto"),
+    )
+)
+CONTEXT = rows([[1.0], [1.0], [0.0], [1.0], [1.0]])
+PROPOSED = np.array([[120.0], [400.0], [120.0], [20.0], [np.inf]])
+
+
+def test_trail_statuses_and_gate_by_hand() -> None:
+    """120 passes; 400 is capped at gate 1; row 2 is unfit at gate 0; 20 is vetoed at gate 2.
+
+    An infinite proposal is vetoed before the first gate. What stands behind a veto is NaN and
+    not reached.
+    """
+    verdict = run(CHAIN, PROPOSED, CONTEXT)
+    nan, inf = np.nan, np.inf
+    np.testing.assert_array_equal(
+        verdict.trail[..., 0],
+        [
+            [120, 120, 120, 120],
+            [400, 400, 300, 300],
+            [120, nan, nan, nan],
+            [20, 20, 20, nan],
+            [inf, nan, nan, nan],
+        ],
+    )
+    off = NOT_REACHED
+    assert verdict.statuses.tolist() == [
+        [PASSED, PASSED, PASSED],
+        [PASSED, MODIFIED, PASSED],
+        [VETOED, off, off],
+        [PASSED, PASSED, VETOED],
+        [off, off, off],
+    ]
+    assert verdict.status.tolist() == [PASSED, MODIFIED, VETOED, VETOED, VETOED]
+    assert verdict.gate.tolist() == [-1, 1, 0, 2, -1]
+    np.testing.assert_array_equal(verdict.action[:, 0], [120, 300, nan, nan, nan])
+    assert verdict.faults == {(4, -1): "the composed action is not finite"}
+
+
+def test_reasons_name_rule_version_and_why() -> None:
+    """One sentence a row, with the rule that had the last word."""
+    verdict = run(CHAIN, PROPOSED, CONTEXT)
+    assert [CHAIN.reason(verdict, CONTEXT, i) for i in range(5)] == [
+        "every gate let it pass",
+        "cap (version 1): 400 exceeds the cap of 300",
+        "fit (version 1): the context has 0 where at least 1 is required",
+        "bounds (version 1): 20 is below the lower limit 50",
+        "the composed action is not finite; vetoed",
+    ]
+
+
+def test_the_last_gate_that_acted_has_the_last_word() -> None:
+    """Lowered by the cap, raised again by the bounds: the bounds are named."""
+    chain = Chain((Cap(limit=10.0), Bounds(low=20.0)))
+    verdict = run(chain, [[50.0]], blank(1))
+    assert verdict.action[0, 0] == 20.0
+    assert verdict.gate.tolist() == [1]
+    assert verdict.statuses.tolist() == [[MODIFIED, MODIFIED]]
+
+
+def test_no_gates_let_everything_pass() -> None:
+    """The open gate passes what is finite and vetoes what is not; `expect` is the value."""
+    verdict = run(Chain(), [[1.0], [np.nan]], blank(2))
+    assert verdict.status.tolist() == [PASSED, VETOED]
+    assert Chain().reason(verdict, blank(2), 0) == "every gate let it pass"
+    value, e = parabola(2), np.ones((2, 3, 1))
+    assert (Chain().expect(value, e, blank(2)) == value(e)).all()
+
+
+def test_the_proposals_are_not_changed() -> None:
+    """A chain leaves its input's bytes."""
+    e = PROPOSED.copy()
+    run(CHAIN, e, CONTEXT)
+    CHAIN.expect(parabola(5), e[:, None], CONTEXT)
+    assert bytes_of(e) == bytes_of(PROPOSED)
+
+
+def test_vetoed_rows_never_reach_later_gates() -> None:
+    """Later gates see NaN in their place, their answer is ignored, and rows beside are as alone."""
+    later = Custom(lambda e, some: (np.full(e.shape, 7.0), np.full(len(e), MODIFIED, np.int8)))
+    chain = Chain((PolicyFilter(require=0, at_least=1.0), later))
+    verdict = run(chain, [[1.0], [2.0], [3.0]], rows([[1.0], [0.0], [1.0]]))
+    assert 2.0 not in np.concatenate(later.asked)
+    np.testing.assert_array_equal(verdict.action[:, 0], [7.0, np.nan, 7.0])
+    assert verdict.statuses[1].tolist() == [VETOED, NOT_REACHED]
+    assert verdict.gate.tolist() == [1, 0, 1]
+
+
+def test_a_vetoed_row_does_not_make_a_later_gate_fail() -> None:
+    """A gate that chokes on nothing (NaN) still answers for the rows that reach it."""
+
+    def no_nan(e: Array, some: Rows) -> tuple[Array, Array]:
+        if np.isnan(e).any():
+            raise ValueError("cannot read nothing")
+        return e + 1.0, np.full(e.shape[0], MODIFIED, dtype=np.int8)
+
+    chain = Chain((PolicyFilter(require=0, at_least=1.0), Custom(no_nan)))
+    verdict = run(chain, [[1.0], [2.0]], rows([[1.0], [0.0]]))
+    np.testing.assert_array_equal(verdict.action[:, 0], [2.0, np.nan])
+    assert not verdict.faults
+
+
+def test_a_row_s_luck_does_not_depend_on_who_was_vetoed_before() -> None:
+    """Persons draw for every row: vetoing one row leaves the others' verdicts, byte by byte."""
+    chain = Chain((PolicyFilter(require=0, at_least=1.0), approval(), Bounds(high=9.0)))
+    e = np.linspace(0, 5, 30)[:, None]
+    x = np.ones((30, 1))
+    all_fit = run(chain, e, rows(x))
+    x[7] = 0.0
+    one_out = run(chain, e, rows(x))
+    rest = np.arange(30) != 7
+    assert bytes_of(all_fit.action[rest], all_fit.statuses[rest]) == bytes_of(
+        one_out.action[rest], one_out.statuses[rest]
+    )
+
+
+def test_value_behind_a_veto_is_the_null_action_s() -> None:
+    """Where the first gate vetoes, later gates add nothing: the null's worth stands."""
+    value, e = parabola(2), np.ones((2, 3, 1))
+    raises = Custom(expects=lambda value, e, some: value(e) + 100.0)
+    chain = Chain((PolicyFilter(require=0, at_least=1.0), raises))
+    out = chain.expect(value, e, rows([[1.0], [0.0]]))
+    np.testing.assert_array_equal(out[0], value(e)[0] + 100.0)
+    np.testing.assert_array_equal(out[1], np.full(3, value.null[1]))
+
+
+def approval(name: str = "approval", kernel: Any = None) -> Approval:
+    """Return a person who approves half of all, vetoes some, and otherwise wants 4 ∓ 1."""
+
+    def half(e: Array, some: Rows) -> Array:
+        return np.full(e.shape[:2], 0.5)
+
+    def four(some: Rows) -> Array:
+        return np.full((some.n, 1), 4.0)
+
+    person = SimulatedPerson(half, four, spread=1.0, veto=0.2)
+    return Approval(person, kernel or NumberKernel(), name=name)
+
+
+# Failing closed ------------------------------------------------------------------------------
+
+
+def broken_always(e: Array, some: Rows) -> tuple[Array, Array]:
+    raise RuntimeError("out of order")
+
+
+def wrong_shape(e: Array, some: Rows) -> tuple[Array, Array]:
+    return np.zeros((e.shape[0], e.shape[1] + 1)), np.zeros(e.shape[0], dtype=np.int8)
+
+
+def wrong_status_shape(e: Array, some: Rows) -> tuple[Array, Array]:
+    return e, np.zeros(e.shape[0] + 1, dtype=np.int8)
+
+
+def infinite(e: Array, some: Rows) -> tuple[Array, Array]:
+    return np.full(e.shape, np.inf), np.full(e.shape[0], MODIFIED, dtype=np.int8)
+
+
+def nan_passed(e: Array, some: Rows) -> tuple[Array, Array]:
+    return np.full(e.shape, np.nan), np.zeros(e.shape[0], dtype=np.int8)
+
+
+def status(code: int, dtype: Any) -> Answer:
+    def answers(e: Array, some: Rows) -> tuple[Array, Array]:
+        return e, np.full(e.shape[0], code, dtype=dtype)
+
+    return answers
+
+
+def nothing_at_all(e: Array, some: Rows) -> Any:
+    return None
+
+
+ANSWERS: dict[str, tuple[Answer, str]] = {
+    "raises": (broken_always, "the gate raised RuntimeError: out of order; vetoed"),
+    "wrong shape": (wrong_shape, "the gate raised InvalidInput: expected shapes"),
+    "wrong status shape": (wrong_status_shape, "the gate raised InvalidInput: expected shapes"),
+    "infinite": (infinite, "the gate answered with an action that is not finite; vetoed"),
+    "nan passed": (nan_passed, "the gate answered with an action that is not finite; vetoed"),
+    "expired": (status(4, np.int8), "a gate answers passed, modified, vetoed or held"),
+    "code 9": (status(9, np.int8), "a gate answers passed, modified, vetoed or held"),
+    "code -1": (status(-1, np.int8), "a gate answers passed, modified, vetoed or held"),
+    "float code": (status(0, np.float64), "a gate answers passed, modified, vetoed or held"),
+    "none": (nothing_at_all, "the gate raised TypeError"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_broken_gate_vetoes(name: str) -> None:
+    """Whatever nonsense a gate answers, nothing runs, later gates are not reached, it is said."""
+    answers, message = ANSWERS[name]
+    later = Custom(name="later")
+    chain = Chain((Cap(limit=300.0), Custom(answers), later))
+    verdict = run(chain, [[100.0], [400.0]], blank(2))
+    assert verdict.status.tolist() == [VETOED, VETOED]
+    assert verdict.gate.tolist() == [1, 1]
+    assert np.isnan(verdict.action).all()
+    assert verdict.statuses[:, 1:].tolist() == [[VETOED, NOT_REACHED]] * 2
+    assert sorted(verdict.faults) == [(0, 1), (1, 1)]
+    for row in range(2):
+        reason = chain.reason(verdict, blank(2), row)
+        assert reason.startswith("custom (version 3): ")
+        assert message in reason
+    assert np.isnan(np.concatenate(later.asked or [np.full((1, 1), np.nan)])).all()
+
+
+def raise_always(value: Value, e: Array, some: Rows) -> Array:
+    raise RuntimeError("out of order")
+
+
+EXPECTS: dict[str, Expect] = {
+    "raises": raise_always,
+    "wrong shape": lambda value, e, some: value(e)[:, :-1],
+    "too many rows": lambda value, e, some: np.vstack((value(e), value(e))),
+    "nan": lambda value, e, some: np.full(e.shape[:2], np.nan),
+    "infinite": lambda value, e, some: np.full(e.shape[:2], np.inf),
+    "none": lambda value, e, some: None,  # type: ignore[return-value,dict-item]
+}
+
+
+@pytest.mark.parametrize("before", [(), (approval(),)], ids=["alone", "behind a person"])
+@pytest.mark.parametrize("name", EXPECTS)
+def test_a_broken_gate_is_worth_the_null_action(name: str, before: tuple[Any, ...]) -> None:
+    """In `expect` a gate that fails or answers nonsense makes every arm worth the null action."""
+    chain = Chain((*before, Custom(expects=EXPECTS[name]), Bounds(high=9.0)))
+    value, e = parabola(3), np.linspace(0, 5, 12).reshape(3, 4, 1)
+    out = chain.expect(value, e, blank(3))
+    np.testing.assert_allclose(out, np.repeat(value.null[:, None], 4, axis=1), rtol=1e-12)
+
+
+def fails_where_negative(e: Array, some: Rows) -> tuple[Array, Array]:
+    if (some.x[:, 0] < 0).any():
+        raise KeyError("no such customer")
+    return np.minimum(e, 3.3), np.where(e[:, 0] > 3.3, MODIFIED, PASSED).astype(np.int8)
+
+
+def fails_where_negative_too(value: Value, e: Array, some: Rows) -> Array:
+    if (some.x[:, 0] < 0).any():
+        raise KeyError("no such customer")
+    return value(np.minimum(e, 3.3))
+
+
+PARTLY = Custom(fails_where_negative, fails_where_negative_too)
+
+
+@pytest.mark.parametrize("person", [False, True], ids=["alone", "beside a person"])
+def test_a_gate_that_fails_on_one_row_answers_the_others(person: bool) -> None:
+    """Row 2 fails and is vetoed; the others have the bytes that they have without it."""
+    gates: tuple[Any, ...] = (approval(), PARTLY, Bounds(high=9.0)) if person else (PARTLY,)
+    chain = Chain(gates)
+    e = np.linspace(0.0, 5.0, 8)[:, None]
+    x = np.ones((8, 1))
+    sound = run(chain, e, rows(x))
+    x[2] = -1.0
+    verdict = run(chain, e, rows(x))
+    rest = np.arange(8) != 2
+    for name in ("action", "status", "gate", "trail", "statuses"):
+        assert bytes_of(getattr(verdict, name)[rest]) == bytes_of(getattr(sound, name)[rest])
+    assert np.isnan(verdict.action[2]).all()
+    assert verdict.status[2] == VETOED
+    reached = sound.statuses[2, len(gates) - 2] != NOT_REACHED if person else True
+    assert ((2, int(person)) in verdict.faults) is reached
+    assert not sound.faults
+
+
+@pytest.mark.parametrize("person", [False, True], ids=["alone", "behind a person"])
+def test_a_gate_that_fails_on_one_row_values_the_others(person: bool) -> None:
+    """In `expect` row 2 is worth the null action; the others keep their bytes."""
+    gates: tuple[Any, ...] = (approval(), PARTLY) if person else (PARTLY,)
+    chain = Chain(gates)
+    e, value = np.linspace(0.0, 5.0, 20).reshape(5, 4, 1), parabola(5)
+    x = np.ones((5, 1))
+    sound = chain.expect(value, e, rows(x))
+    x[2] = -1.0
+    out = chain.expect(value, e, rows(x))
+    rest = np.arange(5) != 2
+    assert bytes_of(out[rest]) == bytes_of(sound[rest])
+    np.testing.assert_allclose(out[2], np.full(4, value.null[2]), rtol=1e-12)
+
+
+def test_both_faces_agree_on_which_rows_fail() -> None:
+    """A row is worth the null action exactly where `apply` lets nothing run."""
+    x = np.array([[1.0], [-1.0], [1.0]])
+    e, value = np.array([[1.0], [2.0], [5.0]]), parabola(3)
+    verdict = run(Chain((PARTLY,)), e, rows(x))
+    out = Chain((PARTLY,)).expect(value, e[:, None], rows(x))[:, 0]
+    np.testing.assert_array_equal(out, value(verdict.action[:, None])[:, 0])
+
+
+def test_a_broken_gate_does_not_break_the_tie() -> None:
+    """`moved` fails closed as well: a gate that raises moves every action infinitely far.
+
+    A round asks for it exactly where a broken gate has made all arms equal.
+    """
+    gates = (Cap(limit=3.0), Custom(broken_always))
+    moved = Chain(gates).moved(np.ones((2, 3, 1)), blank(2))
+    assert np.isinf(moved).all()
+
+
+def test_moved_adds_up_over_the_hard_gates() -> None:
+    """5 is lowered by 2 to the cap of 3 and by 4 to the bound of 1: 6 in all; a veto is infinite."""
+    chain = Chain((Cap(limit=3.0), approval(), Bounds(high=1.0)))
+    assert chain.moved(np.array([[[5.0], [1.0]]]), blank(1)).tolist() == [[6.0, 0.0]]
+    vetoes = Chain((Bounds(high=1.0, outside="veto"),))
+    assert vetoes.moved(np.array([[[5.0], [1.0]]]), blank(1)).tolist() == [[np.inf, 0.0]]
+
+
+def test_a_learner_s_failure_is_not_blamed_on_the_gate() -> None:
+    """Where the value function itself fails, `expect` raises instead of vetoing everything."""
+
+    def fails(e: Array, centre: Array) -> Array:
+        raise ValuationError("the learner failed")
+
+    value = Worth(fails, np.zeros(2), np.zeros(2))
+    with pytest.raises(ValuationError, match="the learner failed"):
+        Chain((Cap(limit=3.0),)).expect(value, np.ones((2, 1, 1)), blank(2))
+
+
+# Holds ---------------------------------------------------------------------------------------
+
+HOLDING = Chain((Cap(limit=300.0), Approval(Hold()), Bounds(low=50.0, high=500.0)))
+
+
+def held(e: float = 400.0) -> Verdict:
+    """Return one proposal, capped and then held."""
+    return run(HOLDING, [[e]], blank(1))
+
+
+def resume(verdict: Verdict, action: float, status: int, chain: Chain = HOLDING) -> Verdict:
+    """Bring the person's answer."""
+    draws = chain.draw(stream(1), 1)
+    return chain.resume(draws, verdict, blank(1), np.array([action]), status)
+
+
+def test_a_hold_stops_the_chain() -> None:
+    """400 is capped at 300, then held at gate 1; the bounds are not reached and nothing runs."""
+    verdict = held()
+    assert verdict.status.tolist() == [HELD]
+    assert verdict.gate.tolist() == [1]
+    assert verdict.statuses.tolist() == [[MODIFIED, HELD, NOT_REACHED]]
+    assert np.isnan(verdict.action).all()
+    assert verdict.trail[0, 1, 0] == 300.0
+    assert HOLDING.reason(verdict, blank(1), 0) == "approval (version 1): it waits for a person"
+
+
+def test_approval_resumes_behind_the_hold() -> None:
+    """Approved as it was: it runs at 300, and the cap has had the last word."""
+    verdict = resume(held(), 300.0, PASSED)
+    assert verdict.status.tolist() == [PASSED]
+    assert verdict.gate.tolist() == [0]
+    assert verdict.statuses.tolist() == [[MODIFIED, PASSED, PASSED]]
+    assert verdict.action.tolist() == [[300.0]]
+
+
+def test_an_approved_proposal_that_the_cap_had_lowered_is_still_modified() -> None:
+    """A straight run through gates that lower and then pass is MODIFIED; so is a resumed one."""
+    straight = run(Chain((Cap(limit=300.0), Bounds(50.0, 500.0))), [[400.0]], blank(1))
+    resumed = resume(held(400.0), 300.0, PASSED)
+    assert straight.status.tolist() == [MODIFIED]
+    assert resumed.status.tolist() == straight.status.tolist()
+
+
+def test_an_unchanged_approval_passes_everything() -> None:
+    """Nothing changed it before or after: PASSED, by no gate."""
+    verdict = resume(held(100.0), 100.0, PASSED)
+    assert verdict.status.tolist() == [PASSED]
+    assert verdict.gate.tolist() == [-1]
+    assert HOLDING.reason(verdict, blank(1), 0) == "every gate let it pass"
+
+
+def test_an_edit_meets_the_next_gate_and_not_the_ones_before() -> None:
+    """Edited to 900: the bounds lower it to 500, and the cap of 300 is not asked again."""
+    first, last = Custom(name="first"), Custom(name="last")
+    chain = Chain((first, Approval(Hold()), last, Bounds(high=500.0)))
+    verdict = run(chain, [[400.0]], blank(1))
+    assert (len(first.asked), len(last.asked)) == (1, 0 if not last.asked else 1)
+    last.asked.clear()
+    done = resume(verdict, 900.0, MODIFIED, chain)
+    assert len(first.asked) == 1
+    assert [e.tolist() for e in last.asked] == [[[900.0]]]
+    assert done.action.tolist() == [[500.0]]
+    assert done.gate.tolist() == [3]
+    assert done.statuses.tolist() == [[PASSED, MODIFIED, PASSED, MODIFIED]]
+    np.testing.assert_array_equal(done.trail[0, :, 0], [400.0, 400.0, 900.0, 900.0, 500.0])
+
+
+def test_a_refusal_runs_nothing() -> None:
+    """Vetoed by the person: later gates are not reached."""
+    verdict = resume(held(), np.nan, VETOED)
+    assert verdict.status.tolist() == [VETOED]
+    assert verdict.gate.tolist() == [1]
+    assert verdict.statuses.tolist() == [[MODIFIED, VETOED, NOT_REACHED]]
+    assert np.isnan(verdict.action).all()
+    assert "the person did not let it run" in HOLDING.reason(verdict, blank(1), 0)
+
+
+def test_a_second_hold_holds_again() -> None:
+    """Two persons: the first answer leads to the second hold, not past it."""
+    chain = Chain((Approval(name="one"), Approval(name="two"), Bounds(high=500.0)))
+    verdict = run(chain, [[100.0]], blank(1))
+    assert verdict.gate.tolist() == [0]
+    once = resume(verdict, 120.0, MODIFIED, chain)
+    assert once.status.tolist() == [HELD]
+    assert once.gate.tolist() == [1]
+    assert once.statuses.tolist() == [[MODIFIED, HELD, NOT_REACHED]]
+    assert np.isnan(once.action).all()
+    twice = resume(once, 900.0, MODIFIED, chain)
+    assert twice.action.tolist() == [[500.0]]
+    assert twice.statuses.tolist() == [[MODIFIED, MODIFIED, MODIFIED]]
+
+
+def test_resuming_leaves_the_held_verdict_as_it_was() -> None:
+    """The held verdict can be resumed again, with the same result (replay)."""
+    verdict = held()
+    before = bytes_of(verdict.action, verdict.status, verdict.gate, verdict.trail, verdict.statuses)
+    one, two = resume(verdict, 900.0, MODIFIED), resume(verdict, 900.0, MODIFIED)
+    after = bytes_of(verdict.action, verdict.status, verdict.gate, verdict.trail, verdict.statuses)
+    assert after == before
+    assert bytes_of(one.action, one.trail) == bytes_of(two.action, two.trail)
+
+
+def test_only_held_decisions_are_resumed() -> None:
+    """A decision that was made is not made again."""
+    verdict = resume(held(), 100.0, MODIFIED)
+    with pytest.raises(InvalidInput, match="resume: the decision is not held"):
+        resume(verdict, 100.0, PASSED)
+
+
+# What is learned -----------------------------------------------------------------------------
+
+
+def test_only_verdicts_of_the_person_are_learned() -> None:
+    """Of six rows, one is unreached, one held and one faulty: three verdicts are counted."""
+    chain = Chain((Cap(limit=300.0), Approval(Hold()), Bounds(high=500.0)))
+    kernels = chain.init_kernels(1, 1, 1)
+    assert [kernel is None for kernel in kernels] == [True, False, True]
+    entered = np.full(6, 100.0)
+    left = np.array([100.0, 130.0, np.nan, np.nan, np.nan, np.nan])
+    trail = np.stack((entered, entered, left, left), axis=1)[..., None]
+    off = NOT_REACHED
+    trail[3, 1:] = np.nan
+    statuses = np.array(
+        [
+            [PASSED, PASSED, PASSED],
+            [PASSED, MODIFIED, PASSED],
+            [PASSED, VETOED, off],
+            [VETOED, off, off],
+            [PASSED, HELD, off],
+            [PASSED, VETOED, off],
+        ],
+        dtype=np.int8,
+    )
+    final = np.array([PASSED, MODIFIED, VETOED, VETOED, HELD, VETOED], dtype=np.int8)
+    verdict = Verdict(left[:, None], final, np.zeros(6, int), trail, statuses, {(5, 1): "raised"})
+    chain.learn(kernels, blank(6), verdict)
+    assert kernels[1].counts.sum(axis=(0, 1)).tolist() == [1.0, 1.0, 1.0]
+    assert kernels[1].sums.count.tolist() == [[1.0]]
+    only = chain.init_kernels(1, 1, 1)
+    kept = np.arange(3)
+    chain.learn(
+        only,
+        blank(3),
+        Verdict(left[kept, None], final[kept], np.zeros(3, int), trail[kept], statuses[kept], {}),
+    )
+    assert records.to_bytes(only[1]) == records.to_bytes(kernels[1])
+
+
+def test_a_batch_without_a_verdict_teaches_nothing() -> None:
+    """All held: the kernel keeps its bytes."""
+    kernels = HOLDING.init_kernels(1, 1, 1)
+    before = records.to_bytes(kernels[1])
+    HOLDING.learn(kernels, blank(1), held())
+    assert records.to_bytes(kernels[1]) == before
+    HOLDING.learn(kernels, blank(1), resume(held(), 320.0, MODIFIED))
+    assert records.to_bytes(kernels[1]) != before
+
+
+def test_a_simulated_fault_is_no_verdict() -> None:
+    """A person whose answer raises on one row: that row is vetoed, and not learned as a veto."""
+
+    def approve(e: Array, some: Rows) -> Array:
+        if (some.x < 0).any():
+            raise RuntimeError("offline")
+        return np.ones(e.shape[:2])
+
+    gate = Approval(SimulatedPerson(approve, lambda some: some.x), CategoryKernel(n_categories=2))
+    chain = Chain((gate, Bounds()))
+    kernels = chain.init_kernels(1, 1, 1)
+    before = kernels[0].counts.copy()
+    some = rows([[1.0], [-1.0], [1.0]])
+    verdict = run(chain, [[0.0], [1.0], [1.0]], some)
+    chain.learn(kernels, some, verdict)
+    gained = (kernels[0].counts - before)[0, 0]
+    assert gained.tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_learning_can_start_behind_a_gate() -> None:
+    """After a resume only the gates from `start` on are taught; earlier ones were before."""
+    chain = Chain((approval("one"), approval("two"), Bounds(high=9.0)))
+    verdict = run(chain, np.full((40, 1), 2.0), blank(40))
+    kernels, fresh = chain.init_kernels(1, 1, 1), chain.init_kernels(1, 1, 1)
+    chain.learn(kernels, blank(40), verdict, start=1)
+    assert records.to_bytes(kernels[0]) == records.to_bytes(fresh[0])
+    assert records.to_bytes(kernels[1]) != records.to_bytes(fresh[1])
+
+
+def test_each_gate_learns_from_what_entered_it() -> None:
+    """The second person's own number is learned from their edits, not from the first's."""
+    chain = Chain((approval("one"), approval("two"), Bounds(high=9.0)))
+    verdict = run(chain, np.full((400, 1), 2.0), blank(400))
+    kernels = chain.init_kernels(1, 1, 1)
+    chain.learn(kernels, blank(400), verdict)
+    for i in (0, 1):
+        seen = verdict.statuses[:, i]
+        counted = kernels[i].counts.sum(axis=(0, 1))
+        assert counted.tolist() == [(seen == code).sum() for code in (PASSED, MODIFIED, VETOED)]
+
+
+def test_overrides_are_a_person_s_edits_that_run() -> None:
+    """Edited and run: yes. Only capped, or edited and then vetoed: no."""
+    chain = Chain((Cap(limit=300.0), Approval(Hold()), Bounds(50.0, 500.0, outside="veto")))
+    for e, action, status, expected in (
+        (400.0, 320.0, MODIFIED, True),
+        (400.0, 300.0, PASSED, False),
+        (100.0, 900.0, MODIFIED, False),
+        (100.0, np.nan, VETOED, False),
+    ):
+        verdict = resume(run(chain, [[e]], blank(1)), action, status, chain)
+        assert chain.overridden(verdict).tolist() == [expected]
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+
+def test_a_person_last_is_refused() -> None:
+    """Where a person may put in a number of their own, a hard gate must close the chain."""
+    with pytest.raises(InvalidInput, match="'approval' is a person and must be followed by a hard"):
+        Chain((Cap(limit=3.0), Approval()))
+    assert Chain((Cap(limit=3.0), Approval()), closed=False).has_person
+    assert not Chain((Cap(limit=3.0),)).has_person
+
+
+def test_names_must_differ() -> None:
+    """Two gates of one name could not be told apart in a reason."""
+    with pytest.raises(InvalidInput, match="names must differ, got cap, cap"):
+        Chain((Cap(limit=3.0), Cap(limit=4.0)))
+
+
+def test_kernels_belong_to_units_or_groups() -> None:
+    """Two units in one group: the kernel per unit has two owners, the one per group has one."""
+    chain = Chain((Approval(per="unit", name="a"), Approval(per="group", name="b"), Bounds()))
+    kernels = chain.init_kernels(2, 1, 1)
+    assert [len(k.counts) for k in kernels if k is not None] == [2, 1]
+    chain.learn(
+        kernels,
+        rows(np.zeros((1, 1)), unit=[1], group=[0]),
+        Verdict(
+            np.ones((1, 1)),
+            np.zeros(1, np.int8),
+            np.array([-1]),
+            np.ones((1, 4, 1)),
+            np.zeros((1, 3), np.int8),
+            {},
+        ),
+    )
+    assert kernels[0].counts.sum(axis=(1, 2)).tolist() == [0.0, 1.0]
+    assert kernels[1].counts.sum(axis=(1, 2)).tolist() == [1.0]

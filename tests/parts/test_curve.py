@@ -1,0 +1,372 @@
+"""Response curves: against regressions written out apart, on arms, between and beyond them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, special, stats
+
+from gdcb import records
+from gdcb.arms import ArmList, Arms, Grid
+from gdcb.arrays import Array
+from gdcb.bandits import CurveState, CurveThompson
+from gdcb.errors import InvalidInput
+from gdcb.records import Evidence
+from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
+
+ARMS = ArmList(values=(0.8, 0.9, 1.0, 1.15, 1.25)).build()
+TWO = Grid({"rate": (0.05, 0.1, 0.2), "tenor": (12.0, 24.0)}).build()
+LOGISTIC = CurveThompson(prior_sd=(2.0, 3.0))
+IDENTITY = CurveThompson(link="identity", noise=0.7)
+ZERO = np.zeros(1, dtype=np.int64)
+
+
+def learned(bandit: CurveThompson, arms: Arms, *batches: Evidence) -> CurveState:
+    """Return the state of four cells after some batches."""
+    state = bandit.init(np.zeros(4, dtype=np.int64), arms)
+    for batch in batches:
+        bandit.update(state, batch)
+    return state
+
+
+def scaled(arms: Arms, degree: int, coord: Array) -> Array:
+    """Return the features (1, u, u²) of u = coordinates scaled to [−1, 1] over the arms."""
+    low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+    u = 2 * (coord - low) / (high - low) - 1
+    parts = [np.ones((coord.shape[0], 1)), u] + ([u**2] if degree == 2 else [])
+    return np.concatenate(parts, axis=1)
+
+
+def curve_moments(
+    bandit: CurveThompson, state: CurveState, arms: Arms, cell: int = 0
+) -> tuple[Array, Array]:
+    """Return mean and covariance of the linear predictor at the arms."""
+    features = bandit.features(arms.coords)
+    covariance = state.root[cell] @ state.root[cell].T
+    return features @ state.mean[cell], features @ covariance @ features.T
+
+
+def some_evidence(arms: Arms, n: int, seed: int, is_class: bool, at_arms: bool) -> Evidence:
+    """Return n rows of cell 0 with random weights."""
+    rng = rng_of(seed)
+    arm = rng.integers(0, arms.n, n)
+    low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+    coord = arms.coords[arm] if at_arms else rng.uniform(low, high, size=(n, arms.n_coords))
+    y = rng.integers(0, 2, n) if is_class else rng.normal(1.0, 2.0, n)
+    return evidence(np.zeros(n), arm, y, coord, weight=rng.choice([0.0, 0.5, 1.0, 3.0], n))
+
+
+# Identity link -------------------------------------------------------------------------------
+
+
+def test_identity_by_hand() -> None:
+    """Arms ∓1, prior sd 1, noise 1, reward 3 at c = 1.
+
+    Features (1, 1): precision [[2, 1], [1, 2]], shift (3, 3), mean (1, 1), covariance
+    ⅓·[[2, −1], [−1, 2]]: at c = 1 mean 2, variance 2/3; at c = −1 mean 0, variance 2.
+    """
+    arms = ArmList(values=(-1.0, 1.0)).build()
+    bandit = CurveThompson(link="identity", prior_sd=1.0)
+    state = learned(bandit, arms, evidence([0], [1], [3.0], [1.0]))
+    mean, covariance = curve_moments(bandit, state, arms)
+    np.testing.assert_allclose(state.mean[0], [1.0, 1.0], atol=1e-14)
+    np.testing.assert_allclose(mean, [0.0, 2.0], atol=1e-14)
+    np.testing.assert_allclose(np.diag(covariance), [2.0, 2 / 3], atol=1e-14)
+
+
+def test_prior_lives_on_scaled_coordinates() -> None:
+    """Arms 0.8…1.25, prior mean (½, 2) and sd (1, 3) of (1, u), u = ∓1 at the ends.
+
+    At the ends the predictor has mean ½ ∓ 2 and variance 1 + 9; in the middle ½ and 1.
+    """
+    bandit = CurveThompson(link="identity", prior_mean=(0.5, 2.0), prior_sd=(1.0, 3.0))
+    middle = ArmList(values=(0.8, 1.025, 1.25)).build()
+    mean, covariance = curve_moments(bandit, learned(bandit, middle), middle)
+    np.testing.assert_allclose(mean, [-1.5, 0.5, 2.5], atol=1e-12)
+    np.testing.assert_allclose(np.diag(covariance), [10.0, 1.0, 10.0], atol=1e-10)
+
+
+@pytest.mark.parametrize("arms", [ARMS, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_identity_is_bayesian_linear_regression(arms: Arms, degree: int) -> None:
+    """With scale and weights the posterior is that of normal equations in the scaled basis."""
+    if arms is TWO and degree == 2:
+        arms = Grid({"rate": (0.05, 0.1, 0.2), "tenor": (12.0, 24.0, 36.0)}).build()
+    bandit = CurveThompson(link="identity", degree=degree, prior_sd=1.7, noise=0.7)
+    some = some_evidence(arms, 25, 3, is_class=False, at_arms=False)
+    some.scale = rng_of(4).uniform(0.3, 2.0, 25)
+    state = learned(bandit, arms, some)
+    # y = s·Fw + N(0, noise²/weight), w ~ N(0, 1.7²): the rows of √weight·s·F / noise.
+    root = np.sqrt(some.weight) / 0.7
+    design = (root * some.scale)[:, None] * scaled(arms, degree, some.coord)
+    precision = design.T @ design + np.eye(design.shape[1]) / 1.7**2
+    weights = np.linalg.solve(precision, design.T @ (root * some.y))
+    at = scaled(arms, degree, arms.coords)
+    mean, covariance = curve_moments(bandit, state, arms)
+    np.testing.assert_allclose(mean, at @ weights, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(covariance, at @ np.linalg.solve(precision, at.T), atol=1e-8)
+    nominal = bandit.mean(state, ZERO, arms.nominal)
+    np.testing.assert_allclose(nominal[0], mean, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1000.0, 1e4])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_the_origin_of_the_coordinate_does_not_matter(degree: int, offset: float) -> None:
+    """Arms −2…2 and the same arms moved by an offset give the same curve to 1e-6."""
+    bandit = CurveThompson(link="identity", degree=degree)
+    levels = np.arange(-2.0, 3.0)
+    arms = ArmList(values=tuple(offset + levels)).build()
+    arm, y = np.array([0, 1, 2, 2, 4]), [1.0, 2.0, -1.0, 0.5, 3.0]
+    state = learned(bandit, arms, evidence([0] * 5, arm, y, arms.coords[arm]))
+    design = np.stack([levels**0, levels / 2, levels**2 / 4][: degree + 1], axis=1)
+    precision = design[arm].T @ design[arm] + np.eye(degree + 1) / 4
+    expected = design @ np.linalg.solve(precision, design[arm].T @ y)
+    nominal = bandit.mean(state, ZERO, arms.nominal)[0]
+    np.testing.assert_allclose(nominal, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_draws_have_the_posterior_s_law() -> None:
+    """Drawn predictors at five arms: KS against the normal law, false alarm 1e-3 over 5."""
+    some = some_evidence(ARMS, 30, 8, is_class=False, at_arms=False)
+    state = learned(IDENTITY, ARMS, some)
+    mean, covariance = curve_moments(IDENTITY, state, ARMS)
+    draw = IDENTITY.draw(stream(51, 500), state, np.zeros(5000, dtype=np.int64))
+    z = (IDENTITY.value(draw, ARMS.nominal) - mean) / np.sqrt(np.diag(covariance))
+    assert all(stats.kstest(z[:, k], "norm").pvalue > 1e-3 / 5 for k in range(5))
+
+
+# Logistic link -------------------------------------------------------------------------------
+
+
+def laplace(
+    arms: Arms, degree: int, sd: Array, some: Evidence, offset: Array | None = None
+) -> tuple[Array, Array]:
+    """Minimise the negative log posterior in the scaled basis with SciPy.
+
+    Returns mean and covariance of the predictor at the arms.
+    """
+    design = scaled(arms, degree, some.coord)
+    prior = np.diag(sd**-2.0)
+    start = np.zeros(sd.size) if offset is None else offset
+
+    def loss(w: Array) -> float:
+        eta = design @ w
+        fit = some.weight * (np.logaddexp(0.0, eta) - some.y * eta)
+        return float(fit.sum() + 0.5 * (w - start) @ prior @ (w - start))
+
+    def gradient(w: Array) -> Array:
+        p = special.expit(design @ w)
+        return np.asarray(design.T @ (some.weight * (p - some.y)) + prior @ (w - start))
+
+    def hessian(w: Array) -> Array:
+        p = special.expit(design @ w)
+        return np.asarray(design.T @ ((some.weight * p * (1 - p))[:, None] * design) + prior)
+
+    found = optimize.minimize(
+        loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-12}
+    )
+    mode = found.x
+    for _ in range(3):  # SciPy stops where the loss no longer falls; polish to rounding
+        mode = mode - np.linalg.solve(hessian(mode), gradient(mode))
+    np.testing.assert_allclose(mode, found.x, atol=1e-5)
+    at = scaled(arms, degree, arms.coords)
+    return at @ mode, at @ np.linalg.solve(hessian(mode), at.T)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_logistic_is_the_laplace_posterior(name: str, degree: int, seed: int) -> None:
+    """On the arms counts are exact: mode and Hessian agree with SciPy's to 1e-8."""
+    arms = ARMS if name == "one" else Grid({"A": (0.05, 0.1, 0.2), "B": (1.0, 2.0, 3.0)}).build()
+    d = 1 + arms.n_coords * degree
+    sd = np.linspace(1.0, 2.5, d)
+    offset = np.linspace(-0.5, 0.8, d)
+    bandit = CurveThompson(degree=degree, prior_mean=tuple(offset), prior_sd=tuple(sd))
+    some = some_evidence(arms, 40, seed, is_class=True, at_arms=True)
+    state = learned(bandit, arms, some)
+    mean, covariance = curve_moments(bandit, state, arms)
+    expected = laplace(arms, degree, sd, some, offset)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(covariance, expected[1], rtol=1e-8, atol=1e-8)
+    nominal = bandit.mean(state, ZERO, arms.nominal)[0]
+    np.testing.assert_allclose(nominal, special.expit(expected[0]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 50, 5000])
+def test_logistic_finds_the_mode_of_separated_outcomes(n: int) -> None:
+    """All wins low, all losses high, many times: the mode is still SciPy's."""
+    some = evidence([0, 0], [0, 4], [1, 0], ARMS.coords[[0, 4]], weight=[n, n])
+    state = learned(LOGISTIC, ARMS, some)
+    mean, covariance = curve_moments(LOGISTIC, state, ARMS)
+    expected = laplace(ARMS, 1, np.array([2.0, 3.0]), some)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(covariance, expected[1], rtol=1e-7, atol=1e-8)
+
+
+def test_one_outcome_by_hand() -> None:
+    """Arms ∓1, prior sd 1, one win at c = 1: w = (t, t) with t = 1 − σ(2t), by symmetry.
+
+    So 2t solves z/2 + σ(z) = 1: z = 0.674…, found here by bisection.
+    """
+    arms = ArmList(values=(-1.0, 1.0)).build()
+    bandit = CurveThompson(prior_sd=1.0)
+    state = learned(bandit, arms, evidence([0], [1], [1.0], [1.0]))
+    z = optimize.brentq(lambda z: z / 2 + special.expit(z) - 1, 0, 2, xtol=1e-14)
+    np.testing.assert_allclose(state.mean[0], [z / 2, z / 2], atol=1e-10)
+    assert 0.67 < z < 0.68
+
+
+def binning_error(n_arms: int) -> float:
+    """Return the largest error at arms over [0, 2] from 400 actions anywhere between them."""
+    arms = ArmList(values=tuple(np.linspace(0.0, 2.0, n_arms))).build()
+    rng = rng_of(9)
+    coord = rng.uniform(0.0, 2.0, size=(400, 1))
+    y = rng.uniform(size=400) < special.expit(4.0 - 5.0 * coord[:, 0])
+    some = evidence(np.zeros(400), np.full(400, -1), y, coord)
+    mean, _ = curve_moments(LOGISTIC, learned(LOGISTIC, arms, some), arms)
+    exact, _ = laplace(arms, 1, np.array([2.0, 3.0]), some)
+    return float(np.abs(mean - exact)[[0, -1]].max())
+
+
+def test_binning_errs_in_second_order_between_nodes() -> None:
+    """Halving the gap between the arms quarters the error: ratios between 3 and 5."""
+    errors = [binning_error(n) for n in (9, 17, 33, 65)]
+    assert errors[-1] > 1e-5
+    for wide, narrow in zip(errors, errors[1:], strict=False):
+        assert 3.0 < wide / narrow < 5.0
+
+
+def test_midpoints_of_arms_are_exact() -> None:
+    """Half-way between two arms lies a node: an action there is counted without error."""
+    coord = (ARMS.coords[:-1] + ARMS.coords[1:]) / 2
+    some = evidence([0] * 4, [-1] * 4, [1, 1, 0, 1], coord, weight=[5, 3, 8, 2])
+    mean, covariance = curve_moments(LOGISTIC, learned(LOGISTIC, ARMS, some), ARMS)
+    expected = laplace(ARMS, 1, np.array([2.0, 3.0]), some)
+    np.testing.assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(covariance, expected[1], rtol=1e-8, atol=1e-8)
+
+
+def test_linear_binning_keeps_weight_wins_and_mean_coordinate() -> None:
+    """0.84 lies 0.8 of the way from node 0.8 to node 0.85: shares 0.2 and 0.8 of weight 2."""
+    state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [0.84], weight=[2.0]))
+    nodes = state.nodes[0]
+    low = int(np.flatnonzero(np.isclose(nodes, 0.8))[0])
+    np.testing.assert_allclose(nodes[low + 1], 0.85)
+    np.testing.assert_allclose(state.trials[0, low : low + 2], [0.4, 1.6], atol=1e-12)
+    assert state.trials[0].sum() == pytest.approx(2.0)
+    assert (state.trials[0] * nodes).sum() / 2.0 == pytest.approx(0.84)
+    assert (state.wins == state.trials).all()
+
+
+def test_actions_beyond_the_margin_are_left_out() -> None:
+    """Nodes reach four end gaps beyond the arms: 0.8 − 0.4 and 1.25 + 0.4; further is ignored."""
+    for coord, counted in ((0.4, True), (0.39, False), (1.65, True), (1.66, False)):
+        state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [coord]))
+        assert bool(state.trials.sum() > 0) is counted
+
+
+# Both links ----------------------------------------------------------------------------------
+
+BOTH = pytest.mark.parametrize("bandit", [LOGISTIC, IDENTITY], ids=["logistic", "identity"])
+
+
+def close(one: CurveState, other: CurveState) -> None:
+    """Compare states: sums and means to 1e-10; the root to 1e-8, as far as Newton's last step."""
+    expected = records.flatten(other)
+    for name, array in records.flatten(one).items():
+        tolerance = 1e-8 if name == "root" else 1e-10
+        np.testing.assert_allclose(
+            array, expected[name], rtol=tolerance, atol=tolerance, err_msg=name
+        )
+
+
+@given(
+    some=evidences(4, ARMS.coords, is_class=True),
+    seed=st.integers(0, 99),
+    bandit=st.sampled_from([LOGISTIC, IDENTITY]),
+)
+@fixed
+def test_batch_equals_loop_in_any_order(some: Evidence, seed: int, bandit: CurveThompson) -> None:
+    """One batch, rows one by one, and rows in another order give the same posterior."""
+    n = some.cell.size
+    batch = learned(bandit, ARMS, some)
+    close(learned(bandit, ARMS, *(take(some, [i]) for i in range(n))), batch)
+    close(learned(bandit, ARMS, take(some, rng_of(seed).permutation(n))), batch)
+
+
+@given(some=evidences(3, ARMS.coords, is_class=True), bandit=st.sampled_from([LOGISTIC, IDENTITY]))
+@fixed
+def test_other_cells_keep_their_bytes(some: Evidence, bandit: CurveThompson) -> None:
+    """Cell 3 keeps its bytes, and each other cell has those of learning alone."""
+    names = ("trials", "wins", "precision", "shift", "mean", "root")
+    state, fresh = learned(bandit, ARMS, some), learned(bandit, ARMS)
+    for name in names:
+        assert bytes_of(getattr(state, name)[3]) == bytes_of(getattr(fresh, name)[3])
+    for cell in range(3):
+        alone = learned(bandit, ARMS, take(some, some.cell == cell))
+        for name in ("mean", "root"):
+            np.testing.assert_array_equal(getattr(state, name)[cell], getattr(alone, name)[cell])
+
+
+@BOTH
+def test_rows_without_an_arm_teach_the_curve(bandit: CurveThompson) -> None:
+    """The curve reads the coordinate: whether an arm was credited makes no difference."""
+    credited = learned(bandit, ARMS, evidence([0], [2], [1.0], [1.0]))
+    off = learned(bandit, ARMS, evidence([0], [-1], [1.0], [1.0]))
+    assert records.to_bytes(credited) == records.to_bytes(off)
+
+
+@BOTH
+def test_weightless_and_vetoed_rows_teach_nothing(bandit: CurveThompson) -> None:
+    """Weight 0, and a NaN coordinate where nothing ran, leave the bytes."""
+    state = learned(bandit, ARMS)
+    before = records.to_bytes(state)
+    bandit.update(state, evidence([0, 1], [0, -1], [1.0, 1.0], [0.8, np.nan], weight=[0.0, 1.0]))
+    assert records.to_bytes(state) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [1.0, 1.5]}, r"the logistic link: expected outcomes in \[0, 1\], got"),
+        ({"y": [1.0, np.nan]}, r"the logistic link: expected outcomes in \[0, 1\], got"),
+        ({"scale": [1.0, 1.0]}, "the logistic link: learns classes and takes no reward scale"),
+    ],
+)
+def test_bad_evidence_is_refused_whole(change: dict[str, Any], message: str) -> None:
+    """A bad row is refused, and the good row beside it has not been learned either."""
+    state = learned(LOGISTIC, ARMS, evidence([0], [1], [1.0], [0.9]))
+    before = records.to_bytes(state)
+    good: dict[str, Any] = {"cell": [0, 1], "arm": [0, 1], "y": [1, 0], "coord": [0.8, 0.9]}
+    with pytest.raises(InvalidInput, match=message):
+        LOGISTIC.update(state, evidence(**(good | change)))
+    assert records.to_bytes(state) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"link": "probit"}, "bandit.link: expected one of logistic, identity"),
+        ({"degree": 3}, "bandit.degree: expected 1 or 2, got 3"),
+        ({"noise": 0.0}, "bandit.noise: expected a number > 0"),
+        ({"prior_sd": 0.0}, "bandit.prior_sd: expected a number > 0"),
+        ({"prior_sd": (1.0, -1.0)}, "bandit.prior_sd: expected a number > 0"),
+        ({"prior_sd": (1.0, 1.0, 1.0)}, "bandit.prior_sd: expected 2 numbers, got 3"),
+        ({"prior_mean": (1.0,)}, "bandit.prior_mean: expected 2 numbers, got 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    """Settings that cannot work are refused by name, at the latest with the arms."""
+    with pytest.raises(InvalidInput, match=message):
+        CurveThompson(**settings).init(ZERO, ARMS)
+
+
+def test_categories_have_no_curve() -> None:
+    """Arms without a metric are refused."""
+    with pytest.raises(InvalidInput, match="needs arms with a metric"):
+        LOGISTIC.init(ZERO, ArmList(names=("a", "b")).build())

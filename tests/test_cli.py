@@ -1,0 +1,150 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gdcb.cli import app
+from gdcb.instances import NAMES
+
+runner = CliRunner()
+SMALL = ["--episodes", "12", "--replicates", "3"]
+
+
+def _run(*arguments: str) -> tuple[int, str, str]:
+    result = runner.invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_help_is_a_table_of_contents() -> None:
+    """Every command is listed with what it is for."""
+    code, out, _ = _run("--help")
+    assert code == 0
+    for command in ("run", "instances", "validate"):
+        assert command in out
+
+
+def test_run_writes_a_report_and_says_that_the_world_is_made(tmp_path: Path) -> None:
+    """The table names the methods, and the report is one self-contained page."""
+    code, out, _ = _run("run", "str", *SMALL, "--out", str(tmp_path))
+    assert code == 0
+    assert "GDCB" in out
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "stylised" in page
+    assert "gdcb run str --episodes 12 --replicates 3 --seed 0" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "summary.json"]
+
+
+def test_json_is_one_document_and_nothing_else(tmp_path: Path) -> None:
+    """Stdout parses as a whole; parts sum to the regret; estimates carry their interval."""
+    code, out, _ = _run("run", "credit", *SMALL, "--json", "--out", str(tmp_path))
+    assert code == 0
+    document = json.loads(out)
+    assert document == json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    for method in document["methods"].values():
+        total = sum(part["mean"] for part in method["parts"].values())
+        assert abs(total - method["regret"]["mean"]) < 1e-9
+        assert method["regret"]["low"] <= method["regret"]["mean"] <= method["regret"]["high"]
+        assert len(method["regret_curve"]) == 12
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Two runs agree, another seed does not."""
+    texts = []
+    for i, seed in enumerate(("5", "5", "6")):
+        folder = tmp_path / str(i)
+        assert _run("run", "grid", *SMALL, "--seed", seed, "--out", str(folder))[0] == 0
+        texts.append((folder / "summary.json").read_text(encoding="utf-8"))
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0])["methods"] != json.loads(texts[2])["methods"]
+
+
+def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
+    """What cannot be estimated is null, and the page still draws."""
+    arguments = ("run", "str", "--episodes", "3", "--replicates", "1", "--json")
+    code, out, _ = _run(*arguments, "--out", str(tmp_path))
+    assert code == 0
+    assert json.loads(out)["methods"]["B4"]["regret"]["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "nowhere"), "no instance nowhere"),
+        (("run", "str", "--episodes", "0"), "--episodes"),
+        (("run", "str", "--replicates", "-3"), "--replicates"),
+        (("run", "str", "--seed", "-1"), "--seed"),
+        (("instances", "nowhere"), "no instance 'nowhere'"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(arguments: tuple[str, ...], said: str) -> None:
+    """Exit code 2 and a sentence on stderr, nothing on stdout."""
+    code, out, err = _run(*arguments)
+    assert code == 2
+    assert said in err
+    assert out == ""
+
+
+def test_a_folder_that_cannot_be_written_costs_no_work(tmp_path: Path) -> None:
+    """It fails before the run, with code 1."""
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way", encoding="utf-8")
+    code, _, err = _run("run", "str", "--out", str(blocked / "folder"))
+    assert code == 1
+    assert "cannot write" in err
+
+
+def test_instances_lists_all_seven_and_shows_one() -> None:
+    """As a table, as JSON, and one with the JSON schema of its context."""
+    code, out, _ = _run("instances")
+    assert code == 0
+    assert all(name in out for name in NAMES)
+    listed = json.loads(_run("instances", "--json")[1])
+    assert [one["name"] for one in listed] == list(NAMES)
+    assert all(one["title"] for one in listed)
+    one = json.loads(_run("instances", "kalman", "--json")[1])
+    assert one["context"]["type"] == "object"
+    assert "Kalman" in _run("instances", "kalman")[1]
+
+
+def test_validate_accepts_the_example_and_names_what_is_wrong(tmp_path: Path) -> None:
+    """A whole file passes; an unknown part fails with the registered names."""
+    example = Path(__file__).parents[1] / "examples" / "listing.toml"
+    code, out, _ = _run("validate", str(example))
+    assert code == 0
+    assert "is whole" in out
+    schema = json.loads(_run("validate", str(example), "--json")[1])
+    assert schema["required"] == ["occupancy", "lead", "gap", "base"]
+    broken = tmp_path / "broken.toml"
+    text = example.read_text(encoding="utf-8").replace('part = "ridge"', 'part = "rigde"')
+    broken.write_text(text, encoding="utf-8")
+    code, _, err = _run("validate", str(broken))
+    assert code == 1
+    assert "rigde" in err
+    assert "ridge" in err
+
+
+def test_import_is_light() -> None:
+    """`import gdcb` loads neither SciPy, nor pydantic, nor the command line."""
+    heavy = ("scipy", "pydantic", "typer", "rich", "sklearn", "torch")
+    code = f"import gdcb, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_program_is_installed() -> None:
+    """`python -m` of the entry point prints the version."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("gdcb"), "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("gdcb 0.")
