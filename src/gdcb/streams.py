@@ -20,8 +20,7 @@ from gdcb.errors import InvalidInput
 CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE = range(1, 8)
 
 _LIMIT = 2**64
-_CALLS = 10_000  # ordinals set aside for one batch of gamma draws, however often it retries
-_SPARE = (3, 1)  # spare candidates a row for rejected gamma draws: first try, then later ones
+_FINE = 2.0**-24  # what a 32-bit uniform cannot tell apart
 
 
 class Stream:
@@ -93,47 +92,52 @@ class Stream:
         """Draw Gamma(shape, 1) for (n, K) shapes after Marsaglia and Tsang (2000).
 
         NumPy's own sampler takes as many numbers as its rejections need, so one row's parameters
-        would shift the next row's draw. Here the first try has a fixed shape, and a rejected
-        entry takes the next spare candidate of its own row.
+        would shift the next row's draw. Here the first candidates have a fixed shape; what an
+        entry needs beyond them is a hash of its own place and try.
         """
         n, k = shape.shape
         out = np.empty((n, k))
-        after = self._calls + _CALLS
-        self._calls += 2
-        waiting = []
+        self._calls += 3
+        salt = int(self._at(0).integers(2**64, dtype=np.uint64))
+        small = shape < 1.0
+        has_small = bool(small.any())
+        lifted = np.where(small, shape + 1.0, shape) if has_small else shape
+        doubts = []
         for block, start in enumerate(range(0, n, self._block)):
             rows = slice(start, start + self._block)
-            waiting.append(self._first_try(block, shape[rows], out[rows]) + start * k)
-        pending = np.concatenate(waiting)
-        small = shape < 1.0
-        boost = self.uniform(n, k) if small.any() else None
-        self._calls += boost is None  # the same ordinals follow, whatever other rows' shapes
-        spare = _SPARE[0]
+            place, *rest = self._first_try(block, lifted[rows], out[rows])
+            doubts.append((place + start * k, *rest))
+        pending, u, z2, v, d = (np.concatenate(parts) for parts in zip(*doubts, strict=True))
+        u = u + _FINE * _hashed(salt, pending, 0)  # the digits that 24 bits leave open
+        pending, flat = pending[~_accepts(u, z2, v, d)], out.reshape(-1)
+        attempt = 1
         while pending.size:
-            row = pending // k
-            rank = np.arange(pending.size) - np.searchsorted(row, row)
-            z, u = self.normal(n, spare), self.uniform(n, spare)
-            now = rank < spare
-            tried, at = pending[now], (row[now], rank[now])
-            d = _lift(shape.reshape(-1)[tried]) - 1.0 / 3.0
-            v = (1.0 + z[at] / np.sqrt(9.0 * d)) ** 3
-            good = _accepts(u[at], z[at] ** 2, v, d)
-            out.reshape(-1)[tried[good]] = (d * v)[good]
-            now[np.flatnonzero(now)[~good]] = False
-            pending = pending[~now]
-            spare = _SPARE[1]
-        if boost is not None:
-            out[small] *= boost[small] ** (1.0 / shape[small])
-        self._calls = after
+            d = lifted.reshape(-1)[pending] - 1.0 / 3.0
+            u = _hashed(salt, pending, 4 * attempt)
+            radius = np.sqrt(-2.0 * np.log(_hashed(salt, pending, 4 * attempt + 1)))
+            z = radius * np.cos(2.0 * np.pi * _hashed(salt, pending, 4 * attempt + 2))
+            v = (1.0 + z / np.sqrt(9.0 * d)) ** 3
+            good = _accepts(u, z * z, v, d)
+            flat[pending[good]] = (d * v)[good]
+            pending = pending[~good]
+            attempt += 1
+        if has_small:
+            # Gamma(a) = Gamma(a + 1) · U^(1/a) for a below 1.
+            entry = np.flatnonzero(small)
+            flat[entry] *= _hashed(salt, entry, 3) ** (1.0 / shape.reshape(-1)[entry])
         return out
 
-    def _first_try(self, block: int, shape: Array, out: Array) -> Array:
-        """Draw one candidate an entry into `out`; return the flat indices of the rejected."""
-        self._calls -= 1
+    def _first_try(self, block: int, shape: Array, out: Array) -> tuple[Array, ...]:
+        """Draw one candidate an entry into `out`.
+
+        Returns the places, u, z², v and d of those that are not surely to be accepted.
+        """
+        self._calls -= 2
         z = self._at(block).standard_normal(shape.shape)
         self._calls += 1
-        u = self._at(block).random(shape.shape)
-        d = _lift(shape) - 1.0 / 3.0
+        u = self._at(block).random(shape.shape, dtype=np.float32)
+        self._calls += 1
+        d = shape - 1.0 / 3.0
         v = np.sqrt(d)
         np.divide(1.0 / 3.0, v, out=v)
         v *= z
@@ -144,15 +148,22 @@ class Stream:
         z *= z
         limit = z * z
         limit *= -0.0331
-        limit += 1.0
-        doubtful = np.flatnonzero(u > limit)  # outside Marsaglia and Tsang's squeeze
-        z, u, v, d = (part.ravel()[doubtful] for part in (z, u, v, d))
-        return np.asarray(doubtful[~_accepts(u, z, v, d)])
+        limit += 1.0 - _FINE
+        place = np.flatnonzero(u > limit)  # not surely inside Marsaglia and Tsang's squeeze
+        return (place, *(part.ravel()[place] for part in (u, z, v, d)))
 
 
-def _lift(shape: Array) -> Array:
-    """Return shape + 1 where it is below 1: those draws are scaled down afterwards."""
-    return np.where(shape < 1.0, shape + 1.0, shape)
+def _hashed(salt: int, place: Array, ordinal: int) -> Array:
+    """Return a uniform on (0, 1) for every place: SplitMix64 of salt, place and ordinal."""
+    x = place.astype(np.uint64) * np.uint64(2**20) + np.uint64(ordinal + 1)
+    x *= np.uint64(0x9E3779B97F4A7C15)
+    x += np.uint64(salt)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return ((x >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
 
 
 def _accepts(u: Array, z2: Array, v: Array, d: Array) -> Array:

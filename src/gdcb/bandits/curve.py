@@ -54,7 +54,7 @@ class CurveThompson:
 
     `link='identity'`: r = s·η + N(0, noise²), conjugate, exact. `link='logistic'`: P(y=1) = σ(η),
     a Laplace posterior around the exact mode. Its statistics are weighted counts at fixed nodes
-    (the arms, their midpoints and a margin), so they add up in any order; an action between two
+    (the arms, points between them and a margin), so they add up in any order; an action between two
     nodes is shared by them linearly, an error of second order in their gap, and one beyond the
     margin is left out. The prior is independent normal on coefficients of the coordinates scaled
     to [−1, 1] over the arms.
@@ -113,7 +113,8 @@ class CurveThompson:
         design = np.zeros((0, d))
         n_nodes = 0
         if self.link == "logistic":
-            nodes = tuple(_nodes(arms.coords[:, j]) for j in range(arms.n_coords))
+            gaps = 16 if arms.n_coords == 1 else 4
+            nodes = tuple(_nodes(column, gaps) for column in arms.coords.T)
             design = self.features(np.array(list(product(*nodes)), dtype=float))
             n_nodes = design.shape[0]
         return CurveState(
@@ -146,7 +147,7 @@ class CurveThompson:
     def value(self, draw: Array, located: Located) -> Array:
         """Evaluate the drawn curves at located actions."""
         features = self.features(located.coord)
-        predictor = (draw[:, None, :] @ features.swapaxes(-1, -2))[:, 0, :]
+        predictor = _times(draw, features)
         return logistic(predictor) if self.link == "logistic" else predictor
 
     def mean(self, state: CurveState, cell: Array, located: Located) -> Array:
@@ -225,16 +226,29 @@ class CurveThompson:
         return basis
 
 
-def _nodes(levels: Array) -> Array:
-    """Return the arms' positions, their midpoints, and a margin on either side."""
+def _nodes(levels: Array, gaps: int) -> Array:
+    """Return the arms' positions, at least `gaps` even parts between them, and a margin."""
     distinct = np.unique(levels)
     if distinct.size == 1:
         distinct = distinct[0] + np.array([-1.0, 0.0, 1.0])
-    middle = (distinct[1:] + distinct[:-1]) / 2
+    parts = -(-gaps // (distinct.size - 1))
+    share = np.arange(parts) / parts
+    inner = (distinct[:-1, None] + share * np.diff(distinct)[:, None]).ravel()
     margin = np.array(_MARGIN)
     below = distinct[0] - margin * (distinct[1] - distinct[0])
     above = distinct[-1] + margin * (distinct[-1] - distinct[-2])
-    return np.unique(np.concatenate((below, distinct, middle, above)))
+    return np.unique(np.concatenate((below, inner, distinct[-1:], above)))
+
+
+def _times(weights: Array, features: Array) -> Array:
+    """Return Σⱼ weights[:, j]·features[..., j] (n, m) by columns.
+
+    A matrix product would round a row differently in batches of different size.
+    """
+    total = weights[:, :1] * features[..., 0]
+    for j in range(1, features.shape[-1]):
+        total = total + weights[:, j : j + 1] * features[..., j]
+    return np.asarray(total)
 
 
 def _laplace(
@@ -251,20 +265,27 @@ def _laplace(
     precision : (n, d, d) negative Hessian there
     """
     n, d = start.shape
-    outer = (design[:, :, None] * design[:, None, :]).reshape(-1, d * d)
     mean, precision = start.copy(), prior.copy()
     active = np.arange(n)
     for _ in range(100):
-        w, a = mean[active], prior[active]
-        p = logistic((design @ w[..., None])[..., 0])
-        t = trials[active]
-        gradient = ((wins[active] - t * p)[:, None, :] @ design)[:, 0, :]
-        gradient += shift[active] - (a @ w[..., None])[..., 0]
-        hessian = a + ((t * p * (1.0 - p))[:, None, :] @ outer).reshape(-1, d, d)
+        whole = active.size == n
+        t, s = (trials, wins) if whole else (trials[active], wins[active])
+        w, a, b = (mean, prior, shift) if whole else (mean[active], prior[active], shift[active])
+        p = logistic(_times(w, design))
+        residual, curvature = s - t * p, t * p * (1.0 - p)
+        gradient = b - (a @ w[..., None])[..., 0]
+        hessian = a.copy()
+        for j in range(d):
+            gradient[:, j] += (residual * design[:, j]).sum(axis=1)
+            for k in range(j, d):
+                total = (curvature * (design[:, j] * design[:, k])).sum(axis=1)
+                hessian[:, j, k] += total
+                if k > j:
+                    hessian[:, k, j] += total
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         precision[active] = hessian
         # The predictor moves at most 2 a step at any node: Newton cannot overshoot the mode far.
-        reach = np.abs((design @ step[..., None])[..., 0]).max(axis=1)
+        reach = np.abs(_times(step, design)).max(axis=1)
         mean[active] = w + step * np.minimum(1.0, 2.0 / np.maximum(reach, 1e-300))[:, None]
         active = active[reach > 1e-8]
         if active.size == 0:
