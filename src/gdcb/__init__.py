@@ -5,27 +5,33 @@ makes the executable action, a gate may change, hold or veto it, and the outcome
 loops.
 """
 
-from gdcb.agent import Agent, Case
-from gdcb.arms import ArmList, Arms, Grid
-from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson
-from gdcb.composition import Add, Identity, KalmanGain, Multiply, Prompt
-from gdcb.context import Category, Flag, Number, Schema
-from gdcb.errors import GdcbError
-from gdcb.gates import (
-    Approval,
-    Bounds,
-    Cap,
-    CategoryKernel,
-    Chain,
-    Hold,
-    NumberKernel,
-    PolicyFilter,
-    SimulatedPerson,
-)
-from gdcb.instance import Cells, Instance, NullAction, Rules
-from gdcb.rewards import Payoff, Scaled
-from gdcb.scalers import ConstantScaler, RidgeScaler
-from gdcb.simulate import simulate
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gdcb.agent import Agent, Case
+    from gdcb.arms import ArmList, Arms, Grid
+    from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson
+    from gdcb.composition import Add, Identity, KalmanGain, Multiply, Prompt
+    from gdcb.context import Category, Flag, Number, Schema
+    from gdcb.errors import GdcbError
+    from gdcb.gates import (
+        Approval,
+        Bounds,
+        Cap,
+        CategoryKernel,
+        Chain,
+        Hold,
+        NumberKernel,
+        PolicyFilter,
+        SimulatedPerson,
+    )
+    from gdcb.instance import Cells, Instance, NullAction, Rules
+    from gdcb.rewards import Payoff, Scaled
+    from gdcb.scalers import ConstantScaler, RidgeScaler
+    from gdcb.simulate import simulate
 
 __all__ = [
     "Add",
@@ -65,3 +71,75 @@ __all__ = [
     "SimulatedPerson",
     "simulate",
 ]
+
+# Names are fetched when they are first used, so that `import gdcb` costs next to nothing.
+_HOMES = {
+    "Add": "gdcb.composition",
+    "Agent": "gdcb.agent",
+    "Approval": "gdcb.gates",
+    "ArmList": "gdcb.arms",
+    "Arms": "gdcb.arms",
+    "BetaThompson": "gdcb.bandits",
+    "Bounds": "gdcb.gates",
+    "Cap": "gdcb.gates",
+    "Case": "gdcb.agent",
+    "Category": "gdcb.context",
+    "CategoryKernel": "gdcb.gates",
+    "Cells": "gdcb.instance",
+    "Chain": "gdcb.gates",
+    "ConstantScaler": "gdcb.scalers",
+    "CurveThompson": "gdcb.bandits",
+    "Flag": "gdcb.context",
+    "GdcbError": "gdcb.errors",
+    "Grid": "gdcb.arms",
+    "HierarchicalThompson": "gdcb.bandits",
+    "Hold": "gdcb.gates",
+    "Identity": "gdcb.composition",
+    "Instance": "gdcb.instance",
+    "KalmanGain": "gdcb.composition",
+    "Multiply": "gdcb.composition",
+    "NullAction": "gdcb.instance",
+    "Number": "gdcb.context",
+    "NumberKernel": "gdcb.gates",
+    "Payoff": "gdcb.rewards",
+    "PolicyFilter": "gdcb.gates",
+    "Prompt": "gdcb.composition",
+    "RidgeScaler": "gdcb.scalers",
+    "Rules": "gdcb.instance",
+    "Scaled": "gdcb.rewards",
+    "Schema": "gdcb.context",
+    "SimulatedPerson": "gdcb.gates",
+    "simulate": "gdcb.simulate",
+}
+_MODULES = frozenset(
+    {
+        "agent",
+        "analysis",
+        "bandits",
+        "composition",
+        "context",
+        "declaration",
+        "events",
+        "gates",
+        "instance",
+        "instances",
+        "rewards",
+        "round",
+        "scalers",
+        "simulate",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return import_module(f"gdcb.{name}")
+    raise AttributeError(f"module 'gdcb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

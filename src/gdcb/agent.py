@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -459,6 +458,8 @@ class Agent:
             "fingerprint": self.fingerprint(),
             "units": int(self._group.size),
         }
+        import zipfile
+
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in (
@@ -475,6 +476,8 @@ class Agent:
     @classmethod
     def load(cls, path: str | Path, instance: Instance, bandit: Bandit) -> Agent:
         """Read what `save` wrote; refuse a file of another instance or bandit."""
+        import zipfile
+
         try:
             with zipfile.ZipFile(path) as archive:
                 header = json.loads(archive.read("agent.json"))

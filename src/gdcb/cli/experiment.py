@@ -16,7 +16,7 @@ from gdcb.instances import Domain
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, simulate
 
-LABELS = {"B4": "GDCB", "A1": "without its scaler"}
+LABELS = {"B4": "GDCB", "A1": "no scaler"}
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,16 @@ def estimate(values: Array) -> dict[str, float | None]:
         return {"mean": mean, "low": None, "high": None}
     half = float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
     return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def in_words(value: dict[str, Any]) -> str:
+    """Write an estimate as 'mean ± half its 95 % interval'."""
+    mean, high = value["mean"], value["high"]
+    if high is None:
+        return f"{mean:,.4g}"
+    half = high - mean
+    digits = 0 if half == 0 else max(0, 1 - int(np.floor(np.log10(half))))
+    return f"{mean:,.{digits}f} ± {half:,.{digits}f}"
 
 
 def without_scaler(instance: Instance) -> Instance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from gdcb.cli.experiment import Result
+from gdcb.cli.experiment import Result, in_words
 from gdcb.cli.instances import paragraphs
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 720, 320, 64, 36
@@ -42,7 +42,7 @@ def page(result: Result, document: dict[str, Any], command: str) -> str:
     floor = document["floor"]
     floor_text = (
         f"<p>Gate floor, what even the best proposal would lose behind the same gate: "
-        f"{_words(floor)}.</p>"
+        f"{in_words(floor)}.</p>"
         if floor
         else "<p>What runs here changes later contexts, so a gate floor would hang on the "
         "trajectory: compare the totals.</p>"
@@ -101,14 +101,8 @@ def _tuple(result: Result) -> list[tuple[str, str]]:
 
 def _row(method: dict[str, Any]) -> str:
     cells = [method["regret"], *method["parts"].values(), method["reward"]]
-    inner = "".join(f"<td>{_words(cell)}</td>" for cell in cells)
+    inner = "".join(f"<td>{in_words(cell)}</td>" for cell in cells)
     return f"<tr><th>{html.escape(method['label'])}</th>{inner}</tr>"
-
-
-def _words(value: dict[str, Any]) -> str:
-    if value["high"] is None:
-        return f"{value['mean']:,.4g}"
-    return f"{value['mean']:,.4g} ± {value['high'] - value['mean']:.2g}"
 
 
 def _advice(document: dict[str, Any]) -> str:

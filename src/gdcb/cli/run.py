@@ -8,13 +8,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
-from gdcb.cli.experiment import LABELS, Result, run_domain
+from gdcb.cli.experiment import LABELS, Result, in_words, run_domain
 from gdcb.cli.page import page
 from gdcb.cli.say import as_json, err, fail, out, wrong_usage
 from gdcb.errors import GdcbError
 from gdcb.instances import NAMES, load
+
+HEADINGS = ("method", "regret", "calibration", "bandit", "gate", "reward")
 
 
 def run(
@@ -111,12 +113,9 @@ def _write(folder: Path, document: dict[str, Any], report: str) -> None:
 def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
     title = result.domain.instance.title
     table = Table(
-        "method",
-        "regret",
-        "calibration",
-        "bandit",
-        "gate",
-        "reward",
+        *(Column(name, no_wrap=True) for name in HEADINGS),
+        box=None,
+        pad_edge=False,
         title=f"{title}: {result.replicates} replicates of {result.episodes} episodes",
         caption="Sums over the episodes, mean over replicates ± half a 95 % interval.",
     )
@@ -127,11 +126,3 @@ def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
     if document["floor"] is not None:
         out.print(f"Gate floor (what even the best proposal loses): {in_words(document['floor'])}")
     out.print(f"Report: [bold]{folder / 'report.html'}[/bold]  (a stylised world: made, not real)")
-
-
-def in_words(value: dict[str, float | None]) -> str:
-    """Write an estimate as 'mean ± half-width'."""
-    mean, high = value["mean"], value["high"]
-    if mean is None or high is None:
-        return f"{mean:,.4g}"
-    return f"{mean:,.4g} ± {high - mean:.2g}"
