@@ -40,6 +40,9 @@ class Result:
             "replicates": self.replicates,
             "seed": self.seed,
             "floor": None if floor is None else estimate(floor.sum(axis=0)),
+            "floor_curve": None
+            if floor is None
+            else [estimate(row) for row in floor.cumsum(axis=0)],
             "methods": {key: self._method(key, ledger) for key, ledger in self.ledgers.items()},
         }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import Any
 
 from gdcb.cli.experiment import Result, in_words
 from gdcb.cli.instances import paragraphs
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 720, 320, 64, 36
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 72, 12, 24, 36
 # Told apart in grey too: one dark and solid, one lighter and dashed, the floor dotted.
 STYLES = {
     "B4": ("#1f4e79", ""),
@@ -22,10 +23,12 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line);
+th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
-.scroll { overflow-x: auto; } svg { width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
+.scroll { overflow-x: auto; } .numbers td { white-space: nowrap; }
+svg { width: 100%; height: auto; }
+svg text { fill: var(--ink); font: 15px system-ui, sans-serif; }
+@media (max-width: 30rem) { svg text { font-size: 24px; } svg { overflow: visible; } }
 code { overflow-wrap: anywhere; } .note { border-left: 4px solid #c05a00; padding-left: .8rem; }
 @media print { body { margin: 0; max-width: none; } }
 """
@@ -60,7 +63,8 @@ It says how the parts work together, not how they would do on real data.</p>
 worlds, gates and random numbers.</p>
 {floor_text}
 <h2>What the regret is made of</h2>
-<div class="scroll"><table><tr><th>method</th><th>regret</th><th>calibration</th><th>bandit</th>
+<div class="scroll numbers"><table>
+<tr><th>method</th><th>regret</th><th>calibration</th><th>bandit</th>
 <th>gate</th><th>reward</th></tr>{methods}</table></div>
 <p>{e(_advice(document))}</p>
 <h2>Specification</h2>
@@ -118,60 +122,65 @@ def _advice(document: dict[str, Any]) -> str:
 
 def _figure(document: dict[str, Any]) -> str:
     curves = {key: method["regret_curve"] for key, method in document["methods"].items()}
+    labels = {key: method["label"] for key, method in document["methods"].items()}
+    if document["floor_curve"]:
+        curves["floor"], labels["floor"] = document["floor_curve"], "gate floor"
     n = int(document["episodes"])
-    top = max(point["high"] or point["mean"] for curve in curves.values() for point in curve)
-    top = float(max(top, 1e-9))
+    points = [point for curve in curves.values() for point in curve]
+    ticks = _ticks(
+        min(0.0, *(point["low"] or point["mean"] for point in points)),
+        max(1e-9, *(point["high"] or point["mean"] for point in points)),
+    )
+    low, high = ticks[0], ticks[-1]
 
     def x(t: int) -> float:
-        return LEFT + (WIDTH - LEFT - 8) * (t + 1) / n
+        return LEFT + (WIDTH - LEFT - RIGHT) * (t + 1) / n
 
     def y(value: float) -> float:
-        return (HEIGHT - BOTTOM) * (1 - max(value, 0.0) / top) + 6
+        return TOP + (HEIGHT - BOTTOM - TOP) * (high - value) / (high - low)
 
-    marks = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        height = y(share * top)
-        marks.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - 8}" y1="{height:.1f}" y2="{height:.1f}" '
-            f'stroke="var(--line)"/><text x="{LEFT - 8}" y="{height + 4:.1f}" '
-            f'text-anchor="end">{share * top:,.3g}</text>'
-        )
+    marks = [f'<text x="{LEFT}" y="14">regret</text>']
+    marks += [
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" '
+        f'stroke="var(--line)"/><text x="{LEFT - 8}" y="{y(tick) + 5:.1f}" '
+        f'text-anchor="end">{tick:,.4g}</text>'
+        for tick in ticks
+    ]
     for share in (0.25, 0.5, 0.75, 1):
         t = max(int(n * share) - 1, 0)
-        marks.append(f'<text x="{x(t):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{t + 1}</text>')
-    step = max(n // 200, 1)
+        label = f"{t + 1} episodes" if share == 1 else str(t + 1)
+        anchor = "end" if share == 1 else "middle"
+        at = WIDTH - RIGHT if share == 1 else x(t)
+        marks.append(f'<text x="{at:.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{label}</text>')
+    times = [*range(0, n, max(n // 200, 1)), n - 1]
     for i, (key, curve) in enumerate(curves.items()):
         colour, dash = STYLES[key]
-        ts = [*range(0, n, step), n - 1]
-        line = " ".join(f"{x(t):.1f},{y(curve[t]['mean']):.1f}" for t in ts)
         if curve[0]["high"] is not None:
-            band = [f"{x(t):.1f},{y(curve[t]['high']):.1f}" for t in ts]
-            band += [f"{x(t):.1f},{y(curve[t]['low']):.1f}" for t in reversed(ts)]
+            band = [f"{x(t):.1f},{y(curve[t]['high']):.1f}" for t in times]
+            band += [f"{x(t):.1f},{y(curve[t]['low']):.1f}" for t in reversed(times)]
             marks.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity="0.2"/>')
+        line = " ".join(f"{x(t):.1f},{y(curve[t]['mean']):.1f}" for t in times)
         marks.append(
             f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2.5" '
             f'stroke-dasharray="{dash}"/>'
         )
-        label = html.escape(document["methods"][key]["label"])
-        marks.append(_legend(i, label, key))
-    if document["floor"]:
-        # The floor grows evenly: contexts are drawn alike in every episode.
-        end = y(document["floor"]["mean"])
-        colour, dash = STYLES["floor"]
-        marks.append(
-            f'<line x1="{x(-1):.1f}" y1="{y(0):.1f}" x2="{x(n - 1):.1f}" y2="{end:.1f}" '
-            f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
-        )
-        marks.append(_legend(len(curves), "gate floor", "floor"))
+        marks.append(_legend(i, html.escape(labels[key]), key))
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="Cumulative regret by episode">{"".join(marks)}</svg>'
     )
 
 
+def _ticks(low: float, high: float) -> list[float]:
+    """Return four to eight round numbers from `low` or below to `high` or above."""
+    size = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(size * k for k in (1, 2, 5, 10) if (high - low) / (size * k) <= 6)
+    return [step * i for i in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
 def _legend(i: int, label: str, key: str) -> str:
     colour, dash = STYLES[key]
-    height = 20 + 20 * i
+    height = TOP + 16 + 24 * i
     return (
         f'<line x1="{LEFT + 12}" x2="{LEFT + 44}" y1="{height}" y2="{height}" stroke="{colour}" '
         f'stroke-width="2.5" stroke-dasharray="{dash}"/>'
