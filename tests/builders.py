@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -118,7 +119,8 @@ def worked(instance: Instance | None = None, bandit: Bandit | None = None, n: in
     """Return an agent that made n decisions and saw outcomes and labels of most of them."""
     agent = Agent(instance or letting(), bandit or BetaThompson(), seed=3)
     for i in range(n):
-        case = agent.decide(night(60.0 + 40.0 * i, 0.2 * (i % 5) - 0.4), unit=f"flat {i % 3}")
+        base, busy = 60.0 + 40.0 * (i % 9), 0.2 * (i % 5) - 0.4
+        case = agent.decide(night(base, busy), unit=f"flat {i % 3}")
         if i % 4 != 3:
             agent.observe(case.id, {"booked": i % 2}, label=[0.1 * (i % 3)])
     return agent
@@ -247,6 +249,9 @@ class Fickle:
     def _check(self, face: str, rows: Rows) -> None:
         if face in self.faces and (rows.x[:, 0] > self.limit).any():
             raise RuntimeError("boom")
+
+    def check(self, columns: Sequence[Any]) -> None:
+        pass
 
     def draw(self, rng: Any, n: int) -> None:
         if "draw" in self.faces:

@@ -42,8 +42,8 @@ from tests.builders import (
 ONE = np.zeros(1, dtype=np.int64)
 CURVE = CurveThompson(link="identity", prior_sd=1.0, noise=1.0)
 SCALED = RidgeScaler(features=("base",))
-MOVED = {"is_own": [False]}
-NULL = {"is_own": [False], "is_null": [True]}
+MOVED: dict[str, Any] = {"is_own": [False]}
+NULL: dict[str, Any] = {"is_own": [False], "is_null": [True]}
 
 
 def start(instance: Instance, bandit: Bandit, log_delta: float = 0.0) -> turn.RoundState:
@@ -288,7 +288,7 @@ def test_a_bad_outcome_or_label_leaves_the_state_alone() -> None:
     instance, bandit = pricing(scaler=SCALED), BetaThompson()
     state = start(instance, bandit)
     before, log = to_bytes(state), row(100.0)
-    with pytest.raises(InvalidInput, match="booked: expected 0 or 1, got 0.5"):
+    with pytest.raises(InvalidInput, match=r"booked: expected 0 or 1, got 0\.5"):
         turn.learn(instance, bandit, state, log, np.array([[0.5]]))
     with pytest.raises(InvalidInput, match="label: expected"):
         turn.learn(instance, bandit, state, log, np.ones((1, 1)), np.ones((1, 2)))

@@ -16,12 +16,12 @@ from gdcb import (
     HierarchicalThompson,
     Multiply,
     Payoff,
-    simulate,
 )
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.gates.base import HardGate
 from gdcb.records import Evidence, Rows
+from gdcb.simulate import simulate
 from gdcb.streams import DRAW, OUTCOME, Streams
 from tests.builders import Coins, choosing, log_of, pricing, stream, teach
 
@@ -75,10 +75,10 @@ class Shield(HardGate):
     version: str = "1"
 
     def project(self, e: Array, rows: Rows) -> Array:
-        return np.where(e == 3.0, 2.0, np.where(e == 4.0, 0.0, e))
+        return np.asarray(np.where(e == 3.0, 2.0, np.where(e == 4.0, 0.0, e)))
 
     def moved(self, e: Array, rows: Rows) -> Array:
-        return np.abs(self.project(e, rows) - e).max(axis=-1)
+        return np.asarray(np.abs(self.project(e, rows) - e).max(axis=-1))
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         return "unsafe"
@@ -132,7 +132,7 @@ def test_factored_arms_are_a_bandit_over_their_products() -> None:
     class Products(Coins):
         def mean(self, state: Array, e: Array, rows: Rows) -> Array:
             nearest = np.abs(e[..., 0, None] - coords).argmin(axis=-1)
-            return np.array(p)[nearest]
+            return np.asarray(np.array(p)[nearest])
 
     instance = pricing(
         arms=GRID, composition=Multiply(names=("price",)), reward=Payoff(outcome=("booked",))

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gdcb import Agent, BetaThompson, CurveThompson, HierarchicalThompson, Instance, simulate
+from gdcb import Agent, BetaThompson, CurveThompson, HierarchicalThompson, Instance
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, evidence, learn_contrast, weigh
 from gdcb.instances import load
 from gdcb.records import Log, copy, flatten, to_bytes
-from gdcb.simulate import Simulation
+from gdcb.simulate import Simulation, simulate
 from tests.builders import letting, night, with_rules
 
 ROUNDS, REPLICATES = 45, 5  # `str` publishes after every 40 labels of a group of 4 units

@@ -20,7 +20,6 @@ from gdcb import (
     Multiply,
     NullAction,
     SimulatedPerson,
-    simulate,
 )
 from gdcb import round as turn
 from gdcb.analysis import Ledger, RegretParts, gate_floor, regret_parts
@@ -28,7 +27,7 @@ from gdcb.analysis.regret import TrueMean
 from gdcb.arrays import Array
 from gdcb.instances import load
 from gdcb.records import Rows
-from gdcb.simulate import Turn, World
+from gdcb.simulate import Turn, World, simulate
 from tests.builders import FixedDraw, Tracked, rows_of, stream, tracking
 
 WORLD = Tracked()

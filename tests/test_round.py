@@ -333,6 +333,9 @@ class Answering(HardGate):
     name: str = "odd"
     version: str = "2"
 
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        return "it says so"
+
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         status = np.full(e.shape[0], MODIFIED, dtype=np.int8)
         if self.kind == "inf":

@@ -11,9 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gdcb.agent import Agent, Case
+    from gdcb.agent import Agent
     from gdcb.arms import ArmList, Arms, Grid
     from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson
+    from gdcb.cases import Case
     from gdcb.composition import Add, Identity, KalmanGain, Multiply, Prompt
     from gdcb.context import Category, Flag, Number, Schema
     from gdcb.errors import GdcbError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from gdcb.instance import Cells, Instance, NullAction, Rules
     from gdcb.rewards import Payoff, Scaled
     from gdcb.scalers import ConstantScaler, RidgeScaler
-    from gdcb.simulate import simulate
 
 __all__ = [
     "Add",
@@ -69,7 +69,6 @@ __all__ = [
     "Scaled",
     "Schema",
     "SimulatedPerson",
-    "simulate",
 ]
 
 # Names are fetched when they are first used, so that `import gdcb` costs next to nothing.
@@ -82,7 +81,7 @@ _HOMES = {
     "BetaThompson": "gdcb.bandits",
     "Bounds": "gdcb.gates",
     "Cap": "gdcb.gates",
-    "Case": "gdcb.agent",
+    "Case": "gdcb.cases",
     "Category": "gdcb.context",
     "CategoryKernel": "gdcb.gates",
     "Cells": "gdcb.instance",
@@ -109,7 +108,6 @@ _HOMES = {
     "Scaled": "gdcb.rewards",
     "Schema": "gdcb.context",
     "SimulatedPerson": "gdcb.gates",
-    "simulate": "gdcb.simulate",
 }
 _MODULES = frozenset(
     {

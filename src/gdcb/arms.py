@@ -38,6 +38,7 @@ class Arms:
     is_exact: Array
     nominal: Located = field(init=False)
     _levels: tuple[Array, ...] = field(init=False)
+    _middle: Array = field(init=False)
     _first: Array = field(init=False)
     _places: Array = field(init=False)
 
@@ -55,6 +56,7 @@ class Arms:
         levels = tuple(np.unique(column) for column in self.coords.T)
         object.__setattr__(self, "nominal", located)
         object.__setattr__(self, "_levels", levels)
+        object.__setattr__(self, "_middle", (levels[0][1:] + levels[0][:-1]) / 2)
         object.__setattr__(self, "_first", np.unique(self.coords[:, 0], return_index=True)[1])
         object.__setattr__(self, "_places", self._place(self.coords))
 
@@ -99,13 +101,7 @@ class Arms:
         ([[0, 1, 2]], [[0.4, 0.25, 0.25]])
         """
         if self.n_coords == 1 and not self.is_exact[0]:
-            value, levels = coord[..., 0], self._levels[0]
-            if levels.size == 1:
-                level = np.zeros(value.shape, dtype=np.int64)
-            else:
-                right = np.searchsorted(levels, value).clip(1, levels.size - 1)
-                level = right - (value - levels[right - 1] <= levels[right] - value)
-            arm = self._first[level]
+            arm = self._first.take(self._middle.searchsorted(coord[..., 0]))
             return Located(arm, coord, lambda: self.distance(coord, arm))
         gap = self.distance(coord)
         arm = gap.argmin(axis=-1)

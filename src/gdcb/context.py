@@ -31,9 +31,12 @@ class Number:
             value, (int, float, np.integer, np.floating)
         ):
             raise InvalidInput(f"context.{name}: expected a number, got {value!r}")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
         if not math.isfinite(number):
-            raise InvalidInput(f"context.{name}: expected a finite number, got {value!r}")
+            raise InvalidInput(f"context.{name}: expected a finite number, got {number}")
         if not self.low <= number <= self.high:
             raise InvalidInput(
                 f"context.{name}: expected {self.low:g} to {self.high:g}, got {number:g}"
@@ -80,7 +83,7 @@ class Category:
 
     def encode(self, name: str, value: Any) -> list[float]:
         """Return a one among zeros."""
-        if value not in self.levels:
+        if not isinstance(value, str) or value not in self.levels:
             raise InvalidInput(
                 f"context.{name}: expected one of {', '.join(self.levels)}; got {value!r}"
             )

@@ -24,7 +24,7 @@ HALF_STEP = 0.5 + 1e-9
 
 @dataclass(slots=True)
 class NullState:
-    """Observed null rewards of every unit: rows, and Σ (r − declared mean). (units,) each."""
+    """Observed null rewards of every unit: Σ w, and Σ w·(r − declared mean). (units,) each."""
 
     count: Array
     excess: Array
@@ -174,8 +174,9 @@ def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -
     reward = instance.reward.reward(outcome, log.action, log.x)
     seen = log.is_null & np.isfinite(reward)
     unit, excess = log.unit[seen], (reward - instance.null.declared(log.x))[seen]
-    scatter_add(state.count, unit, np.ones(unit.size))
-    scatter_add(state.excess, unit, excess)
+    weight = log.weight[seen]
+    scatter_add(state.count, unit, weight)
+    scatter_add(state.excess, unit, weight * excess)
 
 
 def check_log(instance: Instance, log: Log) -> None:

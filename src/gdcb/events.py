@@ -39,7 +39,7 @@ class DecisionMade:
     mask: list[bool] | None
     arm: int
     action: list[float | None]
-    delta: list[list[float]]
+    delta: list[list[float | None]]
     scaler_version: int
     worth: list[float | None]
 
@@ -50,7 +50,6 @@ class GateApplied:
 
     id: str
     status: str
-    gate: int
     action: list[float | None]
     trail: list[list[float | None]]
     statuses: list[int]
@@ -151,11 +150,15 @@ def to_json(event: Event) -> str:
 def from_json(line: str) -> Event:
     """Read what `to_json` wrote; refuse an event that is unknown or lacks a field."""
     try:
-        fields: dict[str, Any] = json.loads(line)
+        fields: dict[str, Any] = json.loads(line, parse_constant=_refuse)
         kind = KINDS[fields.pop("event")]
         return kind(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"event: cannot read {line[:80]!r} ({error})") from error
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of an event")
 
 
 def listed(values: Any) -> list[float | None]:

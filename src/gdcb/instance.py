@@ -166,6 +166,8 @@ class Instance:
             )
         if self.cells.edges and self.scaler.n_arms > 1:
             raise InvalidInput("cells: bands need one δ a row, this scaler has one an arm")
+        for judge in self.chain.gates:
+            judge.check(self.actions)
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
             raise InvalidInput(f"null: expected {n} action columns")
@@ -207,9 +209,11 @@ class Instance:
                 barred = np.flatnonzero(~rows.mask.any(axis=1)).tolist()
                 raise NothingAllowed(f"mask: no arm is allowed in row {barred}")
 
-    def encode_action(self, action: Mapping[str, Any]) -> Array:
+    def encode_action(self, action: Any) -> Array:
         """Turn a named action into its columns (D,), categories by level name."""
         names = [column.name for column in self.actions]
+        if not isinstance(action, Mapping):
+            raise InvalidInput(f"action: expected {', '.join(names)} by name, got {action!r}")
         unknown = [str(name) for name in action if name not in names]
         missing = [name for name in names if name not in action]
         if unknown or missing:
@@ -220,7 +224,7 @@ class Instance:
         for i, part in enumerate(self.actions):
             value = action[part.name]
             if part.levels:
-                if value not in part.levels:
+                if not isinstance(value, str) or value not in part.levels:
                     raise InvalidInput(
                         f"action.{part.name}: expected one of {', '.join(part.levels)}; "
                         f"got {value!r}"

@@ -115,15 +115,39 @@ def check_number(
     where: str, value: Any, low: float = -math.inf, high: float = math.inf, open_low: bool = False
 ) -> None:
     """Refuse what is not a finite number within [low, high], or (low, high] if `open_low`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidInput(f"{where}: expected a finite number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise InvalidInput(f"{where}: expected a finite number, got {_shown(value)}")
     if value < low or value > high or (open_low and value == low):
         sign = ">" if open_low else ">="
         upper = "" if high == math.inf else f" and <= {high:g}"
         raise InvalidInput(f"{where}: expected a number {sign} {low:g}{upper}, got {value:g}")
 
 
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        return False
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_text(where: str, value: Any, may_be_empty: bool = False) -> str:
+    """Refuse what is not text that can be stored, and empty text unless it may be."""
+    if not isinstance(value, str) or not (value or may_be_empty):
+        what = "text" if may_be_empty else "a name"
+        raise InvalidInput(f"{where}: expected {what}, got {_shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{where}: expected text in Unicode, got {value!r}") from error
+    return value
+
+
 def check_choice(where: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse what is not one of `choices`."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidInput(f"{where}: expected one of {', '.join(choices)}; got {value!r}")

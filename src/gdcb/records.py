@@ -137,7 +137,6 @@ class Verdict:
     ----------
     action : (N, D) what may run; NaN: nothing (vetoed, held)
     status : (N,) PASSED, MODIFIED, VETOED, HELD or EXPIRED
-    gate : (N,) the gate that had the last word, −1: none acted
     trail : (N, G+1, D) what entered each gate, and what left the last
     statuses : (N, G) status at each gate, NOT_REACHED behind a veto or a hold
     faults : {(row, gate): sentence} of gates that raised or answered nonsense
@@ -145,10 +144,16 @@ class Verdict:
 
     action: Array
     status: Array
-    gate: Array
     trail: Array
     statuses: Array
     faults: dict[tuple[int, int], str]
+
+    @property
+    def gate(self) -> Array:
+        """The gate (N,) that had the last word; −1: none acted."""
+        n_gates = self.statuses.shape[1]
+        acted = np.where(self.statuses > PASSED, np.arange(n_gates), -1)
+        return np.asarray(acted.max(axis=1, initial=-1))
 
 
 @dataclass(slots=True)
@@ -247,18 +252,16 @@ def to_bytes(record: Any) -> bytes:
 
 
 def from_bytes(data: bytes, like: R) -> R:
-    """Read what `to_bytes` wrote into the shape of `like`; refuse anything else.
-
-    Leading axes may differ from `like` (a fleet grows); names, dtypes and inner shapes may not.
-    """
+    """Read what `to_bytes` wrote into the shape of `like`; refuse anything else."""
     expected = flatten(like)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             found = {name: archive[name] for name in archive.files}
         header = json.loads(found.pop("header").tobytes())
-    except (ValueError, OSError, KeyError, EOFError) as error:
+        kind = (header["format"], header["type"])
+    except Exception as error:  # broken zip files have many exceptions
         raise InvalidInput(f"state: not a gdcb state ({error})") from error
-    if header.get("format") != FORMAT or header.get("type") != type(like).__name__:
+    if kind != (FORMAT, type(like).__name__):
         raise InvalidInput(
             f"state: expected format {FORMAT} of {type(like).__name__}, got {header}"
         )
@@ -266,7 +269,7 @@ def from_bytes(data: bytes, like: R) -> R:
         odd = sorted(set(found) ^ set(expected))
         raise InvalidInput(f"state: arrays do not match this learner: {', '.join(odd)}")
     for name, array in found.items():
-        if array.dtype != expected[name].dtype or array.shape[1:] != expected[name].shape[1:]:
+        if array.dtype != expected[name].dtype or array.shape != expected[name].shape:
             raise InvalidInput(
                 f"state: {name} has shape {array.shape} and type {array.dtype}, "
                 f"expected {expected[name].shape} and {expected[name].dtype}"

@@ -104,7 +104,7 @@ class Worth:
 
     def __call__(self, e: Array) -> Array:
         """Value actions (N, M, D); non-finite ones are worth the null action."""
-        runs = np.isfinite(e).all(axis=-1)
+        runs = np.asarray(np.isfinite(e).all(axis=-1))
         known = np.where(runs[..., None], e, 0.0)
         return np.where(runs, self.of(known, self.centre[:, None]), self.null[:, None])
 

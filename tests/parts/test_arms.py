@@ -14,6 +14,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from tests.parts.builders import fixed, rng_of
 
+
 def place(levels: Array, step: float, value: float) -> float:
     """Return a number in steps: declared ones, or the arms' own spacing, end gaps beyond."""
     if not np.isnan(step):

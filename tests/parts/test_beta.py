@@ -79,7 +79,7 @@ def test_draws_follow_the_posterior() -> None:
 def test_values_of_located_actions() -> None:
     """An action has its nearest arm's value; one comparable to none has the prior mean."""
     bandit = BetaThompson(wins=1.0, losses=3.0)
-    located = Located(np.array([[2, -1, 0]]), np.zeros((1, 3)), np.zeros((1, 3, 1)))
+    located = Located(np.array([[2, -1, 0]]), np.zeros((1, 3, 1)), lambda: np.zeros((1, 3)))
     assert bandit.value(np.array([[0.1, 0.2, 0.3]]), located).tolist() == [[0.3, 0.25, 0.1]]
     assert bandit.value(np.array([[0.1, 0.2, 0.3]]), ARMS.nominal).tolist() == [[0.1, 0.2, 0.3]]
 

@@ -185,7 +185,7 @@ def test_column_names() -> None:
     assert [c.name for c in Add().columns(GRID)] == ["action_0", "action_1"]
     assert Identity("verdict").columns(TOOLS)[0].levels == TOOLS.names
     assert [c.name for c in Prompt().columns(TOOLS)] == ["tool", "examples", "template"]
-    with pytest.raises(InvalidInput, match="composition.names: expected 2 names"):
+    with pytest.raises(InvalidInput, match=r"composition\.names: expected 2 names"):
         Multiply(names=("one",)).columns(GRID)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -235,16 +236,20 @@ def binning_error(n_arms: int) -> float:
 
 def test_binning_errs_in_second_order_between_nodes() -> None:
     """Halving the gap between the arms quarters the error: ratios between 3 and 5."""
-    errors = [binning_error(n) for n in (9, 17, 33, 65)]
+    errors = [binning_error(n) for n in (17, 33, 65, 129)]
     assert errors[-1] > 1e-5
-    for wide, narrow in zip(errors, errors[1:], strict=False):
+    for wide, narrow in pairwise(errors):
         assert 3.0 < wide / narrow < 5.0
 
 
-def test_midpoints_of_arms_are_exact() -> None:
-    """Half-way between two arms lies a node: an action there is counted without error."""
-    coord = (ARMS.coords[:-1] + ARMS.coords[1:]) / 2
-    some = evidence([0] * 4, [-1] * 4, [1, 1, 0, 1], coord, weight=[5, 3, 8, 2])
+def test_actions_on_nodes_are_exact() -> None:
+    """All nodes but the arms themselves, and those of the margin: counted without error."""
+    coord = learned(LOGISTIC, ARMS).nodes[0]
+    assert np.isin(ARMS.coords[:, 0], coord).all()
+    coord = coord[~np.isin(coord, ARMS.coords[:, 0])]
+    n, rng = coord.size, rng_of(12)
+    y, weight = rng.integers(0, 2, n), rng.integers(1, 9, n)
+    some = evidence(np.zeros(n), np.full(n, -1), y, coord, weight=weight)
     mean, covariance = curve_moments(LOGISTIC, learned(LOGISTIC, ARMS, some), ARMS)
     expected = laplace(ARMS, 1, np.array([2.0, 3.0]), some)
     np.testing.assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
@@ -252,14 +257,14 @@ def test_midpoints_of_arms_are_exact() -> None:
 
 
 def test_linear_binning_keeps_weight_wins_and_mean_coordinate() -> None:
-    """0.84 lies 0.8 of the way from node 0.8 to node 0.85: shares 0.2 and 0.8 of weight 2."""
-    state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [0.84], weight=[2.0]))
-    nodes = state.nodes[0]
-    low = int(np.flatnonzero(np.isclose(nodes, 0.8))[0])
-    np.testing.assert_allclose(nodes[low + 1], 0.85)
+    """At 0.8 of the way between two nodes they have shares 0.2 and 0.8: 0.4 and 1.6 of weight 2."""
+    nodes = learned(LOGISTIC, ARMS).nodes[0]
+    low = int(np.flatnonzero(nodes == 0.8)[0])
+    at = 0.2 * nodes[low] + 0.8 * nodes[low + 1]
+    state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [at], weight=[2.0]))
     np.testing.assert_allclose(state.trials[0, low : low + 2], [0.4, 1.6], atol=1e-12)
     assert state.trials[0].sum() == pytest.approx(2.0)
-    assert (state.trials[0] * nodes).sum() / 2.0 == pytest.approx(0.84)
+    assert (state.trials[0] * nodes).sum() / 2.0 == pytest.approx(at)
     assert (state.wins == state.trials).all()
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gdcb import records
 from gdcb.arrays import Array, logistic
+from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, CategoryKernel, Chain, Hold, NumberKernel, SimulatedPerson
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
@@ -236,6 +237,24 @@ def test_an_own_number_by_hand() -> None:
     assert spread[0, 0] == pytest.approx(20.0, rel=1e-3)
 
 
+def test_a_number_kernel_s_expectation_by_hand() -> None:
+    """Own number 120, spread 10, v(e) = e²: E v(own) = 120² + 10² = 14,500 at three nodes.
+
+    Two edits of a proposal of 50 while no own number was known, then one approval there, far
+    below it: overall rates (4 + 1, 2)/7 with trust 4; that band's ((1, 0) + 8·(5, 2)/7)/9.
+    """
+    kernel = NumberKernel()
+    state = kernel.init(1, 1)
+    zero = np.zeros(1, dtype=int)
+    e, left = np.full((2, 1), 50.0), np.array([[110.0], [130.0]])
+    kernel.learn(state, np.zeros(2, int), blank(2), e, left, np.full(2, MODIFIED, np.int8))
+    kernel.learn(state, zero, blank(1), e[:1], e[:1], np.array([PASSED], np.int8))
+    value = Worth(lambda e, centre: e[..., 0] ** 2 + 0 * centre, np.zeros(1), np.zeros(1))
+    out = kernel.expect(state, zero, value, np.full((1, 1, 1), 50.0), blank(1))
+    approved, changed = (1 + 8 * 5 / 7) / 9, (8 * 2 / 7) / 9
+    assert out[0, 0] == pytest.approx(approved * 2500 + changed * 14_500, rel=1e-5)
+
+
 def watch(gate: Approval, context: Rows, e: Array, seed: int, batch: int) -> Any:
     """Show a kernel the person's verdicts on proposals, in batches."""
     kernel = gate.init_kernel(1, e.shape[1])
@@ -373,7 +392,18 @@ def test_ridge_sums_of_a_person_are_plain_sums() -> None:
         (lambda: CategoryKernel(n_categories=1), "kernel.n_categories: expected a number >= 2"),
         (lambda: CategoryKernel(trust=0.0), "kernel.trust: expected a number > 0"),
         (lambda: CategoryKernel(edges=(0.5, 0.2)), "kernel.edges: expected rising numbers"),
-        (lambda: CategoryKernel(edges=(0.5,)).init(1, 1), "kernel.banded: there is no action col"),
+        (
+            lambda: CategoryKernel(edges=(0.5,)).check([ActionColumn("tool", ("a", "b"))]),
+            "kernel: the action has only 1 columns",
+        ),
+        (
+            lambda: CategoryKernel(n_categories=3).check([ActionColumn("tool", ("a", "b"))]),
+            "kernel.n_categories: expected 2, the levels of 'tool', got 3",
+        ),
+        (
+            lambda: Approval().check([ActionColumn("tool", ("a", "b"))]),
+            "kernel: tool is a category; use CategoryKernel",
+        ),
     ],
 )
 def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> None:

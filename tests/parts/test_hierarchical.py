@@ -126,13 +126,11 @@ def test_draws_have_the_posterior_s_law() -> None:
 
 def test_values_of_located_actions() -> None:
     """An action has its nearest arm's value; one comparable to none has the prior mean."""
-    located = Located(np.array([[2, -1]]), np.zeros((1, 2)), np.zeros((1, 2, 1)))
+    located = Located(np.array([[2, -1]]), np.zeros((1, 2, 1)), lambda: np.zeros((1, 2)))
     assert BANDIT.value(np.array([[0.1, 0.2, 0.3]]), located).tolist() == [[0.3, 0.5]]
 
 
-@given(
-    some=evidences(5, ARMS.coords, is_class=False, with_scale=True), seed=st.integers(0, 99)
-)
+@given(some=evidences(5, ARMS.coords, is_class=False, with_scale=True), seed=st.integers(0, 99))
 @fixed
 def test_batch_equals_loop_in_any_order(some: Evidence, seed: int) -> None:
     """One batch, rows one by one, and rows in another order give the same posterior."""

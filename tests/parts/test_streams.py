@@ -16,8 +16,8 @@ from gdcb.streams import DRAW, GATE, Stream, Streams, check_seed, key_of
 from tests.parts.builders import bytes_of, fixed, rng_of, stream
 
 SHAPES = (0.3, 1.0, 1.5, 3.0, 20.0, 200.0)
-# 6 gamma + 36 beta in blocks + 36 beta live; together they raise a false alarm with 1e-3.
-LEVEL = 1e-3 / (6 + 36 + 36)
+# 8 gamma + 36 beta in blocks + 36 beta live; together they raise a false alarm with 1e-3.
+LEVEL = 1e-3 / (8 + 36 + 36)
 SIZE = 4_000
 
 
@@ -123,11 +123,11 @@ def test_a_row_does_not_depend_on_other_rows_parameters(
 
 def test_a_row_does_not_depend_on_whether_any_shape_is_small() -> None:
     """One row's only shape below 1 moves neither the other rows nor what is drawn next."""
-    large = np.full((6, 3), 2.5)
+    large = np.full((300, 3), 1.1)  # some 40 of the 900 first tries are rejected
     mixed = large.copy()
     mixed[2, 1] = 0.2
     one, other = stream(3), stream(3)
-    rest = np.arange(6) != 2
+    rest = np.arange(300) != 2
     assert (one.gamma(large)[rest] == other.gamma(mixed)[rest]).all()
     assert bytes_of(one.uniform(6)) == bytes_of(other.uniform(6))
 
@@ -185,10 +185,10 @@ def check_law(draws: Array, law: Any) -> None:
     assert p > LEVEL, f"p = {p:g}"
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, 0.7, 0.99])
 def test_gamma_has_its_law(shape: float) -> None:
-    """Gamma draws follow SciPy's law, next to rows of other shapes (false alarm 1e-3 in all)."""
-    shapes = np.tile([shape, 0.7, 5.0], (SIZE, 1))
+    """Gamma draws follow SciPy's law, beside columns of other shapes (false alarm 1e-3 in all)."""
+    shapes = np.tile([shape, 0.6, 5.0], (SIZE, 1))
     check_law(stream(21, block=1000).gamma(shapes)[:, 0], stats.gamma(shape))
 
 
@@ -208,7 +208,7 @@ def test_gamma_columns_are_uncorrelated() -> None:
     """
     shapes = np.tile([0.3, 1.0, 1.5, 0.5, 1.0, 2.0], (20_000, 1))
     ranks = stats.rankdata(stream(23, 5000).gamma(shapes), axis=0)
-    correlation = np.corrcoef(stats.norm.ppf(ranks / 20_001.0), rowvar=False)
+    correlation = np.asarray(np.corrcoef(stats.norm.ppf(ranks / 20_001.0), rowvar=False))
     assert np.abs(correlation[np.triu_indices(6, 1)]).max() < 4.5 / np.sqrt(20_000)
 
 

@@ -264,30 +264,33 @@ def _laplace(
     mean : (n, d) mode
     precision : (n, d, d) negative Hessian there
     """
-    n, d = start.shape
-    mean, precision = start.copy(), prior.copy()
-    active = np.arange(n)
+    mean = start.copy()
+    active = np.arange(start.shape[0])
     for _ in range(100):
-        whole = active.size == n
-        t, s = (trials, wins) if whole else (trials[active], wins[active])
-        w, a, b = (mean, prior, shift) if whole else (mean[active], prior[active], shift[active])
-        p = logistic(_times(w, design))
-        residual, curvature = s - t * p, t * p * (1.0 - p)
-        gradient = b - (a @ w[..., None])[..., 0]
-        hessian = a.copy()
-        for j in range(d):
-            gradient[:, j] += (residual * design[:, j]).sum(axis=1)
-            for k in range(j, d):
-                total = (curvature * (design[:, j] * design[:, k])).sum(axis=1)
-                hessian[:, j, k] += total
-                if k > j:
-                    hessian[:, k, j] += total
-        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        precision[active] = hessian
+        rows = slice(None) if active.size == start.shape[0] else active
+        w, a = mean[rows], prior[rows]
+        gradient, hessian = _derivatives(design, trials[rows], wins[rows], w)
+        gradient += shift[rows] - (a @ w[..., None])[..., 0]
+        step = np.linalg.solve(a + hessian, gradient[..., None])[..., 0]
         # The predictor moves at most 2 a step at any node: Newton cannot overshoot the mode far.
         reach = np.abs(_times(step, design)).max(axis=1)
-        mean[active] = w + step * np.minimum(1.0, 2.0 / np.maximum(reach, 1e-300))[:, None]
-        active = active[reach > 1e-8]
+        mean[rows] = w + step * np.minimum(1.0, 2.0 / np.maximum(reach, 1e-300))[:, None]
+        active = active[reach > 1e-7]  # the error after a step is of the order of its square
         if active.size == 0:
             break
-    return mean, precision
+    return mean, prior + _derivatives(design, trials, wins, mean)[1]
+
+
+def _derivatives(design: Array, trials: Array, wins: Array, w: Array) -> tuple[Array, Array]:
+    """Return gradient (n, d) and negative Hessian (n, d, d) of the logistic log likelihood."""
+    n, d = w.shape
+    p = logistic(_times(w, design))
+    expected = trials * p
+    residual, curvature = wins - expected, expected * (1.0 - p)
+    gradient, hessian = np.empty((n, d)), np.empty((n, d, d))
+    for j in range(d):
+        gradient[:, j] = (residual * design[:, j]).sum(axis=1)
+        for k in range(j, d):
+            total = (curvature * (design[:, j] * design[:, k])).sum(axis=1)
+            hessian[:, j, k] = hessian[:, k, j] = total
+    return gradient, hessian

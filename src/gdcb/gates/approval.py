@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,10 @@ class Approval:
 
     def __post_init__(self) -> None:
         check_choice("gate.per", self.per, ("unit", "group"))
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse a kernel that cannot know these actions."""
+        self.kernel.check(columns)
 
     def draw(self, rng: Any, n: int) -> Array | None:
         """Draw what the person needs."""

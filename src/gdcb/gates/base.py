@@ -6,11 +6,13 @@ worth of the null action.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from gdcb.arrays import Array, is_all
+from gdcb.errors import InvalidInput
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 
 
@@ -74,6 +76,9 @@ class Gate(Protocol):
     ) -> None:
         """Learn from what entered and left: (N, D), (N, D), (N,)."""
 
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse an instance whose action has other columns than this gate can judge."""
+
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Say in a sentence why `entered` (D,) became `left` (D,)."""
 
@@ -84,10 +89,19 @@ class HardGate:
     per = "group"
     is_hard = True
     is_person = False
+    keeps_nan: ClassVar[bool] = (
+        False  # set it where `project` surely leaves NaN alone: a shorter way is taken
+    )
 
     def project(self, e: Array, rows: Rows) -> Array:
         """Return what may run instead of e (N, M, D); NaN vetoes. NaN in, NaN out."""
         raise NotImplementedError
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse where the action lacks the column that this gate limits."""
+        action = getattr(self, "action", 0)
+        if not 0 <= action < len(columns):
+            raise InvalidInput(f"gate '{getattr(self, 'name', '')}': no action column {action}")
 
     def draw(self, rng: Any, n: int) -> None:
         """Draw nothing: a hard gate is deterministic."""

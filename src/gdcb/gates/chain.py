@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,12 @@ class Chain:
         """Whether a person stands anywhere in the chain."""
         return any(gate.is_person for gate in self.gates)
 
-    def draw(self, rng: Any, n: int) -> tuple[Array | None, ...]:
-        """Draw for every gate and row, whether or not the row gets there."""
-        return tuple(gate.draw(rng, n) for gate in self.gates)
+    def draw(self, rng: Any, n: int) -> tuple[Any, ...]:
+        """Draw for every gate and row, whether or not the row gets there.
+
+        A gate that cannot draw gets its own exception, and vetoes in `apply`.
+        """
+        return tuple(_guarded_draw(gate, rng, n) for gate in self.gates)
 
     def init_kernels(self, n_units: int, n_groups: int, n_columns: int) -> tuple[Any, ...]:
         """Return what is believed of each gate before the first verdict."""
@@ -55,75 +59,61 @@ class Chain:
             for gate in self.gates
         )
 
-    def apply(self, draws: tuple[Array | None, ...], e: Array, rows: Rows) -> Verdict:
+    def apply(self, draws: tuple[Any, ...], e: Array, rows: Rows) -> Verdict:
         """Send proposals e (N, D) through all gates."""
         n, g = rows.n, len(self.gates)
-        trail = np.empty((n, g + 1, e.shape[1]))
+        trail, statuses = np.empty((n, g + 1, e.shape[1])), np.empty((n, g), dtype=np.int8)
         trail[:, 0] = e
-        gate, statuses = np.empty(n, dtype=np.int64), np.empty((n, g), dtype=np.int8)
-        gate.fill(-1)
         statuses.fill(NOT_REACHED)
-        verdict = Verdict(e, np.zeros(n, dtype=np.int8), gate, trail, statuses, {})
-        if not is_all(np.isfinite(e)):
+        verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
+        is_whole = is_all(np.isfinite(e))
+        if not is_whole:
             lost = ~np.isfinite(e).all(axis=1)
             verdict.status[lost] = VETOED
-            verdict.faults.update(
-                {(int(i), -1): "the composed action is not finite" for i in np.flatnonzero(lost)}
-            )
-        return self._run(draws, verdict, rows, 0)
+            for row in np.flatnonzero(lost):
+                verdict.faults[int(row), -1] = "the composed action is not finite"
+        return self._run(draws, verdict, rows, 0, is_whole)
 
     def resume(
-        self,
-        draws: tuple[Array | None, ...],
-        verdict: Verdict,
-        rows: Rows,
-        action: Array,
-        status: int,
+        self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, action: Array, status: int
     ) -> Verdict:
         """Continue one held row (N = 1) behind the gate that held it, with its answer (D,)."""
-        at = int(verdict.gate[0])
         if verdict.status[0] != HELD:
             raise InvalidInput("resume: the decision is not held")
-        resumed = Verdict(
-            action[None],
-            np.array([status], dtype=np.int8),
-            verdict.gate.copy() if status != PASSED else _last_gate(verdict.statuses, at),
-            verdict.trail.copy(),
-            verdict.statuses.copy(),
-            dict(verdict.faults),
-        )
-        resumed.trail[:, at + 1] = action
-        resumed.statuses[:, at] = status
-        return self._run(draws, resumed, rows, at + 1)
+        at = int(verdict.gate[0])
+        trail, statuses = verdict.trail.copy(), verdict.statuses.copy()
+        trail[:, at + 1], statuses[:, at] = action, status
+        so_far = status if status > MODIFIED else int(max(statuses[0, : at + 1]))
+        whole = np.array([so_far], dtype=np.int8)
+        resumed = Verdict(action[None], whole, trail, statuses, dict(verdict.faults))
+        return self._run(draws, resumed, rows, at + 1, so_far <= MODIFIED)
 
     def _run(
-        self, draws: tuple[Array | None, ...], verdict: Verdict, rows: Rows, start: int
+        self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, start: int, is_whole: bool
     ) -> Verdict:
+        """Go through the gates from `start` on; `is_whole`: no row has stopped so far."""
         e = verdict.action
-        runs = verdict.status <= MODIFIED
-        is_whole = is_all(runs)
         for i in range(start, len(self.gates)):
-            left, status, faults = _guarded_apply(self.gates[i], draws[i], e, rows, runs)
-            has_acted = is_any(status)
-            if faults:
-                verdict.faults.update({(row, i): text for row, text in faults.items()})
-            if is_whole:
-                e = left
-                verdict.statuses[:, i] = status
-            else:
-                e = np.where(runs[:, None], left, np.nan)
-                verdict.statuses[runs, i] = status[runs]
-            if has_acted:
-                acted = (status != PASSED) & runs
-                verdict.status[acted] = status[acted]
-                verdict.gate[acted] = i
-                runs = verdict.status <= MODIFIED
-                is_whole = is_all(runs)
-            verdict.trail[:, i + 1] = e
-            if not is_whole and not is_any(runs):
-                verdict.trail[:, i + 2 :] = np.nan
+            gate = self.gates[i]
+            if is_whole and _leaves_alone(gate, e, rows):
+                verdict.statuses[:, i] = PASSED
+                verdict.trail[:, i + 1] = e
+                continue
+            runs = verdict.status <= MODIFIED
+            if not is_any(runs):
+                verdict.trail[:, i + 1 :] = np.nan
                 break
-        verdict.action = e if is_whole else np.where(runs[:, None], e, np.nan)
+            left, status, faults = _guarded_apply(gate, draws[i], e, rows, runs)
+            verdict.faults.update({(row, i): text for row, text in faults.items()})
+            e = np.where(runs[:, None], left, np.nan)
+            verdict.statuses[runs, i] = status[runs]
+            acted = (status != PASSED) & runs
+            verdict.status[acted] = status[acted]
+            verdict.trail[:, i + 1] = e
+            is_whole = is_all(verdict.status <= MODIFIED)
+        if not is_whole:
+            e = np.where((verdict.status <= MODIFIED)[:, None], e, np.nan)
+        verdict.action = e
         return verdict
 
     def expect(
@@ -142,7 +132,7 @@ class Chain:
         total = np.zeros(e.shape[:2])
         for gate in self.gates:
             if gate.is_hard:
-                total += gate.moved(e, rows)
+                total += _guarded_moved(gate, e, rows)
         return total
 
     def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict, start: int = 0) -> None:
@@ -181,24 +171,19 @@ class Chain:
     def reason(self, verdict: Verdict, rows: Rows, row: int) -> str:
         """Say why this row ended as it did, in a sentence with the rule and its version."""
         at = int(verdict.gate[row])
-        fault = verdict.faults.get((row, at))
+        said = verdict.faults.get((row, at))
         if at < 0:
-            return f"{fault}; vetoed" if fault else "every gate let it pass"
+            return f"{said}; vetoed" if said else "every gate let it pass"
         gate = self.gates[at]
-        if fault is None:
-            one = rows.take(np.array([row]))
-            if verdict.statuses[row, at] == HELD:
-                fault = "it waits for a person"
-            else:
-                entered, left = verdict.trail[row, at], verdict.trail[row, at + 1]
-                fault = gate.reason(entered, left, one)
-        return f"{gate.name} (version {gate.version}): {fault}"
-
-
-def _last_gate(statuses: Array, before: int) -> Array:
-    """Return the last gate before `before` that changed the row, −1: none."""
-    changed = np.flatnonzero(statuses[0, :before] == 1)
-    return np.array([changed[-1] if changed.size else -1])
+        if said is None and verdict.statuses[row, at] == HELD:
+            said = "it waits for a person"
+        elif said is None:
+            entered, left = verdict.trail[row, at], verdict.trail[row, at + 1]
+            try:
+                said = gate.reason(entered, left, rows.take(np.array([row])))
+            except Exception as error:
+                said = f"it gave no reason ({type(error).__name__}: {error})"
+        return f"{gate.name} (version {gate.version}): {said}"
 
 
 @dataclass(slots=True)
@@ -217,7 +202,8 @@ class _Behind:
 
     def __call__(self, e: Array) -> Array:
         gate = self.gates[self.at]
-        if isinstance(gate, HardGate):
+        kind: Any = type(gate)
+        if isinstance(gate, HardGate) and gate.keeps_nan and _is_plain(kind):
             try:
                 left = gate.project(e, self.rows)
             except Exception:
@@ -266,20 +252,57 @@ def _checked(worth: Array, e: Array) -> Array:
     return worth
 
 
+@cache
+def _is_plain(kind: Any) -> bool:
+    """Whether a gate is its projection and nothing else: only then may `project` speak for it."""
+    names = ("apply", "expect", "draw")
+    return all(getattr(kind, name) is getattr(HardGate, name) for name in names)
+
+
+def _leaves_alone(gate: Gate, e: Array, rows: Rows) -> bool:
+    """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
+    kind: Any = type(gate)
+    if not isinstance(gate, HardGate) or not _is_plain(kind):
+        return False
+    try:
+        left = gate.project(e[:, None, :], rows)[:, 0]
+        return left.shape == e.shape and is_all(left == e)
+    except Exception:
+        return False
+
+
+def _guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
+    try:
+        return gate.draw(rng, n)
+    except Exception as error:
+        return error
+
+
+def _guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
+    """Ask a gate how far it moves; where it raises, infinitely far."""
+    try:
+        return gate.moved(e, rows)
+    except Exception:
+        if e.shape[0] == 1:
+            return np.full(e.shape[:2], np.inf)
+        index = [np.array([i]) for i in range(e.shape[0])]
+        return np.concatenate([_guarded_moved(gate, e[i], rows.take(i)) for i in index])
+
+
 def _guarded_apply(
-    gate: Gate, draws: Array | None, e: Array, rows: Rows, runs: Array
+    gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array
 ) -> tuple[Array, Array, dict[int, str]]:
     """Apply one gate; where it raises or answers nonsense, veto those rows and say why."""
     faults: dict[int, str] = {}
     try:
-        left, status = _answer(gate.apply(draws, e, rows), e)
+        left, status = _answer(gate, draws, e, rows)
     except Exception:
         left, status = np.full(e.shape, np.nan), np.full(e.shape[0], VETOED, dtype=np.int8)
         for i in np.flatnonzero(runs):
             one = slice(i, i + 1)
-            some = None if draws is None else draws[one]
+            some = draws[one] if isinstance(draws, np.ndarray) else draws
             try:
-                row, said = _answer(gate.apply(some, e[one], rows.take(one)), e[one])
+                row, said = _answer(gate, some, e[one], rows.take(one))
                 left[i], status[i] = row[0], said[0]
             except Exception as error:
                 faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
@@ -293,10 +316,12 @@ def _guarded_apply(
     return left, status, faults
 
 
-def _answer(answer: tuple[Array, Array], e: Array) -> tuple[Array, Array]:
-    left, status = answer
+def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]:
+    if isinstance(draws, Exception):
+        raise draws
+    left, status = gate.apply(draws, e, rows)
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if status.dtype != np.int8 or (is_any(status) and is_any(status.view(np.uint8) > HELD)):
+    if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
         raise InvalidInput("a gate answers passed, modified, vetoed or held")
     return left, status

@@ -5,7 +5,9 @@ Both start from trust: a person nobody has watched is taken to approve. Statisti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +56,20 @@ class CategoryKernel:
         if list(self.edges) != sorted(set(self.edges)):
             raise InvalidInput(f"kernel.edges: expected rising numbers, got {self.edges}")
 
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse actions without this category, or with other levels."""
+        n = len(columns)
+        if self.action >= n or (self.edges and self.banded >= n):
+            raise InvalidInput(f"kernel: the action has only {n} columns")
+        levels = columns[self.action].levels
+        if len(levels) != self.n_categories:
+            raise InvalidInput(
+                f"kernel.n_categories: expected {len(levels)}, the levels of "
+                f"'{columns[self.action].name}', got {self.n_categories}"
+            )
+
     def init(self, n_owners: int, n_columns: int) -> CategoryState:
         """Return the prior table."""
-        if self.edges and self.banded >= n_columns:
-            raise InvalidInput(f"kernel.banded: there is no action column {self.banded}")
         c = self.n_categories
         prior = np.full((c, c + 1), 1.0 / c)
         prior[np.arange(c), np.arange(c)] = self.trust
@@ -147,6 +159,12 @@ class NumberKernel:
     def __post_init__(self) -> None:
         for name in ("penalty", "trust", "shrink"):
             check_number(f"kernel.{name}", getattr(self, name), 0.0, open_low=True)
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse actions with categories: they have no mean."""
+        named = [column.name for column in columns if column.levels]
+        if named:
+            raise InvalidInput(f"kernel: {', '.join(named)} is a category; use CategoryKernel")
 
     def init(self, n_owners: int, n_columns: int) -> NumberState:
         """Return trust and no own number."""

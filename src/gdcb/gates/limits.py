@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Bounds(HardGate):
     outside: str = "project"
     name: str = "bounds"
     version: str = "1"
+    keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_choice("gate.outside", self.outside, ("project", "veto"))
@@ -91,6 +93,7 @@ class Cap(HardGate):
     action: int = 0
     name: str = "cap"
     version: str = "1"
+    keeps_nan: ClassVar[bool] = True
 
     def _limit(self, rows: Rows) -> Array | float:
         if self.limit_column is None:

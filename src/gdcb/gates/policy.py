@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class PolicyFilter(HardGate):
     action: int = 0
     name: str = "policy"
     version: str = "1"
+    keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if bool(self.cost) != (self.budget is not None):

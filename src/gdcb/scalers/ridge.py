@@ -11,6 +11,8 @@ from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, column
 from gdcb.regression import RidgeSums, with_intercept
 
+_MOST = 100.0  # |log δ| beyond this is a broken label, and must not overflow
+
 
 @dataclass(slots=True)
 class RidgeState:
@@ -121,7 +123,7 @@ class RidgeScaler:
         """Evaluate the published δ: (N, n_arms, n_columns)."""
         predictor = (state.theta.take(owner, axis=0) @ self._centred(x)[:, :, None])[..., 0]
         if self.link == "exp":
-            predictor = np.exp(predictor)
+            predictor = np.exp(np.minimum(np.maximum(predictor, -_MOST), _MOST))
         return predictor.reshape(x.shape[0], self.n_arms, self.n_columns)
 
     def version(self, state: RidgeState, owner: Array) -> Array:

@@ -1,0 +1,115 @@
+"""One decision and what became of it: for people, and for the fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb import events as ev
+from gdcb.arrays import Array
+from gdcb.records import STATUS, Decision, Executed, Rows, Verdict
+
+
+@dataclass(slots=True)
+class Case:
+    """One decision and what became of it, as people read it.
+
+    Parameters
+    ----------
+    id, unit : decision id, and whose learner decided
+    arm, proposed : name of the proposed arm, and the composed action by name
+    status : passed, modified, vetoed, held or expired
+    executed : what ran, None while held or where nothing runs
+    reason : why, in a sentence
+    outcome : what came of it, None before it is known
+    """
+
+    id: str
+    unit: str
+    arm: str
+    proposed: dict[str, Any] | None
+    status: str
+    executed: dict[str, Any] | None
+    reason: str
+    outcome: dict[str, float] | None
+
+
+@dataclass(slots=True)
+class Record:
+    """What the fold remembers of a decision."""
+
+    made: ev.DecisionMade
+    rows: Rows
+    verdict: Verdict | None = None
+    reason: str = ""
+    review: ev.Reviewed | ev.Expired | None = None
+    executed: Executed | None = None
+    outcome: ev.OutcomeObserved | None = None
+
+    @property
+    def status(self) -> str:
+        """Return its status as a word; 'open' before the gates have answered."""
+        return "open" if self.verdict is None else STATUS[int(self.verdict.status[0])]
+
+
+def rows_of(places: list[int], x: Array, mask: Array | None) -> Rows:
+    """Return live rows: units by place, all of one group."""
+    return Rows(np.array(places, dtype=np.int64), np.zeros(len(places), dtype=np.int64), x, mask)
+
+
+def made_event(
+    decision: Decision, i: int, id: str, batch: str, version: int, unit: str, rows: Rows
+) -> ev.DecisionMade:
+    """Write row i of a decision down."""
+    return ev.DecisionMade(
+        id,
+        batch,
+        i,
+        version,
+        unit,
+        rows.x[i].tolist(),
+        None if rows.mask is None else rows.mask[i].tolist(),
+        int(decision.arm[i]),
+        ev.listed(decision.action[i]),
+        [ev.listed(row) for row in decision.delta[i]],
+        int(decision.version[i]),
+        ev.listed(decision.worth[i]),
+    )
+
+
+def gate_event(id: str, verdict: Verdict, reason: str) -> ev.GateApplied:
+    """Write the verdict on one decision (N = 1) down."""
+    return ev.GateApplied(
+        id,
+        STATUS[int(verdict.status[0])],
+        ev.listed(verdict.action[0]),
+        [ev.listed(step) for step in verdict.trail[0]],
+        verdict.statuses[0].tolist(),
+        {str(gate): text for (_, gate), text in verdict.faults.items()},
+        reason,
+    )
+
+
+def verdict_of(event: ev.GateApplied) -> Verdict:
+    """Read a verdict back."""
+    return Verdict(
+        np.array([ev.numbers(event.action)]),
+        np.array([STATUS.index(event.status)], dtype=np.int8),
+        np.array([[ev.numbers(step) for step in event.trail]]),
+        np.array([event.statuses], dtype=np.int8).reshape(1, -1),
+        {(0, int(gate)): text for gate, text in event.faults.items()},
+    )
+
+
+def row_of(verdict: Verdict, i: int) -> Verdict:
+    """Return the verdict on row i alone."""
+    one = slice(i, i + 1)
+    return Verdict(
+        verdict.action[one],
+        verdict.status[one],
+        verdict.trail[one],
+        verdict.statuses[one],
+        {(0, gate): text for (row, gate), text in verdict.faults.items() if row == i},
+    )
