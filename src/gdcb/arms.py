@@ -93,7 +93,10 @@ class Arms:
         return np.asarray(np.where(self.is_exact & (gap > 0), np.inf, gap).max(axis=-1))
 
     def locate(self, coord: Array) -> Located:
-        """Find the nearest arm of each coordinate (N, M, C); of equal arms, the first.
+        """Find the nearest arm of each coordinate (N, M, C).
+
+        Of arms at the same place the first is found; half-way between two arms, the one with
+        the smaller number (one coordinate) or the first (several).
 
         >>> arms = ArmList(values=(1.0, 2.0, 4.0)).build()
         >>> found = arms.locate(np.array([[[1.4], [2.5], [4.5]]]))

@@ -39,7 +39,7 @@ class Number:
             raise InvalidInput(f"context.{name}: expected a finite number, got {number}")
         if not self.low <= number <= self.high:
             raise InvalidInput(
-                f"context.{name}: expected {self.low:g} to {self.high:g}, got {number:g}"
+                f"context.{name}: expected {self.low:g} to {self.high:g}, got {number!r}"
             )
         return [number]
 

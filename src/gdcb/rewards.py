@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gdcb.arrays import Array, namespace
+from gdcb.arrays import Array, is_any, namespace
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, column, take
 
@@ -94,8 +94,11 @@ class Payoff:
 
     def check(self, y: Array) -> None:
         """Refuse what is not 0 or 1."""
-        if not bool(namespace(y).all((y[:, 0] == 0.0) | (y[:, 0] == 1.0))):
-            raise InvalidInput(f"outcome.{self.outcome[0]}: expected 0 or 1, got {_some(y[:, 0])}")
+        bad = (y[:, 0] != 0.0) & (y[:, 0] != 1.0)
+        if is_any(bad):
+            raise InvalidInput(
+                f"outcome.{self.outcome[0]}: expected 0 or 1, got {_some(y[bad, 0])}"
+            )
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,10 @@ class Scaled:
 
     def check(self, y: Array) -> None:
         """Refuse what is not finite."""
-        if not bool(namespace(y).all(namespace(y).isfinite(y[:, 0]))):
+        bad = ~namespace(y).isfinite(y[:, 0])
+        if is_any(bad):
             raise InvalidInput(
-                f"outcome.{self.outcome[0]}: expected finite numbers, got {_some(y[:, 0])}"
+                f"outcome.{self.outcome[0]}: expected finite numbers, got {_some(y[bad, 0])}"
             )
 
 

@@ -112,6 +112,8 @@ class Stream:
         pending, flat = pending[~_accepts(u, z2, v, d)], out.reshape(-1)
         attempt = 1
         while pending.size:
+            if attempt > 10_000:  # a chance below 10⁻¹⁰⁰⁰⁰ for any shape there is
+                raise InvalidInput("gamma: expected finite shapes above 0")
             d = lifted.reshape(-1)[pending] - 1.0 / 3.0
             u = _hashed(salt, pending, 4 * attempt)
             radius = np.sqrt(-2.0 * np.log(_hashed(salt, pending, 4 * attempt + 1)))

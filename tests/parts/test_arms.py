@@ -102,10 +102,10 @@ def test_duplicates_in_a_product_grid_locate_to_the_first() -> None:
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (2.0, 1.0)], ids=["rising", "falling"])
-def test_among_equally_near_arms_the_first_is_found(values: tuple[float, float]) -> None:
-    """1.5 is half a step from both arms; the first in the list is taken, in any order."""
+def test_among_equally_near_arms_the_choice_is_fixed(values: tuple[float, float]) -> None:
+    """1.5 is half a step from both: the smaller number with one coordinate, else the first."""
     one = ArmList(values=values).build()
-    assert one.locate(np.array([[[1.5]]])).arm[0, 0] == 0
+    assert one.locate(np.array([[[1.5]]])).arm[0, 0] == values.index(1.0)
     two = Arms(one.names, np.hstack((one.coords, one.coords)), np.ones(2), np.zeros(2, bool))
     assert two.locate(np.array([[[1.5, 1.5]]])).arm[0, 0] == 0
 

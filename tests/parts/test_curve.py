@@ -46,7 +46,7 @@ def curve_moments(
     bandit: CurveThompson, state: CurveState, arms: Arms, cell: int = 0
 ) -> tuple[Array, Array]:
     """Return mean and covariance of the linear predictor at the arms."""
-    features = bandit.features(arms.coords)
+    features = bandit.features((arms.coords - state.frame[0]) / state.frame[1])
     covariance = state.root[cell] @ state.root[cell].T
     return features @ state.mean[cell], features @ covariance @ features.T
 

@@ -28,6 +28,7 @@ class CurveState:
     ----------
     nodes : C arrays, the node positions along each coordinate (logistic link)
     design : (B, d) features of the nodes
+    frame : (2, C) middle and half-width of the arms, which scale coordinates to [−1, 1]
     trials, wins : (cells, B) weighted counts at the nodes (logistic link)
     precision, shift : (cells, d, d), (cells, d) natural parameters (identity link)
     mean : (cells, d) posterior mean of the coefficients
@@ -36,6 +37,7 @@ class CurveState:
 
     nodes: tuple[Array, ...] = field(metadata={"axis": "constant"})
     design: Array = field(metadata={"axis": "constant"})
+    frame: Array = field(metadata={"axis": "constant"})
     trials: Array
     wins: Array
     precision: Array
@@ -100,36 +102,37 @@ class CurveThompson:
         """Return the prior curve in every cell."""
         if bool(arms.is_exact.any()):
             raise InvalidInput("CurveThompson needs arms with a metric; these are categories")
-        cells, basis = group.shape[0], self._basis(arms)
-        d = basis.shape[0]
+        cells, c = group.shape[0], arms.n_coords
+        d = 1 + c * self.degree
+        for name, value in (("prior_sd", self.prior_sd), ("prior_mean", self.prior_mean)):
+            if isinstance(value, tuple) and len(value) not in (
+                (0, d) if name[6:] == "mean" else (d,)
+            ):
+                raise InvalidInput(f"bandit.{name}: expected {d} numbers, got {len(value)}")
         sd = np.broadcast_to(np.asarray(self.prior_sd, dtype=float), (d,))
-        mean = np.zeros(d)
-        mean[: len(self.prior_mean)] = self.prior_mean
-        # Coefficients live on raw coordinates; `basis` carries the prior from scaled ones there.
-        covariance = basis.T @ np.diag(sd**2) @ basis
-        precision = np.linalg.inv(covariance)
-        raw = basis.T @ mean
+        mean = np.array(self.prior_mean or np.zeros(d), dtype=float)
+        low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+        frame = np.stack(((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)))
         nodes: tuple[Array, ...] = ()
-        design = np.zeros((0, d))
-        n_nodes = 0
+        grid = np.zeros((0, c))
         if self.link == "logistic":
-            gaps = 16 if arms.n_coords == 1 else 4
+            gaps = 16 if c == 1 else 4
             nodes = tuple(_nodes(column, gaps) for column in arms.coords.T)
-            design = self.features(np.array(list(product(*nodes)), dtype=float))
-            n_nodes = design.shape[0]
+            grid = np.array(list(product(*nodes)), dtype=float)
         return CurveState(
             nodes,
-            design,
-            np.zeros((cells, n_nodes)),
-            np.zeros((cells, n_nodes)),
-            np.tile(precision, (cells, 1, 1)),
-            np.tile(precision @ raw, (cells, 1)),
-            np.tile(raw, (cells, 1)),
-            np.tile(np.linalg.cholesky(covariance), (cells, 1, 1)),
+            self.features((grid - frame[0]) / frame[1]),
+            frame,
+            np.zeros((cells, grid.shape[0])),
+            np.zeros((cells, grid.shape[0])),
+            np.tile(np.diag(sd**-2.0), (cells, 1, 1)),
+            np.tile(mean * sd**-2.0, (cells, 1)),
+            np.tile(mean, (cells, 1)),
+            np.tile(np.diag(sd), (cells, 1, 1)),
         )
 
     def features(self, coord: Array) -> Array:
-        """Return (1, c, c²) of coordinates (..., C): (..., d)."""
+        """Return (1, c, c²) of scaled coordinates (..., C): (..., d)."""
         c = coord.shape[-1]
         out = np.empty((*coord.shape[:-1], 1 + c * self.degree))
         out[..., 0] = 1.0
@@ -139,20 +142,32 @@ class CurveThompson:
         return out
 
     def draw(self, rng: Stream, state: CurveState, cell: Array) -> Array:
-        """Sample the coefficients of each row's curve: (N, d)."""
-        mean = state.mean[cell]
+        """Sample the coefficients of each row's curve: (N, d + 2C), the scaling behind them."""
+        mean = state.mean.take(cell, axis=0)
         z = rng.normal(*mean.shape)
-        return np.asarray(mean + (state.root[cell] @ z[..., None])[..., 0])
+        return self._framed(state, mean + (state.root.take(cell, axis=0) @ z[..., None])[..., 0])
+
+    def _framed(self, state: CurveState, coefficients: Array) -> Array:
+        """Put the middle and half-width of every coordinate behind each row's coefficients."""
+        n, d = coefficients.shape
+        out = np.empty((n, d + state.frame.size))
+        out[:, :d] = coefficients
+        out[:, d:] = state.frame.reshape(-1)
+        return out
 
     def value(self, draw: Array, located: Located) -> Array:
         """Evaluate the drawn curves at located actions."""
-        features = self.features(located.coord)
-        predictor = _times(draw, features)
+        c = located.coord.shape[-1]
+        d = draw.shape[1] - 2 * c
+        middle, half = draw[:, None, d : d + c], draw[:, None, d + c :]
+        if located.is_nominal:
+            middle, half = middle[:1], half[:1]
+        predictor = _times(draw, self.features((located.coord - middle) / half))
         return logistic(predictor) if self.link == "logistic" else predictor
 
     def mean(self, state: CurveState, cell: Array, located: Located) -> Array:
         """Evaluate the curve of the posterior mean (for the logistic link, of the mode)."""
-        return self.value(state.mean[cell], located)
+        return self.value(self._framed(state, state.mean[cell]), located)
 
     def update(self, state: CurveState, evidence: Evidence) -> None:
         """Add the rows' sums and refresh the posterior of the touched cells."""
@@ -177,7 +192,7 @@ class CurveThompson:
             )
         else:
             scale = 1.0 if evidence.scale is None else evidence.scale[known]
-            features = self.features(coord)
+            features = self.features((coord - state.frame[0]) / state.frame[1])
             strength = weight * scale / self.noise**2
             outer = features[:, :, None] * features[:, None, :]
             scatter_add(state.precision, cell, (strength * scale)[:, None, None] * outer)
@@ -204,26 +219,6 @@ class CurveThompson:
         share, y = share[inside], y[inside]
         scatter_add(state.trials.reshape(-1), flat.ravel(), share.ravel())
         scatter_add(state.wins.reshape(-1), flat.ravel(), (share * y[:, None]).ravel())
-
-    def _basis(self, arms: Arms) -> Array:
-        """Rows: coefficients of the scaled features in terms of the raw ones."""
-        c = arms.n_coords
-        d = 1 + c * self.degree
-        if not isinstance(self.prior_sd, float | int) and len(self.prior_sd) != d:
-            raise InvalidInput(f"bandit.prior_sd: expected {d} numbers, got {len(self.prior_sd)}")
-        if len(self.prior_mean) not in (0, d):
-            raise InvalidInput(
-                f"bandit.prior_mean: expected {d} numbers, got {len(self.prior_mean)}"
-            )
-        low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
-        middle, half = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
-        basis = np.eye(d)
-        for j in range(c):
-            m, h = middle[j], half[j]
-            basis[1 + j, 0], basis[1 + j, 1 + j] = -m / h, 1 / h
-            if self.degree == 2:
-                basis[1 + c + j, [0, 1 + j, 1 + c + j]] = m * m / h**2, -2 * m / h**2, 1 / h**2
-        return basis
 
 
 def _nodes(levels: Array, gaps: int) -> Array:

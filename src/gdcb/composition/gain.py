@@ -33,35 +33,55 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
     depend on the systems beside it. With Q > 0 the pair is stabilisable.
     """
     shape = np.broadcast_shapes(f.shape[:-2], h.shape[:-2], q.shape[:-2], r.shape[:-2])
+    f, h, q, r = (
+        np.broadcast_to(part, (*shape, *part.shape[-2:])).reshape(-1, *part.shape[-2:])
+        for part in (f, h, q, r)
+    )
+    try:
+        p = _doubled(f, h, q, r)
+    except np.linalg.LinAlgError:  # one singular system must not spoil the others
+        p = np.concatenate([_one(f[i], h[i], q[i], r[i]) for i in range(f.shape[0])])
+    with np.errstate(all="ignore"):
+        k = gain(h, np.where(np.isfinite(p), p, 0.0), r)
+        again = f @ (p - k @ h @ p) @ f.swapaxes(-1, -2) + q
+        size = np.abs(p).max(axis=(-1, -2))
+        is_fixed = np.abs(again - p).max(axis=(-1, -2)) <= 1e-6 * size
+        is_bounded = size <= 1e14 * np.abs(q).max(axis=(-1, -2))
+    p[~(is_fixed & is_bounded)] = np.nan
+    return p.reshape(*shape, *p.shape[-2:])
+
+
+def _one(f: Array, h: Array, q: Array, r: Array) -> Array:
+    try:
+        return _doubled(f[None], h[None], q[None], r[None])
+    except np.linalg.LinAlgError:
+        return np.full((1, *f.shape), np.nan)
+
+
+def _doubled(f: Array, h: Array, q: Array, r: Array) -> Array:
+    """Double until nothing moves: (S, n, n) for S systems."""
     n = f.shape[-1]
-    a = np.broadcast_to(f.swapaxes(-1, -2), (*shape, n, n)).reshape(-1, n, n).copy()
-    ht = h.swapaxes(-1, -2)
-    g = ht @ np.linalg.solve(r, np.broadcast_to(h, (*r.shape[:-2], *h.shape[-2:])))
-    g = np.broadcast_to(g, (*shape, n, n)).reshape(-1, n, n).copy()
-    p = np.broadcast_to(q, (*shape, n, n)).reshape(-1, n, n).copy()
-    active = np.arange(p.shape[0])
     eye = np.eye(n)
-    for _ in range(60):
-        ak, gk, pk = a[active], g[active], p[active]
-        w = np.linalg.solve(eye + gk @ pk, np.concatenate((ak, gk), axis=-1))
-        wa, wg = w[..., :n], w[..., n:]
-        at = ak.swapaxes(-1, -2)
-        change = at @ pk @ wa
-        new = pk + (change + change.swapaxes(-1, -2)) / 2
-        spread = ak @ wg @ at
-        g[active] = gk + (spread + spread.swapaxes(-1, -2)) / 2
-        a[active] = ak @ wa
-        p[active] = new
-        size = np.abs(new).max(axis=(-1, -2))
-        with np.errstate(invalid="ignore"):
+    a, p = f.swapaxes(-1, -2).copy(), q.copy()
+    g = h.swapaxes(-1, -2) @ np.linalg.solve(r, h)
+    active = np.arange(p.shape[0])
+    with np.errstate(all="ignore"):
+        for _ in range(60):
+            ak, gk, pk = a[active], g[active], p[active]
+            w = np.linalg.solve(eye + gk @ pk, np.concatenate((ak, gk), axis=-1))
+            wa, wg = w[..., :n], w[..., n:]
+            at = ak.swapaxes(-1, -2)
+            change = at @ pk @ wa
+            p[active] = pk + (change + change.swapaxes(-1, -2)) / 2
+            spread = ak @ wg @ at
+            g[active] = gk + (spread + spread.swapaxes(-1, -2)) / 2
+            a[active] = ak @ wa
+            size = np.abs(p[active]).max(axis=(-1, -2))
             moving = np.abs(change).max(axis=(-1, -2)) > 1e-15 * size
-        active = active[moving & (size < 1e100)]
-        if active.size == 0:
-            break
-    lost = np.zeros(p.shape[0], dtype=bool)
-    lost[active] = True
-    p[lost | ~(np.abs(p).max(axis=(-1, -2)) < 1e100)] = np.nan
-    return p.reshape(*shape, n, n)
+            active = active[moving & (size < 1e100)]
+            if active.size == 0:
+                break
+    return p
 
 
 def gain(h: Array, p: Array, r: Array) -> Array:
@@ -126,16 +146,13 @@ class KalmanGain:
         return Located(arm, arm[..., None].astype(float), lambda: steps)
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
-        """Estimate the largest |dK| / |dδ| at these rows by central differences."""
+        """Estimate the largest spectral norm of dK/dδ at these rows, by central differences."""
         scale = np.broadcast_to(delta, (x.shape[0], arms.n, 2)).clip(self.low, self.high)
-        worst = 0.0
-        for j in range(2):
-            bump = np.zeros(2)
-            bump[j] = 1.0
-            width = 1e-5 * scale[..., j : j + 1]
-            slope = (
-                self.compose(arms, scale + width * bump, x)
-                - self.compose(arms, scale - width * bump, x)
-            ) / (2 * width)
-            worst = max(worst, float(np.linalg.norm(slope, axis=-1).max()))
-        return worst
+        slopes = []
+        for bump in np.eye(2):
+            width = 1e-5 * (scale * bump).sum(axis=-1, keepdims=True)
+            above = self.compose(arms, scale + width * bump, x)
+            below = self.compose(arms, scale - width * bump, x)
+            slopes.append((above - below) / (2 * width))
+        jacobian = np.stack(slopes, axis=-1)
+        return float(np.linalg.norm(jacobian, ord=2, axis=(-2, -1)).max())

@@ -18,9 +18,10 @@ from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, Rows, Verd
 class Chain:
     """Gates in the order in which a proposal meets them; none at all is the open gate.
 
-    A veto or a hold stops the proposal there. Where a person may put in a number of their own, a
-    hard gate must close the chain, so that nothing runs that no limit has seen; `closed=False`
-    waives it (the paper's bare approval).
+    A veto or a hold stops the proposal there. A gate limits what reaches it, not what later gates
+    make of it: a limit that must hold in the end stands at the end. Where a person may put in a
+    number of their own, a hard gate must close the chain, so that nothing runs that no limit has
+    seen; `closed=False` waives it (the paper's bare approval).
 
     Both faces fail closed. A gate that raises, or answers with the wrong shape or an infinite
     action, vetoes the rows it fails on, with the reason in `Verdict.faults`; in `expect` those
@@ -247,7 +248,7 @@ class _Behind:
 
 
 def _checked(worth: Array, e: Array) -> Array:
-    if worth.shape != e.shape[:2] or is_any(np.isnan(worth)):
+    if worth.shape != e.shape[:2] or not is_all(np.isfinite(worth)):
         raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
     return worth
 
@@ -324,4 +325,5 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
     if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
         raise InvalidInput("a gate answers passed, modified, vetoed or held")
-    return left, status
+    changed = (status == PASSED) & (left != e).any(axis=1)
+    return left, np.where(changed, MODIFIED, status).astype(np.int8)

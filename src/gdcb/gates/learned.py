@@ -15,7 +15,7 @@ from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.parts import Column, check_number, column, take, take_all
-from gdcb.records import MODIFIED, PASSED, VETOED, Rows
+from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
 # How far a proposal lies from the person's expected own number, in their standard deviations.
@@ -106,13 +106,13 @@ class CategoryKernel:
         left: Array,
         status: Array,
     ) -> None:
-        """Count what entered and what left."""
+        """Count what entered and what left; an expired hold is a veto."""
         c = self.n_categories
         out = np.where(np.isfinite(left[:, self.action]), left[:, self.action], c).astype(np.int64)
         who, band, kind = self._index(owner, entered)
         if ((kind < 0) | (kind >= c) | (out < 0) | (out > c)).any():
             raise InvalidInput(f"kernel: expected categories 0 to {c - 1}, got {kind} and {out}")
-        seen = np.isin(status, (PASSED, MODIFIED, VETOED))
+        seen = np.isin(status, (PASSED, MODIFIED, VETOED, EXPIRED))
         flat = ((who * (len(self.edges) + 1) + band) * c + kind) * (c + 1) + out
         scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
 
@@ -236,10 +236,14 @@ class NumberKernel:
         left: Array,
         status: Array,
     ) -> None:
-        """Count the verdict at its distance, then let overrides move the own number."""
+        """Count the verdict at its distance, then let overrides move the own number.
+
+        An expired hold counts as a veto.
+        """
         own, spread, known = self._own(state, owner, rows)
         band = self._band(entered[:, None], own, spread, known)[:, 0]
-        answer = np.select([status == PASSED, status == MODIFIED, status == VETOED], [0, 1, 2], -1)
+        is_veto = (status == VETOED) | (status == EXPIRED)
+        answer = np.select([status == PASSED, status == MODIFIED, is_veto], [0, 1, 2], -1)
         seen = answer >= 0
         n_bands = state.counts.shape[1]
         flat = (owner * n_bands + band) * 3 + answer

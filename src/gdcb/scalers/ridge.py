@@ -138,8 +138,8 @@ class RidgeScaler:
         phi = self._centred(x)
         gram = state.sums.penalised(owner, self.penalty)
         sigma2 = state.sums.variance(owner, state.sums.solve(owner, self.penalty))
-        leverage = phi[:, None, :] @ np.linalg.solve(gram, phi[:, None, :, None])[..., 0][..., None]
-        error = np.sqrt(sigma2 * leverage[..., 0, 0])
+        spread = np.linalg.solve(gram, np.broadcast_to(phi[:, None, :, None], (*gram.shape[:3], 1)))
+        error = np.sqrt(sigma2 * (phi[:, None, :] * spread[..., 0]).sum(axis=-1))
         return np.asarray(error.reshape(x.shape[0], self.n_arms, self.n_columns))
 
     def observe(
