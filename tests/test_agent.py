@@ -380,13 +380,15 @@ def test_a_veto_runs_the_null_action() -> None:
 
 
 def test_an_expired_hold_is_never_an_approval() -> None:
-    """Nobody answered: nothing runs, the kernel learns nothing of the person."""
+    """Nobody answered: nothing runs, no arm learns, and the gate model counts a veto."""
     agent = fresh()
     case = agent.decide(night(700.0))
-    before = live(agent)
+    arms = to_bytes(agent.state.bandit)
     case = agent.expire(case.id)
     assert (case.status, case.executed) == ("expired", None)
-    assert live(agent) == before
+    assert to_bytes(agent.state.bandit) == arms
+    kernel = next(kernel for kernel in agent.state.kernels if kernel is not None)
+    assert kernel.counts.sum(axis=(0, 1)).tolist() == [0.0, 0.0, 1.0]
     assert kinds(agent)[-3:] == ["Expired", "GateApplied", "ActionExecuted"]
     assert agent.held() == []
 

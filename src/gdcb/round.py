@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gdcb import credit
-from gdcb.arrays import Array, is_any
+from gdcb.arrays import Array, count, is_any
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
 from gdcb.errors import InvalidInput
@@ -183,9 +183,10 @@ def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple
     """Pick the best arm and its action; among equals the one that the gate moves least."""
     n, k, d = actions.shape
     arm = worth.argmax(axis=1)
-    flat = _starts(n, k)
-    equal = worth == worth.take(flat + arm)[:, None]
-    if np.count_nonzero(equal) > n and instance.rules.select == "gate":
+    flat = _starts(n, k) + arm
+    equal = worth == worth.take(flat)[:, None]
+    if count(equal) > n and instance.rules.select == "gate":
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
         arm = np.where(equal, moved, np.inf).argmin(axis=1)
-    return arm, actions.reshape(n * k, d).take(flat + arm, axis=0)
+        flat = _starts(n, k) + arm
+    return arm, actions.reshape(n * k, d).take(flat, axis=0)

@@ -39,8 +39,8 @@ class Valuation:
             if e is self.actions:
                 return self._worth(self.instance.space.nominal, e)
             if e.shape == self.actions.shape:
+                moved = e != self.actions  # NaN is moved
                 worth = self._worth(self.instance.space.nominal, self.actions)
-                moved = e != self.actions
                 if not is_any(moved):
                     return worth
                 row, arm = np.nonzero(moved.any(axis=-1))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,10 @@ class Chain:
 
     gates: tuple[Gate, ...] = ()
     closed: bool = True
+    _plain: tuple[HardGate | None, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_plain", tuple(_as_plain(gate) for gate in self.gates))
         names = [gate.name for gate in self.gates]
         if len(set(names)) != len(names):
             raise InvalidInput(f"gates: names must differ, got {', '.join(names)}")
@@ -51,7 +52,7 @@ class Chain:
 
         A gate that cannot draw gets its own exception, and vetoes in `apply`.
         """
-        return tuple(_guarded_draw(gate, rng, n) for gate in self.gates)
+        return tuple([_guarded_draw(gate, rng, n) for gate in self.gates])
 
     def init_kernels(self, n_units: int, n_groups: int, n_columns: int) -> tuple[Any, ...]:
         """Return what is believed of each gate before the first verdict."""
@@ -65,7 +66,6 @@ class Chain:
         n, g = rows.n, len(self.gates)
         trail, statuses = np.empty((n, g + 1, e.shape[1])), np.empty((n, g), dtype=np.int8)
         trail[:, 0] = e
-        statuses.fill(NOT_REACHED)
         verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
         is_whole = is_all(np.isfinite(e))
         if not is_whole:
@@ -95,19 +95,20 @@ class Chain:
         """Go through the gates from `start` on; `is_whole`: no row has stopped so far."""
         e = verdict.action
         for i in range(start, len(self.gates)):
-            gate = self.gates[i]
-            if is_whole and _leaves_alone(gate, e, rows):
+            gate, plain = self.gates[i], self._plain[i]
+            if is_whole and plain is not None and _leaves_alone(plain, e, rows):
                 verdict.statuses[:, i] = PASSED
                 verdict.trail[:, i + 1] = e
                 continue
             runs = verdict.status <= MODIFIED
             if not is_any(runs):
                 verdict.trail[:, i + 1 :] = np.nan
+                verdict.statuses[:, i:] = NOT_REACHED
                 break
             left, status, faults = _guarded_apply(gate, draws[i], e, rows, runs)
             verdict.faults.update({(row, i): text for row, text in faults.items()})
             e = np.where(runs[:, None], left, np.nan)
-            verdict.statuses[runs, i] = status[runs]
+            verdict.statuses[:, i] = np.where(runs, status, NOT_REACHED)
             acted = (status != PASSED) & runs
             verdict.status[acted] = status[acted]
             verdict.trail[:, i + 1] = e
@@ -124,9 +125,8 @@ class Chain:
 
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
-        if not self.gates:
-            return value(e)
-        return _Behind(self.gates, kernels or (None,) * len(self.gates), 0, value, rows)(e)
+        known = kernels or (None,) * len(self.gates)
+        return _behind(self, known, 0, value, rows)(e)
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return how far the hard gates would move each action, summed over them: (N, M)."""
@@ -187,11 +187,16 @@ class Chain:
         return f"{gate.name} (version {gate.version}): {said}"
 
 
+def _behind(chain: Chain, kernels: tuple[Any, ...], at: int, value: Value, rows: Rows) -> Value:
+    """Return the value of actions in front of gate `at`."""
+    return value if at == len(chain.gates) else _Behind(chain, kernels, at, value, rows)
+
+
 @dataclass(slots=True)
 class _Behind:
     """The value of an action in front of gate `at`: what `expect` nests."""
 
-    gates: tuple[Gate, ...]
+    chain: Chain
     kernels: tuple[Any, ...]
     at: int
     value: Value
@@ -199,18 +204,22 @@ class _Behind:
 
     def take(self, index: Array) -> _Behind:
         value, rows = self.value.take(index), self.rows.take(index)
-        return _Behind(self.gates, self.kernels, self.at, value, rows)
+        return _Behind(self.chain, self.kernels, self.at, value, rows)
 
     def __call__(self, e: Array) -> Array:
-        gate = self.gates[self.at]
-        kind: Any = type(gate)
-        if isinstance(gate, HardGate) and gate.keeps_nan and _is_plain(kind):
+        at, left = self.at, e
+        for plain in self.chain._plain[at:]:
+            if plain is None or not plain.keeps_nan:
+                break
             try:
-                left = gate.project(e, self.rows)
+                left = plain.project(left, self.rows)
             except Exception:
-                left = e[:0]
-            if left.shape == e.shape:
-                return self._behind()(left)
+                break
+            if left.shape != e.shape:
+                break
+            at += 1
+        if at > self.at and left.shape == e.shape:
+            return _behind(self.chain, self.kernels, at, self.value, self.rows)(left)
         if is_all(np.isfinite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
@@ -219,15 +228,10 @@ class _Behind:
         filled = np.where(runs[..., None], e, np.nan_to_num(some))
         return np.where(runs, self._open(filled), self.value(nothing(e)))
 
-    def _behind(self) -> Value:
-        if self.at + 1 == len(self.gates):
-            return self.value
-        return _Behind(self.gates, self.kernels, self.at + 1, self.value, self.rows)
-
     def _open(self, e: Array) -> Array:
         """Ask the gate for its operator, on actions that all may run."""
-        behind = self._behind()
-        gate, kernel = self.gates[self.at], self.kernels[self.at]
+        behind = _behind(self.chain, self.kernels, self.at + 1, self.value, self.rows)
+        gate, kernel = self.chain.gates[self.at], self.kernels[self.at]
         try:
             return _checked(gate.expect(behind, e, self.rows, kernel), e)
         except ValuationError:
@@ -238,7 +242,7 @@ class _Behind:
     def _one(self, behind: Value, e: Array, i: int) -> Array:
         """Value one row by itself; where the gate raises even so, at the null action."""
         one = np.array([i])
-        gate, kernel, here = self.gates[self.at], self.kernels[self.at], e[i : i + 1]
+        gate, kernel, here = self.chain.gates[self.at], self.kernels[self.at], e[i : i + 1]
         try:
             return _checked(gate.expect(behind.take(one), here, self.rows.take(one), kernel), here)
         except ValuationError:
@@ -253,18 +257,17 @@ def _checked(worth: Array, e: Array) -> Array:
     return worth
 
 
-@cache
-def _is_plain(kind: Any) -> bool:
-    """Whether a gate is its projection and nothing else: only then may `project` speak for it."""
+def _as_plain(gate: Gate) -> HardGate | None:
+    """Return a gate that is its projection and nothing else: only there `project` speaks for it."""
     names = ("apply", "expect", "draw")
-    return all(getattr(kind, name) is getattr(HardGate, name) for name in names)
-
-
-def _leaves_alone(gate: Gate, e: Array, rows: Rows) -> bool:
-    """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
+    if not isinstance(gate, HardGate):
+        return None
     kind: Any = type(gate)
-    if not isinstance(gate, HardGate) or not _is_plain(kind):
-        return False
+    return gate if all(getattr(kind, n) is getattr(HardGate, n) for n in names) else None
+
+
+def _leaves_alone(gate: HardGate, e: Array, rows: Rows) -> bool:
+    """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
     try:
         left = gate.project(e[:, None, :], rows)[:, 0]
         return left.shape == e.shape and is_all(left == e)

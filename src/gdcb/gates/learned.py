@@ -225,7 +225,7 @@ class NumberKernel:
             changed = np.where(known[:, None], changed, proposal)
         kept = rates[..., 0] * proposal + rates[..., 1] * changed
         vetoed = rates[..., 2]
-        return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed) else kept)
+        return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed > 0) else kept)
 
     def learn(
         self,

@@ -8,10 +8,10 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, column
+from gdcb.parts import Column, check_choice, check_number, column, take_all
 from gdcb.regression import RidgeSums, with_intercept
 
-_MOST = 100.0  # |log δ| beyond this is a broken label, and must not overflow
+_MOST = 100.0  # log δ beyond this is a broken label, and must not overflow
 
 
 @dataclass(slots=True)
@@ -121,10 +121,16 @@ class RidgeScaler:
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, n_arms, n_columns)."""
-        predictor = (state.theta.take(owner, axis=0) @ self._centred(x)[:, :, None])[..., 0]
+        theta, features = state.theta.take(owner, axis=0), take_all(x, self.features)
+        if self.centre is None:
+            predictor = theta[..., :1] + theta[..., 1:] @ features[:, :, None]
+        else:
+            predictor = theta[..., 1:] @ (features - self.centre)[:, :, None]
         if self.link == "exp":
-            predictor = np.exp(np.minimum(np.maximum(predictor, -_MOST), _MOST))
-        return predictor.reshape(x.shape[0], self.n_arms, self.n_columns)
+            predictor = np.exp(np.minimum(predictor, _MOST))
+        if self.n_arms > 1 or self.n_columns > 1:
+            predictor = predictor.reshape(x.shape[0], self.n_arms, self.n_columns)
+        return np.asarray(predictor)
 
     def version(self, state: RidgeState, owner: Array) -> Array:
         """Return the number of publications behind the fit in force."""
