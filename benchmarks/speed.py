@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.domain import BASE, bounds, contexts, instance, live_form, person
+from benchmarks.domain import BASE, FEATURES, bounds, contexts, instance, live_form, person
+from gdcb import Agent
 from gdcb import round as turn
 from gdcb.bandits import Bandit, BetaThompson, CurveThompson
 from gdcb.gates import Chain
@@ -20,7 +21,7 @@ from gdcb.records import HELD, Rows
 from gdcb.streams import DRAW, GATE, Stream, Streams
 
 PEERS = Path(".peers/bin/python")
-CHUNK, ROUNDS = 400, 25
+CHUNK, ROUNDS = 200, 60
 
 
 def one_decision(chain: Chain, bandit: Bandit) -> Callable[[int], object]:
@@ -46,6 +47,17 @@ def one_decision(chain: Chain, bandit: Bandit) -> Callable[[int], object]:
     return go
 
 
+def agent_decision() -> Callable[[int], object]:
+    """Return a function that asks an agent: schema, gate, events and all."""
+    agent = Agent(instance(bounds()), BetaThompson(), seed=1)
+    context = dict(zip((*FEATURES, "base"), contexts(1)[0].tolist(), strict=True))
+
+    def go(_: int) -> object:
+        return agent.decide(context)
+
+    return go
+
+
 def timed(go: Callable[[int], object], n: int = CHUNK) -> float:
     """Return microseconds a call."""
     start = time.perf_counter()
@@ -60,6 +72,7 @@ def decisions() -> list[tuple[str, str, str]]:
         "hard gates only": one_decision(bounds(), BetaThompson()),
         "with a learned person": one_decision(person(), BetaThompson()),
         "hard gates, response curve": one_decision(bounds(), CurveThompson()),
+        "Agent.decide, events included": agent_decision(),
     }
     times: dict[str, list[float]] = {name: [] for name in [*runs, "MABWiser"]}
     peer = subprocess.Popen(

@@ -98,15 +98,16 @@ def test_a_change_beyond_half_a_step_credits_no_arm() -> None:
 
 
 def test_the_curve_learns_at_the_executed_coordinate() -> None:
-    """Off every arm the curve still learns, at c = 1.32: precision += [1, c; c, c²], shift += 3c.
+    """Off every arm the curve still learns, at 1.32: precision += [1, c; c, c²], shift += 3c.
 
-    One reward of 3 with unit noise, so the increments are the features' products themselves.
+    One reward of 3 with unit noise, so the increments are the features' products themselves;
+    c = (1.32 − 1)/0.2 = 1.6, the coordinate scaled to [−1, 1] over the arms 0.8 to 1.2.
     """
     instance = rewarded()
     state = start(instance, CURVE)
     before = copy(state.bandit)
     teach(instance, CURVE, state, row(132.0, y=3.0, **MOVED))
-    c = 1.32
+    c = 1.6
     gained = state.bandit.precision[0] - before.precision[0]
     assert gained == pytest.approx(np.array([[1.0, c], [c, c * c]]))
     assert state.bandit.shift[0] - before.shift[0] == pytest.approx(np.array([3.0, 3.0 * c]))
@@ -195,8 +196,8 @@ def test_where_nothing_ran_the_null_hears_nothing() -> None:
 
 
 def test_a_null_that_teaches_lets_the_curve_learn_and_no_arm() -> None:
-    """With teaches=True the null's outcome counts at its coordinate 0.8, which is an arm: the
-    curve learns there, independent arms do not."""
+    """With teaches=True the null's outcome counts at its coordinate 0.8, which is an arm (−1 when
+    scaled): the curve learns there, independent arms do not."""
     null = NullAction(action=(80.0,), teaches=True)
     log = row(80.0, y=2.0, **NULL)
     seen = evident(rewarded(null=null), log)
@@ -207,7 +208,7 @@ def test_a_null_that_teaches_lets_the_curve_learn_and_no_arm() -> None:
     state = start(instance, CURVE)
     before = state.bandit.shift.copy()
     teach(instance, CURVE, state, log)
-    assert state.bandit.shift[0] - before[0] == pytest.approx(np.array([2.0, 1.6]))
+    assert state.bandit.shift[0] - before[0] == pytest.approx(np.array([2.0, -2.0]))
     flat, bandit = start(instance, HierarchicalThompson()), HierarchicalThompson()
     arms = to_bytes(flat.bandit)
     teach(instance, bandit, flat, log)

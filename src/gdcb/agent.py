@@ -81,6 +81,7 @@ class Agent:
         self._batches: dict[str, list[str]] = {}
         self._logs: list[Log] = []
         self._group = np.zeros(1, dtype=np.int64)
+        self._random = Stream((self.seed, 0), 0, 1)
         self.state = turn.init(instance, bandit, self._group)
 
     # Decide
@@ -142,10 +143,11 @@ class Agent:
 
     def _places(self, units: list[str]) -> list[int]:
         """Return where each unit is, newcomers behind those who are there."""
-        places = dict(self._units)
+        new: dict[str, int] = {}
         for unit in units:
-            places.setdefault(unit, len(places))
-        return [places[unit] for unit in units]
+            if unit not in self._units:
+                new.setdefault(unit, len(self._units) + len(new))
+        return [self._units[unit] if unit in self._units else new[unit] for unit in units]
 
     def _propose(self, batch: str, rows: Rows) -> Decision:
         stream = self._stream(batch, DRAW)
@@ -471,7 +473,7 @@ class Agent:
     # Check
 
     def _stream(self, batch: str, stage: int) -> Stream:
-        return Stream((self.seed, key_of(batch)), stage, 1)
+        return self._random.rekey((self.seed, key_of(batch)), stage, 1)
 
     def _find(self, id: Any) -> Record:
         record = self._records.get(id) if isinstance(id, str) else None
@@ -487,9 +489,12 @@ class Agent:
 
     def _new_id(self) -> str:
         number = len(self._batches) + 1
-        while {str(number), f"{number}.0"} & (self._batches.keys() | self._records.keys()):
+        while self._is_taken(str(number)) or self._is_taken(f"{number}.0"):
             number += 1
         return str(number)
+
+    def _is_taken(self, id: str) -> bool:
+        return id in self._batches or id in self._records
 
     def _same_again(
         self, name: str, ids: list[str], units: list[str], x: Array, mask: Array | None

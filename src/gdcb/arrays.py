@@ -1,7 +1,7 @@
-"""The few array operations that differ between NumPy and torch.
+"""The few array operations that differ between NumPy and torch, and quick tests of booleans.
 
-Everything else in the core is written in the array API standard, on the namespace that
-`namespace` returns. NumPy is recognised by type, so a batch of one pays no look-up.
+These know both libraries; the round itself runs on NumPy. NumPy is recognised by type, so a
+batch of one pays no look-up.
 """
 
 from __future__ import annotations

@@ -29,10 +29,15 @@ class Chain:
 
     gates: tuple[Gate, ...] = ()
     closed: bool = True
+    has_person: bool = field(init=False, repr=False, compare=False)
     _plain: tuple[HardGate | None, ...] = field(init=False, repr=False, compare=False)
+    _is_plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_plain", tuple(_as_plain(gate) for gate in self.gates))
+        plain = tuple(_as_plain(gate) for gate in self.gates)
+        object.__setattr__(self, "has_person", any(gate.is_person for gate in self.gates))
+        object.__setattr__(self, "_plain", plain)
+        object.__setattr__(self, "_is_plain", all(p is not None and p.keeps_nan for p in plain))
         names = [gate.name for gate in self.gates]
         if len(set(names)) != len(names):
             raise InvalidInput(f"gates: names must differ, got {', '.join(names)}")
@@ -42,16 +47,13 @@ class Chain:
                 "closes the chain; add bounds, a cap or a policy, or say closed=False"
             )
 
-    @property
-    def has_person(self) -> bool:
-        """Whether a person stands anywhere in the chain."""
-        return any(gate.is_person for gate in self.gates)
-
     def draw(self, rng: Any, n: int) -> tuple[Any, ...]:
         """Draw for every gate and row, whether or not the row gets there.
 
         A gate that cannot draw gets its own exception, and vetoes in `apply`.
         """
+        if self._is_plain:
+            return (None,) * len(self.gates)
         return tuple([_guarded_draw(gate, rng, n) for gate in self.gates])
 
     def init_kernels(self, n_units: int, n_groups: int, n_columns: int) -> tuple[Any, ...]:
@@ -64,8 +66,8 @@ class Chain:
     def apply(self, draws: tuple[Any, ...], e: Array, rows: Rows) -> Verdict:
         """Send proposals e (N, D) through all gates."""
         n, g = rows.n, len(self.gates)
-        trail, statuses = np.empty((n, g + 1, e.shape[1])), np.empty((n, g), dtype=np.int8)
-        trail[:, 0] = e
+        trail, statuses = np.empty((n, g + 1, e.shape[1])), np.zeros((n, g), dtype=np.int8)
+        trail[...] = e[:, None]
         verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
         is_whole = is_all(np.isfinite(e))
         if not is_whole:
@@ -83,7 +85,7 @@ class Chain:
             raise InvalidInput("resume: the decision is not held")
         at = int(verdict.gate[0])
         trail, statuses = verdict.trail.copy(), verdict.statuses.copy()
-        trail[:, at + 1], statuses[:, at] = action, status
+        trail[:, at + 1 :], statuses[:, at], statuses[:, at + 1 :] = action, status, PASSED
         so_far = status if status > MODIFIED else int(max(statuses[0, : at + 1]))
         whole = np.array([so_far], dtype=np.int8)
         resumed = Verdict(action[None], whole, trail, statuses, dict(verdict.faults))
@@ -97,8 +99,8 @@ class Chain:
         for i in range(start, len(self.gates)):
             gate, plain = self.gates[i], self._plain[i]
             if is_whole and plain is not None and _leaves_alone(plain, e, rows):
-                verdict.statuses[:, i] = PASSED
-                verdict.trail[:, i + 1] = e
+                if e is not verdict.action:  # else they read so already
+                    verdict.statuses[:, i], verdict.trail[:, i + 1] = PASSED, e
                 continue
             runs = verdict.status <= MODIFIED
             if not is_any(runs):
@@ -125,6 +127,10 @@ class Chain:
 
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
+        if self._is_plain:
+            left = _projected(self._plain, e, rows)
+            if left is not None:
+                return value(left)
         known = kernels or (None,) * len(self.gates)
         return _behind(self, known, 0, value, rows)(e)
 
@@ -207,19 +213,12 @@ class _Behind:
         return _Behind(self.chain, self.kernels, self.at, value, rows)
 
     def __call__(self, e: Array) -> Array:
-        at, left = self.at, e
-        for plain in self.chain._plain[at:]:
-            if plain is None or not plain.keeps_nan:
-                break
-            try:
-                left = plain.project(left, self.rows)
-            except Exception:
-                break
-            if left.shape != e.shape:
-                break
-            at += 1
-        if at > self.at and left.shape == e.shape:
-            return _behind(self.chain, self.kernels, at, self.value, self.rows)(left)
+        plain = self.chain._plain[self.at]
+        if plain is not None and plain.keeps_nan:
+            left = _projected((plain,), e, self.rows)
+            if left is not None:
+                rest = (self.kernels, self.at + 1, self.value, self.rows)
+                return _behind(self.chain, *rest)(left)
         if is_all(np.isfinite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
@@ -266,6 +265,18 @@ def _as_plain(gate: Gate) -> HardGate | None:
     return gate if all(getattr(kind, n) is getattr(HardGate, n) for n in names) else None
 
 
+def _projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Array | None:
+    """Return e behind some plain gates, or None where one raises or answers nonsense."""
+    left = e
+    try:
+        for gate in gates:
+            if gate is not None:
+                left = gate.project(left, rows)
+    except Exception:
+        return None
+    return left if left.shape == e.shape else None
+
+
 def _leaves_alone(gate: HardGate, e: Array, rows: Rows) -> bool:
     """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
     try:
@@ -310,14 +321,12 @@ def _guarded_apply(
                 left[i], status[i] = row[0], said[0]
             except Exception as error:
                 faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
-    if not is_all(np.isfinite(left)):
-        finite: Array = np.asarray(np.isfinite(left).all(axis=1))
-        odd = ~finite & runs & (status <= MODIFIED)
+    odd = ~np.isfinite(left).all(axis=1) & runs & (status <= MODIFIED)
+    if is_any(odd):
         for i in np.flatnonzero(odd):
             faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
         status = np.where(odd, VETOED, status).astype(np.int8)
-        left = np.where(finite[:, None], left, np.nan)
-    return left, status, faults
+    return np.where((status <= MODIFIED)[:, None], left, np.nan), status, faults
 
 
 def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]:
@@ -328,5 +337,8 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
     if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
         raise InvalidInput("a gate answers passed, modified, vetoed or held")
-    changed = (status == PASSED) & (left != e).any(axis=1)
-    return left, np.where(changed, MODIFIED, status).astype(np.int8)
+    passed = status == PASSED
+    if is_any(passed):
+        changed = passed & (left != e).any(axis=1)
+        status = np.where(changed, MODIFIED, status).astype(np.int8)
+    return left, status
