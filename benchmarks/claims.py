@@ -212,6 +212,22 @@ def private_information(rounds: int = 800, replicates: int = 200, seed: int = 14
     return _pair("overrides pooled by their contrast", runs)
 
 
+def nothing_private(rounds: int = 800, replicates: int = 200, seed: int = 15) -> Pair:
+    """Do the same where the manager knows nothing more: what does the caution cost?"""
+    runs = [
+        regret(
+            _priced(_rated_gate(), Rules(overrides=overrides)),
+            load("str").bandit,
+            Rated(),
+            rounds,
+            replicates,
+            seed,
+        )
+        for overrides in ("pooled", "all")
+    ]
+    return _pair("the same, nothing private", runs)
+
+
 def _rated_gate() -> Chain:
     """Return the manager of the STR instance; the bounds do not bind at a base price of 1."""
     manager, bounds = load("str").instance.chain.gates
@@ -231,7 +247,7 @@ def _pair(name: str, runs: list[Ledger]) -> Pair:
 def table(rounds: int | None = None, replicates: int | None = None) -> list[tuple[str, str, str]]:
     """Run the three pairs and put them into words."""
     rows = []
-    for run in (selection, crediting, curve, private_information):
+    for run in (selection, crediting, curve, private_information, nothing_private):
         pair = run() if rounds is None or replicates is None else run(rounds, replicates)
         mean, low, high = pair.difference
         floor = "" if pair.floor is None else f" (floor {pair.floor.mean():.1f})"

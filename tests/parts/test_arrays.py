@@ -79,3 +79,20 @@ def test_logistic_is_scipy_s_without_warnings() -> None:
 def test_namespace_of_numpy_is_numpy() -> None:
     """NumPy arrays are worked on by NumPy itself."""
     assert namespace(np.zeros(1)) is np
+
+
+def test_torch_arrays_are_known_too() -> None:
+    """Where torch is installed, its arrays take the same operations to the same numbers."""
+    torch = pytest.importorskip("torch")
+    index, values = [0, 2, 2], [1.0, 2.0, 3.0]
+    total = torch.zeros(3, dtype=torch.float64)
+    scatter_add(total, torch.tensor(index), torch.tensor(values, dtype=torch.float64))
+    assert total.tolist() == [1.0, 0.0, 5.0]
+    sums = segment_sum(torch.tensor(values, dtype=torch.float64), torch.tensor(index), 3)
+    assert sums.tolist() == [1.0, 0.0, 5.0]
+    z = torch.tensor([-1000.0, 0.0, 1000.0], dtype=torch.float64)
+    assert logistic(z).tolist() == [0.0, 0.5, 1.0]
+    assert is_all(torch.tensor([True, True]))
+    assert not is_all(torch.tensor([True, False]))
+    assert is_any(torch.tensor([True, False]))
+    assert namespace(z).__name__.endswith("torch")
