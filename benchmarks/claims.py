@@ -7,6 +7,7 @@ overrides pooled by their contrast: the difference in cumulative regret is paire
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from gdcb.analysis import Ledger
 from gdcb.arrays import Array, logistic
 from gdcb.bandits import Bandit, BetaThompson
 from gdcb.composition import Multiply
-from gdcb.gates import Cap, Chain, SimulatedPerson
+from gdcb.gates import Approval, Cap, Chain, SimulatedPerson
 from gdcb.instance import Instance, Rules
 from gdcb.instances import load
 from gdcb.instances.stylised.str_pricing import BASE, MARKET, true_delta
@@ -98,49 +99,77 @@ def _priced(gate: Chain, rules: Rules, scaler: Any = None) -> Instance:
 def selection(rounds: int = 2000, replicates: int = 200, seed: int = 11) -> Pair:
     """Flat arms of which a third lie above a cap, valued behind it or as if there were none."""
     cap = Chain((Cap(limit=1.12),))
-    runs = [
-        regret(
-            _priced(cap, Rules(select=select), ConstantScaler(1.0)),
-            BetaThompson(),
-            Plain(),
-            rounds,
-            replicates,
-            seed,
-            with_floor=select == "gate",
-        )
+    sides = [
+        (_priced(cap, Rules(select=select), ConstantScaler(1.0)), BetaThompson())
         for select in ("gate", "nominal")
     ]
-    return _pair("selection through a cap", runs)
+    return _pair("selection through a cap", sides, Plain(), rounds, replicates, seed)
 
 
 def crediting(rounds: int = 2000, replicates: int = 200, seed: int = 12) -> Pair:
     """Flat arms behind a manager who overrides a quarter: credit what ran, or what was proposed."""
-    gate = _rated_gate()
-    runs = [
-        regret(
-            _priced(gate, Rules(credit=credit)),
-            BetaThompson(),
-            Rated(),
-            rounds,
-            replicates,
-            seed,
-            with_floor=credit == "executed",
-        )
+    sides = [
+        (_priced(_rated_gate(), Rules(credit=credit)), BetaThompson())
         for credit in ("executed", "proposed")
     ]
-    return _pair("credit to what was executed", runs)
+    return _pair("credit to what was executed", sides, Rated(), rounds, replicates, seed)
 
 
 def curve(rounds: int = 400, replicates: int = 400, seed: int = 13) -> Pair:
     """One two-parameter curve, or 25 independent Beta arms."""
-    gate = _rated_gate()
-    instance = _priced(gate, Rules())
     bandits: list[Bandit] = [load("str").bandit, BetaThompson()]
-    runs = [
-        regret(instance, bandit, Rated(), rounds, replicates, seed, with_floor=i == 0)
-        for i, bandit in enumerate(bandits)
+    sides = [(_priced(_rated_gate(), Rules()), bandit) for bandit in bandits]
+    return _pair("a curve instead of flat arms", sides, Rated(), rounds, replicates, seed)
+
+
+def private_information(rounds: int = 800, replicates: int = 200, seed: int = 14) -> Pair:
+    """Pool the overrides of a manager who knows more by the contrast, or believe them all."""
+    manager = SimulatedPerson(
+        approve=lambda e, rows: np.where(_seen(rows) > 0.4, 0.1, 0.95)[:, None] + 0.0 * e[..., 0],
+        own=lambda rows: (1.15 * _willing(rows))[:, None],
+        spread=0.05,
+    )
+    name = "overrides pooled by their contrast"
+    return _pair(name, _pooled(_rated_gate(manager)), Private(), rounds, replicates, seed, False)
+
+
+def nothing_private(rounds: int = 800, replicates: int = 200, seed: int = 15) -> Pair:
+    """Do the same where the manager knows nothing more: the price of the caution."""
+    name = "the same, nothing private"
+    return _pair(name, _pooled(_rated_gate()), Rated(), rounds, replicates, seed)
+
+
+def _pooled(gate: Chain) -> list[tuple[Instance, Bandit]]:
+    rules = (Rules(overrides="pooled"), Rules(overrides="all"))
+    return [(_priced(gate, rule), load("str").bandit) for rule in rules]
+
+
+def _rated_gate(person: SimulatedPerson | None = None) -> Chain:
+    """Return the manager of the STR instance, or another; bounds do not bind at a price of 1."""
+    manager, bounds = load("str").instance.chain.gates
+    if not isinstance(manager, Approval) or not isinstance(manager.person, SimulatedPerson):
+        raise TypeError("the STR instance has lost its manager")
+    own = person or dataclasses.replace(manager.person, spread=0.05)
+    return Chain((dataclasses.replace(manager, person=own), dataclasses.replace(bounds, low=0.1)))  # type: ignore[type-var]
+
+
+def _pair(
+    name: str,
+    sides: Sequence[tuple[Instance, Bandit]],
+    world: World,
+    rounds: int,
+    replicates: int,
+    seed: int,
+    with_floor: bool = True,
+) -> Pair:
+    """Run both sides on the same worlds and random numbers, the one with the rule first."""
+    ledgers = [
+        regret(instance, bandit, world, rounds, replicates, seed, with_floor and i == 0)
+        for i, (instance, bandit) in enumerate(sides)
     ]
-    return _pair("a curve instead of flat arms", runs)
+    sums = [ledger.parts[..., 0].sum(axis=0) for ledger in ledgers]
+    floor = ledgers[0].floor
+    return Pair(name, sums[0], sums[1], None if floor is None else floor.sum(axis=0))
 
 
 class Private(Rated):
@@ -187,61 +216,6 @@ def _seen(rows: Rows) -> Array:
 
 def _willing(rows: Rows) -> Array:
     return rows.x[:, BASE] * rows.x[:, MARKET] * true_delta(rows.x)
-
-
-def private_information(rounds: int = 800, replicates: int = 200, seed: int = 14) -> Pair:
-    """Pool the overrides of a manager who knows more by the contrast, or believe them all."""
-    manager = SimulatedPerson(
-        approve=lambda e, rows: np.where(_seen(rows) > 0.4, 0.1, 0.95)[:, None] + 0.0 * e[..., 0],
-        own=lambda rows: (1.15 * _willing(rows))[:, None],
-        spread=0.05,
-    )
-    plain = _rated_gate().gates
-    gate = Chain((dataclasses.replace(plain[0], person=manager), plain[1]))  # type: ignore[type-var]
-    runs = [
-        regret(
-            _priced(gate, Rules(overrides=overrides)),
-            load("str").bandit,
-            Private(),
-            rounds,
-            replicates,
-            seed,
-        )
-        for overrides in ("pooled", "all")
-    ]
-    return _pair("overrides pooled by their contrast", runs)
-
-
-def nothing_private(rounds: int = 800, replicates: int = 200, seed: int = 15) -> Pair:
-    """Do the same where the manager knows nothing more: what does the caution cost?"""
-    runs = [
-        regret(
-            _priced(_rated_gate(), Rules(overrides=overrides)),
-            load("str").bandit,
-            Rated(),
-            rounds,
-            replicates,
-            seed,
-        )
-        for overrides in ("pooled", "all")
-    ]
-    return _pair("the same, nothing private", runs)
-
-
-def _rated_gate() -> Chain:
-    """Return the manager of the STR instance; the bounds do not bind at a base price of 1."""
-    manager, bounds = load("str").instance.chain.gates
-    person: Any = manager
-    steady = dataclasses.replace(person.person, spread=0.05)
-    return Chain(
-        (dataclasses.replace(person, person=steady), dataclasses.replace(bounds, low=0.1))  # type: ignore[type-var]
-    )
-
-
-def _pair(name: str, runs: list[Ledger]) -> Pair:
-    sums = [run.parts[..., 0].sum(axis=0) for run in runs]
-    floor = runs[0].floor
-    return Pair(name, sums[0], sums[1], None if floor is None else floor.sum(axis=0))
 
 
 def table(rounds: int | None = None, replicates: int | None = None) -> list[tuple[str, str, str]]:

@@ -415,21 +415,24 @@ class Agent:
         """Fold events from the start, recomputing every decision; refuse where one differs."""
         agent = cls(instance, bandit, seed)
         story = list(events)
+        batches: dict[str, list[ev.DecisionMade]] = {}
+        for event in story:
+            if isinstance(event, ev.DecisionMade):
+                batches.setdefault(event.batch, []).append(event)
         for i, event in enumerate(story):
             try:
-                agent._recompute(event, story[i:])
+                agent._recompute(event, batches)
                 agent._fold(event)
             except KeyError as error:
                 raise Conflict(f"replay: event {i} is about an unknown decision {error}") from error
         return agent
 
-    def _recompute(self, event: ev.Event, story: list[ev.Event]) -> None:
+    def _recompute(self, event: ev.Event, batches: dict[str, list[ev.DecisionMade]]) -> None:
         """Work out what must have happened, and refuse another account of it."""
         again: ev.Event = event
         if isinstance(event, ev.DecisionMade):
-            batch = [e for e in story if isinstance(e, ev.DecisionMade) and e.batch == event.batch]
             if event.batch not in self._batches:
-                self._recompute_batch(batch)
+                self._recompute_batch(batches[event.batch])
             return
         if isinstance(event, ev.GateApplied):
             record = self._records[event.id]
