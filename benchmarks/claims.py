@@ -219,7 +219,7 @@ def _willing(rows: Rows) -> Array:
 
 
 def table(rounds: int | None = None, replicates: int | None = None) -> list[tuple[str, str, str]]:
-    """Run the three pairs and put them into words."""
+    """Run the pairs and put them into words."""
     rows = []
     for run in (selection, crediting, curve, private_information, nothing_private):
         pair = run() if rounds is None or replicates is None else run(rounds, replicates)

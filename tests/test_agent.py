@@ -232,7 +232,7 @@ def test_an_outcome_is_learned_once() -> None:
     before = live(agent), list(agent.events)
     assert agent.observe(case.id, {"booked": 1}) is False
     assert agent.observe(case.id, {"booked": True}) is False
-    with pytest.raises(Conflict, match=r"has \[1.0\] already, got \[0.0\]"):
+    with pytest.raises(Conflict, match=r"has \[1.0\] with weight 1 already, got \[0.0\]"):
         agent.observe(case.id, {"booked": 0})
     with pytest.raises(Conflict):
         agent.observe(case.id, {"booked": 1}, weight=2.0)
@@ -354,7 +354,7 @@ def test_an_edit_still_meets_the_limits_behind() -> None:
     assert (dear.status, dear.executed) == ("modified", {"price": 400.0})
     fair = agent.resolve(agent.decide(night(700.0)).id, "edit", {"price": 123.0})
     assert (fair.status, fair.executed) == ("modified", {"price": 123.0})
-    assert fair.reason == "owner (version 1): the person put another action in its place"
+    assert fair.reason == ("owner (version 1): the person put another action in its place; edited")
 
 
 def test_an_edit_to_the_proposal_is_an_approval() -> None:

@@ -159,7 +159,12 @@ OUTCOMES = [
     case("bare outcome", observe(1), InvalidInput, "outcome"),
     case("none for outcome", observe(None), InvalidInput, "outcome"),
     case("text for outcome", observe("booked"), InvalidInput, "outcome"),
-    case("another value", observe({"booked": 0}, id="done"), Conflict, r"has \[1.0\] already"),
+    case(
+        "another value",
+        observe({"booked": 0}, id="done"),
+        Conflict,
+        r"has \[1.0\] with weight 1 already",
+    ),
     case("held", observe({"booked": 1}, id="held"), Conflict, "is held and has not run"),
     case("unknown decision", observe({"booked": 1}, id="x"), UnknownDecision, "no decision 'x'"),
     case("number decision", observe({"booked": 1}, id=7), GdcbError, "no decision 7|id"),

@@ -26,7 +26,7 @@ def test_help_is_a_table_of_contents() -> None:
     """Every command is listed with what it is for."""
     code, out, _ = _run("--help")
     assert code == 0
-    for command in ("run", "instances", "validate"):
+    for command in ("run", "instances", "validate", "parts"):
         assert command in out
 
 
@@ -81,6 +81,7 @@ def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
         (("run", "str", "--episodes", "0"), "--episodes"),
         (("run", "str", "--replicates", "-3"), "--replicates"),
         (("run", "str", "--seed", "-1"), "--seed"),
+        (("run", "mine.toml"), "needs a world"),
         (("instances", "nowhere"), "no instance 'nowhere'"),
     ],
 )
@@ -129,6 +130,24 @@ def test_validate_accepts_the_example_and_names_what_is_wrong(tmp_path: Path) ->
     assert code == 1
     assert "rigde" in err
     assert "ridge" in err
+
+
+def test_parts_lists_what_a_file_may_name() -> None:
+    """Every registered part with its settings, as a table and as JSON; one kind on demand."""
+    code, out, _ = _run("parts")
+    assert code == 0
+    assert "hierarchical-thompson" in out
+    listed = json.loads(_run("parts", "gate", "--json")[1])
+    assert [one["name"] for one in listed] == ["approval", "bounds", "cap", "policy"]
+    assert listed[2]["settings"]["limit"] == "inf"
+    assert _run("parts", "nothing")[0] == 2
+
+
+def test_a_file_name_with_brackets_is_shown_as_it_is() -> None:
+    """What looks like markup in a name is no markup."""
+    code, _, err = _run("validate", "[/x].toml")
+    assert code == 1
+    assert "[/x].toml" in err
 
 
 def test_import_is_light() -> None:

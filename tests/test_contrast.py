@@ -39,12 +39,21 @@ def watched(overrides: str = "pooled") -> Instance:
     return with_rules(rewarded(gate=gate), overrides=overrides)
 
 
+def contrast_of(sums: Array) -> ContrastState:
+    """Return the state after these sums (groups, K, 2, 3), one cell a group."""
+    n_groups, n_arms = sums.shape[:2]
+    state = ContrastState.zeros(np.arange(n_groups), n_arms)
+    cell, arm, side = (part.ravel() for part in np.indices((n_groups, n_arms, 2)))
+    state.add(cell, arm, side, sums.reshape(-1, 3).astype(float))
+    return state
+
+
 def sums(y: Array) -> list[float]:
     return [float(y.size), float(y.sum()), float((y**2).sum())]
 
 
 def belief(approved: Array, overridden: Array) -> float:
-    state = ContrastState(np.array([[[sums(approved), sums(overridden)]]]))
+    state = contrast_of(np.array([[[sums(approved), sums(overridden)]]]))
     return float(no_private_information(state, ZERO)[0])
 
 
@@ -57,13 +66,13 @@ def test_by_hand() -> None:
     log odds = ½·log(1 + 1/0.04) − ½·1·(25 − 1/1.04) = ½·3.2581 − ½·24.0385 = −10.3902, and
     exp(−10.3902) = 3.073e-05 with odds / (1 + odds) the same to four digits.
     """
-    state = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]]]))
+    state = contrast_of(np.array([[[[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]]]))
     assert no_private_information(state, ZERO)[0] == pytest.approx(3.073e-05, rel=1e-3)
 
 
 def test_by_hand_without_a_difference() -> None:
     """No difference at all: only the Occam factor √(1 + s²/v) speaks, odds √26 = 5.099."""
-    state = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 0.0, 49.0]]]]))
+    state = contrast_of(np.array([[[[50.0, 0.0, 49.0], [50.0, 0.0, 49.0]]]]))
     odds = 26.0**0.5
     assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1.0 + odds))
 
@@ -85,7 +94,7 @@ def test_it_is_the_ratio_of_two_normal_densities() -> None:
 def test_groups_are_judged_apart() -> None:
     """Each row gets its own group's answer, in the order asked."""
     same, other = [[50.0, 0.0, 49.0]] * 2, [[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]
-    state = ContrastState(np.array([[same], [other]]))
+    state = contrast_of(np.array([[same], [other]]))
     first, second, third = no_private_information(state, np.array([1, 0, 1]))
     assert first == third < 1e-4 < 0.8 < second
 
@@ -100,7 +109,7 @@ def test_arms_are_compared_within_and_averaged() -> None:
     n = np.array([[30.0, 10.0], [10.0, 30.0], [20.0, 0.0]])
     mean, rest = np.array([[0.0, 0.0], [5.0, 5.0], [3.0, 0.0]]), np.array([29.0, 9.0])
     square = np.stack([rest, rest[::-1], np.array([19.0, 0.0])]) + n * mean**2
-    state = ContrastState(np.stack([n, n * mean, square], axis=-1)[None])
+    state = contrast_of(np.stack([n, n * mean, square], axis=-1)[None])
     assert no_private_information(state, ZERO)[0] == pytest.approx(0.8)
 
 
@@ -109,7 +118,7 @@ def test_differences_of_arms_are_weighed_by_their_rows() -> None:
     n = np.array([[50.0, 50.0], [10.0, 10.0]])
     mean = np.array([[1.0, 0.0], [0.0, 1.0]])
     square = (n - 1.0) + n * mean**2  # s² = 1
-    state = ContrastState(np.stack([n, n * mean, square], axis=-1)[None])
+    state = contrast_of(np.stack([n, n * mean, square], axis=-1)[None])
     v = 1.0 / 30.0
     odds = stats.norm.pdf(2 / 3, 0, v**0.5) / stats.norm.pdf(2 / 3, 0, (v + 1.0) ** 0.5)
     assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1 + odds))
@@ -224,7 +233,7 @@ def test_vetoes_and_actions_off_the_arms_say_nothing() -> None:
 def test_the_pooled_weight_enters_the_evidence() -> None:
     """Overridden rows count by the belief, approved rows in full, whatever their own weight."""
     instance = watched()
-    contrast = ContrastState(np.array([[[[50.0, 0.0, 49.0], [50.0, 20.0, 57.0]]]]))
+    contrast = contrast_of(np.array([[[[50.0, 0.0, 49.0], [50.0, 20.0, 57.0]]]]))
     share = float(no_private_information(contrast, ZERO)[0])
     assert 0.05 < share < 0.95
     log = log_of(
@@ -275,3 +284,39 @@ def test_only_pooled_learning_keeps_outcomes() -> None:
     state = turn.init(instance, bandit, ZERO)
     teach(instance, bandit, state, log_of([[100.0]], [100.0], [1], [2.0]))
     assert not state.contrast.sums.any()
+
+
+def test_unequal_units_are_no_private_information() -> None:
+    """Two units of one group with means 0 and 3, one overridden often and one seldom: no signal.
+
+    Within each unit both kinds have the same law, so most of 100 seeds stay above one half.
+    Pooled over the units the difference of the means would be about 1.8 and the odds below 1e-30.
+    """
+    beliefs = []
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        state = ContrastState.zeros(np.zeros(2, dtype=np.int64), 1)
+        for cell, (mean, share) in enumerate(((0.0, 0.8), (3.0, 0.2))):
+            side = (rng.random(300) < share).astype(int)
+            y = mean + rng.normal(size=300)
+            rows = np.stack((np.ones(300), y, y * y), axis=1)
+            zero = np.zeros(300, dtype=np.int64)
+            state.add(zero + cell, zero, side, rows)
+        beliefs.append(no_private_information(state, ZERO)[0])
+    assert np.mean(np.array(beliefs) > 0.5) > 0.9
+
+
+def test_totals_are_what_the_sums_add_up_to() -> None:
+    """Rows added one by one leave the same totals as all at once."""
+    rng = np.random.default_rng(9)
+    group = np.array([0, 0, 1])
+    whole, piecewise = ContrastState.zeros(group, 4), ContrastState.zeros(group, 4)
+    cell, arm = rng.integers(3, size=200), rng.integers(4, size=200)
+    side, y = rng.integers(2, size=200), rng.normal(size=200)
+    rows = np.stack((np.ones(200), y, y * y), axis=1)
+    whole.add(cell, arm, side, rows)
+    for i in range(200):
+        one = slice(i, i + 1)
+        piecewise.add(cell[one], arm[one], side[one], rows[one])
+    np.testing.assert_allclose(piecewise.totals, whole.totals, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(piecewise.sums, whole.sums, rtol=1e-12, atol=1e-12)

@@ -66,3 +66,10 @@ def test_readme_names_the_two_commands() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make run" in readme
     assert "make test" in readme
+
+
+def test_no_page_has_a_hole() -> None:
+    """No placeholder is left where a table or a result belongs."""
+    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"\b[A-Z]+_(TABLE|RESULT)\b", text), page

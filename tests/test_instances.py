@@ -391,7 +391,10 @@ def assert_equal_replicates(
     arrays = [flatten(run.state.null) for _, _, run in (one, two)]
     for name in arrays[0]:
         assert arrays[0][name][units[0]].tobytes() == arrays[1][name][units[1]].tobytes()
-    sums = [run.state.contrast.sums[which].tobytes() for _, _, run in (one, two)]
+    contrasts = [run.state.contrast for _, _, run in (one, two)]
+    assert contrasts[0].totals[which].tobytes() == contrasts[1].totals[which].tobytes()
+    cells = [np.isin(contrast.group, which) for contrast in contrasts]
+    sums = [part.sums[index].tobytes() for part, index in zip(contrasts, cells, strict=True)]
     assert sums[0] == sums[1]
 
 

@@ -108,7 +108,7 @@ def test_a_refold_weighs_overrides_by_all_that_is_known() -> None:
     fresh.scaler = run.state.scaler
     delta, in_force = turn.scale(instance, fresh, run.log)
     seen, located = evidence(instance, run.log, delta, in_force)
-    contrast = ContrastState.zeros(REPLICATES, instance.space.n)
+    contrast = ContrastState.zeros(run.group, instance.space.n)
     learn_contrast(instance, bandit, fresh.bandit, contrast, run.log, seen, located)
     bandit.update(fresh.bandit, weigh(instance, contrast, run.log, seen))
     assert_same(run.state.contrast, contrast)

@@ -1,4 +1,4 @@
-"""Regret and its three parts: hand arithmetic, the SPEC's examples, the gate floor."""
+"""Regret and its three parts: hand arithmetic, the The examples, the gate floor."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_by_hand_with_a_mask() -> None:
     assert numbers(parts) == [4.0, 4.0, 0.0, 0.0]
 
 
-# What the SPEC says of the split
+# What the says of the split
 
 
 @pytest.mark.parametrize("gate", [Chain(), Cap(limit=99.0)], ids=["open", "cap"])

@@ -18,10 +18,12 @@ import numpy as np
 from gdcb import archive
 from gdcb import events as ev
 from gdcb import round as turn
+from gdcb.arguments import contexts_of, label_of, mask_of, outcome_of, units_of
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.cases import Case, Record, gate_event, made_event, row_of, rows_of, verdict_of
-from gdcb.errors import Conflict, InvalidInput, UnknownDecision, UnknownField
+from gdcb.credit import learn_label
+from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.instance import Instance
 from gdcb.parts import check_choice, check_number, check_text, describe
 from gdcb.records import (
@@ -43,6 +45,7 @@ from gdcb.streams import DRAW, GATE, Stream, check_seed, key_of
 
 DEFAULT_UNIT = "default"
 VERDICTS = {"approve": PASSED, "edit": MODIFIED, "veto": VETOED}
+WORDS = {"approve": "approved", "edit": "edited", "veto": "vetoed"}
 
 
 class Agent:
@@ -74,6 +77,11 @@ class Agent:
     """
 
     def __init__(self, instance: Instance, bandit: Bandit, seed: int = 0) -> None:
+        given: tuple[Any, Any] = (instance, bandit)
+        if not isinstance(given[0], Instance):
+            raise InvalidInput(f"instance: expected an Instance, got {instance!r}")
+        if isinstance(given[1], type) or not hasattr(given[1], "draw"):
+            raise InvalidInput(f"bandit: expected a bandit such as BetaThompson(), got {bandit!r}")
         self.instance, self.bandit, self.seed = instance, bandit, check_seed(seed)
         self.events: list[ev.Event] = []
         self._units: dict[str, int] = {}
@@ -83,6 +91,15 @@ class Agent:
         self._group = np.zeros(1, dtype=np.int64)
         self._random = Stream((self.seed, 0), 0, 1)
         self.state = turn.init(instance, bandit, self._group)
+
+    def __repr__(self) -> str:
+        """Return what it works on, and how far it is."""
+        made = len(self._records)
+        known = sum(record.outcome is not None for record in self._records.values())
+        return (
+            f"Agent({self.instance!r}, {type(self.bandit).__name__}, seed={self.seed}: "
+            f"{made} decisions, {len(self.held())} held, {known} outcomes)"
+        )
 
     # Decide
 
@@ -109,14 +126,14 @@ class Agent:
         A `Case`, or a list of them for a batch.
         """
         is_one = isinstance(context, Mapping)
-        contexts = [context] if is_one else _rows(context)
+        contexts = [context] if is_one else contexts_of(context)
         if not contexts:
             raise InvalidInput("context: expected at least one row, got none")
         name = self._new_id() if id is None else check_text("id", id)
         ids = [name] if is_one else [f"{name}.{i}" for i in range(len(contexts))]
-        units = _units(unit, len(contexts))
+        units = units_of(unit, len(contexts))
         x = self.instance.context.encode(contexts)
-        allowed = self._mask(mask, len(contexts))
+        allowed = mask_of(self.instance, mask, len(contexts))
         if name in self._batches:
             self._same_again(name, ids, units, x, allowed)
         else:
@@ -202,11 +219,22 @@ class Agent:
 
     def _answer(self, record: Record, answer: ev.Reviewed | ev.Expired) -> None:
         verdict = self._resume(record, answer)
-        said = [answer.by] if isinstance(answer, ev.Reviewed) else []
-        words = ": ".join(part for part in (*said, answer.reason) if part)
-        reason = self.instance.chain.reason(verdict, record.rows, 0)
+        reason = self._reason(record, verdict, answer)
         self._fold(answer)
-        self._gated(answer.id, verdict, f"{reason}; {words}" if words else reason)
+        self._gated(answer.id, verdict, reason)
+
+    def _reason(
+        self, record: Record, verdict: Verdict, answer: ev.Reviewed | ev.Expired | None
+    ) -> str:
+        """Say why a decision ended as it did, the person's own words included."""
+        reason = self.instance.chain.reason(verdict, record.rows, 0)
+        if answer is None:
+            return reason
+        why = f": {answer.reason}" if answer.reason else ""
+        if isinstance(answer, ev.Expired):
+            return f"the hold expired{why}"
+        who = f" by {answer.by}" if answer.by else ""
+        return f"{reason}; {WORDS[answer.verdict]}{who}{why}"
 
     def _resume(self, record: Record, answer: ev.Reviewed | ev.Expired) -> Verdict:
         """Work out what an answer makes of a held decision, behind the gate that held it."""
@@ -236,24 +264,34 @@ class Agent:
         label: Sequence[float | None] | None = None,
         weight: float = 1.0,
     ) -> bool:
-        """Learn the outcome of an executed decision, whenever it arrives.
+        """Take the outcome of an executed decision, whenever it arrives.
+
+        A label that comes later is given with the same outcome once more.
 
         Returns
         -------
-        True if it was learned, False if the same outcome was known already.
+        True if it was news, False if it was known already.
         """
         record = self._find(id)
         check_number("weight", weight, 0.0)
-        event = ev.OutcomeObserved(id, self._outcome(outcome), self._label(label), float(weight))
-        if record.outcome is not None:
-            if record.outcome == event:
-                return False
-            raise Conflict(
-                f"outcome: decision {id} has {record.outcome.outcome} already, "
-                f"got {event.outcome}; correcting an outcome is a request of its own"
-            )
+        event: ev.Event
+        event = ev.OutcomeObserved(
+            id, outcome_of(self.instance, outcome), label_of(self.instance, label), float(weight)
+        )
         if record.executed is None:
             raise Conflict(f"outcome: decision {id} is {record.status} and has not run")
+        if record.outcome is not None:
+            known = record.outcome
+            if (event.outcome, event.weight) != (known.outcome, known.weight):
+                raise Conflict(
+                    f"outcome: decision {id} has {known.outcome} with weight {known.weight:g} "
+                    f"already, got {event.outcome} with weight {event.weight:g}"
+                )
+            if event.label is None or event.label == record.label:
+                return False
+            if record.label is not None:
+                raise Conflict(f"label: decision {id} has {record.label} already")
+            event = ev.LabelObserved(id, event.label)
         self._fold(event)
         due = self.instance.scaler.due(self.state.scaler)
         if due.size:
@@ -269,10 +307,14 @@ class Agent:
             raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {wanted}")
         if scaler.n_labels == 0 or not wanted:
             return
-        index = np.array(wanted, dtype=np.int64)
+        self._fold(self._fitted(wanted))
+
+    def _fitted(self, owners: list[int]) -> ev.ScalerFitted:
+        """Work out which versions a refit would put in force."""
+        scaler, index = self.instance.scaler, np.array(owners, dtype=np.int64)
         ahead = copy(self.state.scaler)
         scaler.publish(ahead, index)
-        self._fold(ev.ScalerFitted(wanted, scaler.version(ahead, index).tolist()))
+        return ev.ScalerFitted(owners, scaler.version(ahead, index).tolist())
 
     # Look
 
@@ -325,8 +367,12 @@ class Agent:
             if record.verdict is not None:
                 record.executed = turn.execute(self.instance, record.verdict, record.rows)
         elif isinstance(event, ev.OutcomeObserved):
-            self._logs.append(self._log(event))
+            if self.instance.scaler.n_labels:  # only a refit ever reads them
+                self._logs.append(self._log(event))
             self._records[event.id].outcome = event
+            self._records[event.id].label = event.label
+        elif isinstance(event, ev.LabelObserved):
+            self._records[event.id].label = event.label
         self.events.append(event)
 
     def _teach(self, event: ev.Event) -> None:
@@ -341,6 +387,12 @@ class Agent:
             label = None if event.label is None else np.array([ev.numbers(event.label)])
             log, outcome = self._log(event), np.array([event.outcome])
             turn.learn(self.instance, self.bandit, self.state, log, outcome, label)
+        elif isinstance(event, ev.LabelObserved):
+            outcome_event = self._records[event.id].outcome
+            if outcome_event is None:
+                raise Conflict(f"label: decision {event.id} has no outcome yet")
+            label = np.array([ev.numbers(event.label)])
+            learn_label(self.instance, self.state.scaler, self._log(outcome_event), label)
         elif isinstance(event, ev.ScalerFitted):
             owners = np.array(event.owners, dtype=np.int64)
             groups = turn.publish(self.instance, self.state, owners, self._group)
@@ -442,7 +494,8 @@ class Agent:
                 verdict = self._resume(record, record.review)
             else:
                 raise Conflict(f"replay: decision {event.id} was judged twice")
-            again = gate_event(event.id, verdict, event.reason)
+            reason = self._reason(record, verdict, record.review)
+            again = gate_event(event.id, verdict, reason)
         elif isinstance(event, ev.ActionExecuted):
             record = self._records[event.id]
             if record.verdict is None:
@@ -450,8 +503,15 @@ class Agent:
             executed = turn.execute(self.instance, record.verdict, record.rows)
             action, is_null = ev.listed(executed.action[0]), bool(executed.is_null[0])
             again = ev.ActionExecuted(event.id, action, is_null)
+        elif isinstance(event, ev.OutcomeObserved | ev.LabelObserved):
+            record = self._records[event.id]
+            is_outcome = isinstance(event, ev.OutcomeObserved)
+            if (record.outcome if is_outcome else record.label) is not None:
+                raise Conflict(f"replay: decision {event.id} was observed twice")
+        elif isinstance(event, ev.ScalerFitted):
+            again = self._fitted(event.owners)
         if again != event:
-            raise Conflict(f"replay: {type(event).__name__} of {event} comes out as {again}")
+            raise Conflict(f"replay: {event} comes out as {again}")
 
     def _rejudge(self, record: Record) -> Verdict:
         made = record.made
@@ -469,7 +529,8 @@ class Agent:
         )
         decision = self._propose(batch[0].batch, rows)
         for i, made in enumerate(batch):
-            again = made_event(decision, i, made.id, made.batch, made.version, made.unit, rows)
+            version = len(self.events)
+            again = made_event(decision, i, made.id, made.batch, version, made.unit, rows)
             if again != made:
                 raise Conflict(f"replay: decision {made.id} comes out differently")
 
@@ -510,58 +571,3 @@ class Agent:
         )
         if not same:
             raise Conflict(f"id: {name!r} was used before with another context, unit or mask")
-
-    def _mask(self, mask: Any, n: int) -> Array | None:
-        if mask is None:
-            return None
-        names = self.instance.space.names
-        if isinstance(mask, str) or not isinstance(mask, Sequence):
-            raise InvalidInput(f"mask: expected a list of arm names, got {mask!r}")
-        unknown = [name for name in mask if name not in names]
-        if unknown:
-            raise UnknownField(f"mask: no arm {unknown[0]!r}; there are {', '.join(names)}")
-        return np.tile(np.isin(names, list(mask)), (n, 1))
-
-    def _outcome(self, outcome: Any) -> list[float]:
-        names = self.instance.reward.outcome
-        if not isinstance(outcome, Mapping) or set(outcome) != set(names):
-            raise UnknownField(f"outcome: expected {', '.join(names)}; got {outcome!r}")
-        values = []
-        for name in names:
-            value = outcome[name]
-            plain = float(value) if isinstance(value, bool | np.bool_ | np.number) else value
-            check_number(f"outcome.{name}", plain)
-            values.append(float(plain))
-        self.instance.reward.check(np.array([values]))
-        return values
-
-    def _label(self, label: Any) -> list[float | None] | None:
-        if label is None:
-            return None
-        n = self.instance.scaler.n_labels
-        if isinstance(label, str) or not isinstance(label, Sequence) or len(label) != n:
-            raise InvalidInput(f"label: expected {n} numbers, got {label!r}")
-        for value in label:
-            if value is not None:
-                check_number("label", value)
-        return [None if value is None else float(value) for value in label]
-
-
-def _units(unit: Any, n: int) -> list[str]:
-    if not isinstance(unit, str | Sequence):
-        raise InvalidInput(f"unit: expected a name, or one a row, got {unit!r}")
-    units = [unit] * n if isinstance(unit, str) else list(unit)
-    if len(units) != n:
-        raise InvalidInput(f"unit: expected {n} names, got {len(units)}")
-    return [check_text("unit", one) for one in units]
-
-
-def _rows(context: Any) -> list[Mapping[str, Any]]:
-    """Return the rows of a list, a Polars frame or a pandas frame."""
-    if hasattr(context, "to_dicts"):
-        return list(context.to_dicts())
-    if hasattr(context, "to_dict"):
-        return list(context.to_dict("records"))
-    if isinstance(context, Sequence) and not isinstance(context, str | bytes):
-        return list(context)
-    raise InvalidInput(f"context: expected named fields or rows of them, got {context!r}")

@@ -133,6 +133,8 @@ class ArmList:
             k = len(self.names)
             coords = np.arange(k, dtype=float)[:, None]
             return Arms(tuple(self.names), coords, np.ones(1), np.array([True]))
+        for value in self.values:
+            check_number("arms.values", value)
         names = tuple(self.names) or tuple(f"{value:g}" for value in self.values)
         if len(names) != len(self.values):
             raise InvalidInput(

@@ -6,6 +6,7 @@ batch of one pays no look-up.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ def count(mask: Array) -> int:
     if mask.size <= _SMALL:
         return mask.tobytes().count(b"\1")
     return int(np.count_nonzero(mask))
+
+
+@lru_cache(maxsize=64)
+def row_starts(n: int, k: int) -> Array:
+    """Return where each of n rows of k starts in a flat array: (n,), not to be written."""
+    return np.arange(0, n * k, k)
 
 
 def scatter_add(target: Any, index: Any, values: Any) -> None:

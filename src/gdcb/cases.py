@@ -47,6 +47,7 @@ class Record:
     review: ev.Reviewed | ev.Expired | None = None
     executed: Executed | None = None
     outcome: ev.OutcomeObserved | None = None
+    label: list[float | None] | None = None
 
     @property
     def status(self) -> str:

@@ -20,6 +20,8 @@ from gdcb.instance import Instance
 from gdcb.records import Evidence, Located, Log
 
 HALF_STEP = 0.5 + 1e-9
+LARGEST_LABEL = 1e9  # their squares must add up for years
+LARGEST_REWARD = 1e12
 
 
 @dataclass(slots=True)
@@ -37,17 +39,44 @@ class NullState:
 
 @dataclass(slots=True)
 class ContrastState:
-    """Outcomes of approved and of overridden rows, arm by arm, for every group.
+    """Outcomes of approved and of overridden rows, cell by cell and arm by arm.
 
-    `sums` is (groups, K, 2, 3): arm × approved / overridden × (weight, Σ outcome, Σ outcome²).
+    Parameters
+    ----------
+    sums : (cells, K, 2, 3) approved / overridden × (weight, Σ outcome, Σ outcome²)
+    group : (cells,) the group of each cell
+    totals : (groups, 4) what the cells of a group add up to: Σw, Σw·d, residual sum of squares,
+        degrees of freedom, with w and d as in `no_private_information`
     """
 
     sums: Array
+    group: Array
+    totals: Array
 
     @staticmethod
-    def zeros(n_groups: int, n_arms: int) -> ContrastState:
-        """Return no outcome."""
-        return ContrastState(np.zeros((n_groups, n_arms, 2, 3)))
+    def zeros(group: Array, n_arms: int) -> ContrastState:
+        """Return no outcome, for cells of these groups."""
+        totals = np.zeros((int(group.max()) + 1, 4))
+        return ContrastState(np.zeros((group.size, n_arms, 2, 3)), group, totals)
+
+    def add(self, cell: Array, arm: Array, is_override: Array, sums: Array) -> None:
+        """Add rows' (weight, w·y, w·y²) and carry the change into the groups' totals."""
+        n_arms = self.sums.shape[1]
+        flat = np.unique(cell * n_arms + arm)
+        touched, which = flat // n_arms, flat % n_arms
+        before = self._message(touched, which)
+        scatter_add(self.sums.reshape(-1, 3), (cell * n_arms + arm) * 2 + is_override, sums)
+        scatter_add(self.totals, self.group[touched], self._message(touched, which) - before)
+
+    def _message(self, cell: Array, arm: Array) -> Array:
+        n, total, square = np.moveaxis(self.sums[cell, arm], -1, 0)  # (touched, 2) each
+        some = np.maximum(n, 1e-12)
+        mean = total / some
+        both = (n > 0).all(axis=-1)
+        weight = np.where(both, 1.0 / (1.0 / some).sum(axis=-1), 0.0)
+        rest = np.maximum(square - n * mean**2, 0.0).sum(axis=-1)
+        freedom = (n - (n > 0)).sum(axis=-1)
+        return np.stack((weight, weight * (mean[:, 0] - mean[:, 1]), rest, freedom), axis=1)
 
 
 def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> Array:
@@ -60,37 +89,31 @@ def no_private_information(state: ContrastState, group: Array) -> Array:
     """Return the posterior probability that overrides carry no private information: (N,).
 
     At equal (e, x), approved and overridden rows must have equal mean outcomes. The difference
-    is taken within each arm, where both kinds were seen, and averaged with weights
-    w = 1/(1/n_a + 1/n_o): d, of variance v = s²/Σw, s² the pooled variance within arms. Against
-    the alternative d ~ N(0, s²) (a unit-information prior) the odds are
-    N(d; 0, v) / N(d; 0, v + s²), even beforehand. Few rows leave it near ½ or above; there is no
-    threshold.
+    is taken within each cell and arm where both kinds were seen, and averaged over the group
+    with weights w = 1/(1/n_a + 1/n_o): d, of variance v = s²/Σw, s² the pooled variance within.
+    Against the alternative d ~ N(0, s²) (a unit-information prior) the odds are
+    N(d; 0, v) / N(d; 0, v + s²), even beforehand. There is no threshold. Before any arm has seen
+    both kinds, overrides are trusted: 1.
 
     Examples
     --------
     One arm, 50 rows each, Σ (y − mean)² = 98 in all (so s² = 1), difference 1: Σw = 25,
     v = 0.04, log odds ½·log(26) − ½·(25 − 1/1.04) = −10.39, so the probability is 3.07e−05.
 
-    >>> approved, overridden = [50.0, 0.0, 49.0], [50.0, 50.0, 99.0]
-    >>> state = ContrastState(np.array([[[approved, overridden]]]))
-    >>> print(f"{no_private_information(state, np.array([0]))[0]:.2e}")
+    >>> zero = np.zeros(2, dtype=int)
+    >>> state = ContrastState.zeros(zero[:1], n_arms=1)
+    >>> state.add(zero, zero, np.array([0, 1]), np.array([[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]))
+    >>> print(f"{no_private_information(state, zero[:1])[0]:.2e}")
     3.07e-05
     """
-    groups, back = np.unique(group, return_inverse=True)
-    n, total, square = np.moveaxis(state.sums[groups], -1, 0)  # (groups, K, 2) each
-    some = np.maximum(n, 1e-12)
-    mean = total / some
-    rest = np.maximum(square - n * mean**2, 0.0).sum(axis=(1, 2))
-    freedom = n.sum(axis=(1, 2)) - (n > 0).sum(axis=(1, 2))
+    weight, shift, rest, freedom = state.totals[group].T
+    known = (weight > 0) & (freedom >= 2)
+    weight = np.where(known, weight, 1.0)
     s2 = np.maximum(rest / np.maximum(freedom, 1.0), 1e-12)
-    weight = np.where((n > 0).all(axis=-1), 1.0 / (1.0 / some).sum(axis=-1), 0.0)
-    known = (weight.sum(axis=1) > 0) & (freedom >= 2)
-    total_weight = np.where(known, weight.sum(axis=1), 1.0)
-    d = (weight * (mean[..., 0] - mean[..., 1])).sum(axis=1) / total_weight
-    v = s2 / total_weight
+    d, v = shift / weight, s2 / weight
     log_odds = 0.5 * np.log1p(s2 / v) - 0.5 * d**2 * (1.0 / v - 1.0 / (v + s2))
     odds = np.exp(np.clip(log_odds, -700.0, 700.0))
-    return np.asarray(np.where(known, odds / (1.0 + odds), 1.0)[back])
+    return np.asarray(np.where(known, odds / (1.0 + odds), 1.0))
 
 
 def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array) -> Located:
@@ -128,7 +151,11 @@ def evidence(
 
 
 def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
-    """Weigh overridden rows by the probability that they carry no private information."""
+    """Weigh overridden rows by the probability that they carry no private information.
+
+    Rows are weighed by what is known when they are learned from; a refold weighs all of them
+    again by what is known then.
+    """
     rule = instance.rules.overrides
     if rule == "all" or not is_any(log.is_override):
         return seen
@@ -162,9 +189,8 @@ def learn_contrast(
         here = replace(located, arm=arm[:, None], coord=located.coord[known])
         there = replace(located, arm=arm[:, None], coord=coord[:, None])
         y = y - (bandit.mean(state, cell, here) - bandit.mean(state, cell, there))[:, 0]
-    index = (log.group[known] * instance.space.n + arm) * 2 + log.is_override[known]
     sums = np.stack((weight, weight * y, weight * y * y), axis=1)
-    scatter_add(contrast.sums.reshape(-1, 3), index, sums)
+    contrast.add(seen.cell[known], arm, log.is_override[known], sums)
 
 
 def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -> None:
@@ -182,11 +208,28 @@ def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -
 def check_log(instance: Instance, log: Log) -> None:
     """Refuse outcomes, weights and arms that cannot be, before anything is written."""
     n = log.unit.size
-    if log.y.shape != (n,) or not np.isfinite(log.y).all():
-        raise InvalidInput(f"y: expected {n} finite numbers, got {log.y}")
+    if log.y.shape != (n,) or not (np.abs(log.y) <= LARGEST_REWARD).all():
+        raise InvalidInput(f"y: expected {n} numbers within ±{LARGEST_REWARD:g}, got {log.y}")
     if log.weight.shape != (n,) or not np.isfinite(log.weight).all() or (log.weight < 0).any():
         raise InvalidInput(f"weight: expected {n} finite numbers >= 0, got {log.weight}")
     if log.scale is not None and not (np.isfinite(log.scale) & (log.scale > 0)).all():
         raise InvalidInput(f"scale: expected finite numbers > 0, got {log.scale}")
     if (log.arm < -1).any() or (log.arm >= instance.space.n).any():
         raise InvalidInput(f"arm: expected -1 to {instance.space.n - 1}, got {log.arm}")
+
+
+def learn_label(instance: Instance, state: Any, log: Log, label: Array) -> None:
+    """Teach the scaler labels (N, n_labels) of finished rows, with their outcome or later."""
+    scaler = instance.scaler
+    check_label(label, log.unit.size, scaler.n_labels)
+    owner = log.unit if scaler.per == "unit" else log.group
+    action = instance.composition.relative(log.action, log.x)
+    scaler.observe(state, owner, log.x, action, label, log.weight)
+
+
+def check_label(label: Array, n: int, n_labels: int) -> None:
+    """Refuse labels of the wrong shape or beyond all measure; NaN: not seen."""
+    if label.shape != (n, n_labels):
+        raise InvalidInput(f"label: expected shape {(n, n_labels)}, got {label.shape}")
+    if bool((np.abs(label) > LARGEST_LABEL).any()):
+        raise InvalidInput(f"label: expected numbers within ±{LARGEST_LABEL:g}, got {label}")

@@ -59,6 +59,11 @@ def registered(kind: str) -> list[str]:
     return sorted(_entry_points(GROUPS[kind]))
 
 
+def part_named(kind: str, name: str) -> Any:
+    """Return the registered part of this name."""
+    return _entry_points(GROUPS[kind])[name].load()
+
+
 @cache
 def _entry_points(group: str) -> dict[str, Any]:
     return {point.name: point for point in entry_points(group=group)}
@@ -123,7 +128,7 @@ def _context(table: Any) -> Schema:
         where = f"context.{name}"
         fields = dict(_table(where, fields))
         kind = fields.pop("type", None)
-        if kind not in _COLUMNS:
+        if not isinstance(kind, str) or kind not in _COLUMNS:
             raise InvalidInput(f"{where}.type: expected {', '.join(_COLUMNS)}; got {kind!r}")
         columns[name] = _build(where, _COLUMNS[kind], fields)
     return Schema(columns)
@@ -134,7 +139,7 @@ def _part(where: str, kind: str, table: Any) -> Any:
     fields = dict(_table(where, table))
     name = fields.pop("part", None)
     points = _entry_points(GROUPS[kind])
-    if name not in points:
+    if not isinstance(name, str) or name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UnknownPart(f"{where}.part: no {kind} {name!r} is registered; there are {known}")
     return _build(where, points[name].load(), fields)

@@ -105,6 +105,14 @@ class OutcomeObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelObserved:
+    """The scaler's labels of a decision came in after its outcome."""
+
+    id: str
+    label: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ScalerFitted:
     """Scalers were refitted and put in force; arm statistics were refolded."""
 
@@ -120,6 +128,7 @@ Event = (
     | Expired
     | ActionExecuted
     | OutcomeObserved
+    | LabelObserved
     | ScalerFitted
 )
 KINDS: dict[str, type[Event]] = {
@@ -132,6 +141,7 @@ KINDS: dict[str, type[Event]] = {
         Expired,
         ActionExecuted,
         OutcomeObserved,
+        LabelObserved,
         ScalerFitted,
     )
 }

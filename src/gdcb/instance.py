@@ -84,7 +84,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the loops learn; every default is what SPEC-conform learning does.
+    """How the loops learn; the defaults are the rules of `docs/round.md`.
 
     Parameters
     ----------
@@ -143,10 +143,14 @@ class Instance:
     actions: tuple[ActionColumn, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        for name, kinds in (("context", Schema), ("arms", (Arms, ArmList, Grid))):
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                raise InvalidInput(f"{name}: expected {kinds}, got {value!r}")
         columns = self.context.positions
         arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
-        gate = self.gate
-        if isinstance(gate, Sequence):
+        gate: Any = self.gate
+        if isinstance(gate, list | tuple):
             gate = Chain(tuple(gate))
         elif not isinstance(gate, Chain):
             gate = Chain((gate,))
@@ -166,11 +170,38 @@ class Instance:
             )
         if self.cells.edges and self.scaler.n_arms > 1:
             raise InvalidInput("cells: bands need one δ a row, this scaler has one an arm")
+        if self.composition.needs_positive and not self.scaler.is_positive:
+            raise InvalidInput(
+                f"{type(self.composition).__name__} needs a δ above 0: a ridge scaler with "
+                "link 'exp', or a constant above 0"
+            )
+        self.reward.fits(len(self.actions))
         for judge in self.chain.gates:
             judge.check(self.actions)
+        self._try_once()
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
             raise InvalidInput(f"null: expected {n} action columns")
+
+    def __repr__(self) -> str:
+        """Return what it is made of, in one line."""
+        gates = " → ".join(gate.name for gate in self.chain.gates) or "no gate"
+        return (
+            f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
+            f"{type(self.scaler).__name__}, {gates})"
+        )
+
+    def _try_once(self) -> None:
+        """Compose one row, so that parts that do not fit show here and not at a decision."""
+        x, zero = np.ones((1, self.context.width)), np.zeros(1, dtype=np.int64)
+        expected = (1, self.space.n, len(self.actions))
+        try:
+            delta = self.scaler.predict(self.scaler.init(1), zero, x)
+            shape = self.composition.compose(self.space, delta, x).shape
+        except Exception as error:
+            raise InvalidInput(f"arms, scaler and composition do not fit: {error}") from error
+        if shape != expected:
+            raise InvalidInput(f"composition: expected actions {expected}, got {shape}")
 
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""

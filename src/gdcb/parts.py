@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,15 +17,15 @@ from gdcb.errors import InvalidInput, UnknownField
 P = TypeVar("P")
 
 Column = str | int
-_COLUMN = {"column": True}
 
 
-def column(default: Any = dataclasses.MISSING) -> Any:
+def column(default: Any = dataclasses.MISSING, numeric: bool = False) -> Any:
     """Declare a dataclass field that names a context column, or several in a tuple.
 
-    An instance replaces the names by positions when it is built (`bind`).
+    An instance replaces the names by positions when it is built (`bind`). A category in a tuple
+    stands for its levels, unless the field is `numeric`: then it is refused.
     """
-    return dataclasses.field(default=default, metadata=_COLUMN)
+    return dataclasses.field(default=default, metadata={"column": True, "numeric": numeric})
 
 
 def bind(part: P, columns: Mapping[str, Sequence[int]]) -> P:
@@ -37,7 +38,8 @@ def bind(part: P, columns: Mapping[str, Sequence[int]]) -> P:
             continue
         value = getattr(part, field.name)
         if field.metadata.get("column"):
-            new = _positions(value, columns, f"{type(part).__name__}.{field.name}")
+            where = f"{type(part).__name__}.{field.name}"
+            new = _positions(value, columns, where, bool(field.metadata["numeric"]))
         elif isinstance(value, tuple):
             new = tuple(bind(item, columns) for item in value)
         else:
@@ -47,7 +49,7 @@ def bind(part: P, columns: Mapping[str, Sequence[int]]) -> P:
     return dataclasses.replace(part, **changed) if changed else part
 
 
-def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str) -> Any:
+def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str, numeric: bool) -> Any:
     if isinstance(value, str):
         found = _look_up(value, columns, where)
         if len(found) != 1:
@@ -56,7 +58,12 @@ def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str) -> 
     if isinstance(value, tuple):
         positions: list[Any] = []
         for item in value:
-            positions += _look_up(item, columns, where) if isinstance(item, str) else [item]
+            if not isinstance(item, str):
+                positions.append(item)
+            elif numeric:
+                positions.append(_positions(item, columns, where, numeric))
+            else:
+                positions += _look_up(item, columns, where)
         return tuple(positions)
     return value
 
@@ -74,18 +81,32 @@ def describe(part: Any) -> Any:
         fields = {
             f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part) if f.init
         }
-        return {"part": type(part).__name__} | fields
+        return {"part": _home(type(part))} | fields
     if isinstance(part, np.ndarray):
         return part.tolist()
     if isinstance(part, Mapping):
         return {str(name): describe(value) for name, value in part.items()}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
-    if callable(part):
-        return f"{part.__module__}.{part.__qualname__}"
+    if isinstance(part, FunctionType):
+        cells = [cell.cell_contents for cell in part.__closure__ or ()]
+        plain = [value for value in (*cells, *(part.__defaults__ or ())) if _is_simple(value)]
+        return {"function": _home(part), "holds": plain}
+    if isinstance(part, type) or callable(part):
+        return _home(part if hasattr(part, "__qualname__") else type(part))
     if isinstance(part, float) and not math.isfinite(part):
         return str(part)
-    return part
+    if _is_simple(part):
+        return part
+    return {"part": _home(type(part))} | {k: describe(v) for k, v in sorted(vars(part).items())}
+
+
+def _home(part: Any) -> str:
+    return f"{part.__module__}.{part.__qualname__}"
+
+
+def _is_simple(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def take(x: Array, name: Column) -> Array:
@@ -133,6 +154,12 @@ def _is_finite(value: float) -> bool:
 def _shown(value: Any) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_tuple(where: str, value: Any) -> None:
+    """Refuse a bare name where a tuple of names belongs."""
+    if not isinstance(value, tuple | list):
+        raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}")
 
 
 def check_text(where: str, value: Any, may_be_empty: bool = False) -> str:

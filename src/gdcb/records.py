@@ -176,10 +176,7 @@ class Executed:
 
 @dataclass(slots=True)
 class Log:
-    """Finished rows as columns: all that a refold needs. See `Executed` for the flags.
-
-    `x`, `hidden` and `mask` are not needed to refold beyond the context itself.
-    """
+    """Finished rows as columns: all that a refold needs. See `Executed` for the flags."""
 
     unit: Array
     group: Array

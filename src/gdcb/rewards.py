@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from gdcb.arrays import Array, is_any, namespace
+import numpy as np
+
+from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column, take
+from gdcb.parts import Column, check_number, column, take
 
 
 class Reward(Protocol):
@@ -37,6 +39,9 @@ class Reward(Protocol):
     def check(self, y: Array) -> None:
         """Refuse outcomes that cannot be."""
 
+    def fits(self, n_columns: int) -> None:
+        """Refuse an instance whose action lacks a column that this reward reads."""
+
 
 @dataclass(frozen=True)
 class Payoff:
@@ -63,6 +68,9 @@ class Payoff:
     cost: Column | None = column(None)
     lose: float = 0.0
     win: Callable[[Array, Array], Array] | None = None
+
+    def __post_init__(self) -> None:
+        check_number("reward.lose", self.lose)
 
     @property
     def target(self) -> str:
@@ -91,6 +99,11 @@ class Payoff:
         if self.lose == 0.0:
             return value * win
         return value * win + (1.0 - value) * self.lose
+
+    def fits(self, n_columns: int) -> None:
+        """Refuse to pay an action column that there is not."""
+        if self.action is not None and not 0 <= self.action < n_columns:
+            raise InvalidInput(f"reward.action: there is no action column {self.action}")
 
     def check(self, y: Array) -> None:
         """Refuse what is not 0 or 1."""
@@ -131,9 +144,12 @@ class Scaled:
         """Return s(x)·v."""
         return value if self.scale is None else value * take(x, self.scale)[:, None]
 
+    def fits(self, n_columns: int) -> None:
+        """Fit any action: it reads none."""
+
     def check(self, y: Array) -> None:
         """Refuse what is not finite."""
-        bad = ~namespace(y).isfinite(y[:, 0])
+        bad = ~np.isfinite(y[:, 0])
         if is_any(bad):
             raise InvalidInput(
                 f"outcome.{self.outcome[0]}: expected finite numbers, got {_some(y[bad, 0])}"

@@ -8,18 +8,17 @@ share the outcome; the bandit reads the scaler's output, never its parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gdcb import credit
-from gdcb.arrays import Array, count, is_any
+from gdcb.arrays import Array, count, is_any, row_starts
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
-from gdcb.errors import InvalidInput
+from gdcb.errors import ValuationError
 from gdcb.instance import Instance
-from gdcb.records import PASSED, Decision, Executed, Log, Rows, Verdict, replace_rows
+from gdcb.records import MODIFIED, PASSED, Decision, Executed, Log, Rows, Verdict, replace_rows
 from gdcb.streams import Stream
 from gdcb.valuation import Valuation
 
@@ -46,7 +45,7 @@ def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
         instance.scaler.init(n_units if instance.scaler.per == "unit" else n_groups),
         instance.chain.init_kernels(n_units, n_groups, len(instance.actions)),
         NullState.zeros(n_units),
-        ContrastState.zeros(n_groups, instance.space.n),
+        ContrastState.zeros(np.repeat(group, bands), instance.space.n),
     )
 
 
@@ -63,6 +62,7 @@ def decide(
     """Propose one nominal arm a row: the best draw, valued behind the gate."""
     delta, version = scale(instance, state, rows)
     actions = instance.composition.compose(instance.space, delta, rows.x)
+    actions.flags.writeable = False  # a gate that writes into a proposal raises, and so vetoes
     draw = bandit.draw(rng, state.bandit, instance.cells.of(rows.unit, delta))
     value = Valuation(instance, bandit, rows.x, delta, actions, draw, state.null, rows.unit)
     if instance.rules.select == "gate":
@@ -82,7 +82,7 @@ def gate(rng: Stream, instance: Instance, decision: Decision, rows: Rows) -> Ver
 
 def execute(instance: Instance, verdict: Verdict, rows: Rows) -> Executed:
     """Return what runs: what was let through, else the null action."""
-    is_null = verdict.status > 1
+    is_null = verdict.status > MODIFIED
     action = verdict.action
     if is_any(is_null):
         action = np.where(is_null[:, None], instance.null.of(rows.x, action.shape[1]), action)
@@ -132,8 +132,8 @@ def learn(
     instance.reward.check(outcome)
     credit.check_log(instance, log)
     scaler = instance.scaler
-    if label is not None and label.shape != (log.unit.size, scaler.n_labels):
-        raise InvalidInput(f"label: expected {(log.unit.size, scaler.n_labels)}, got {label.shape}")
+    if label is not None:
+        credit.check_label(label, log.unit.size, scaler.n_labels)
     owner = log.unit if scaler.per == "unit" else log.group
     in_force = scaler.version(state.scaler, owner)
     if delta is None or not (in_force == log.version).all():
@@ -143,7 +143,7 @@ def learn(
     credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
     credit.learn_null(instance, state.null, log, outcome)
     if label is not None and scaler.n_labels:
-        scaler.observe(state.scaler, owner, log.x, log.action, label, log.weight)
+        credit.learn_label(instance, state.scaler, log, label)
     return scaler.due(state.scaler)
 
 
@@ -159,7 +159,8 @@ def refold(
     """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
     fresh = init(instance, bandit, group).bandit
     some = log.take(np.flatnonzero(np.isin(log.group, groups)))
-    state.contrast.sums[groups] = 0.0
+    state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
+    state.contrast.totals[groups] = 0.0
     if some.unit.size:
         delta, in_force = scale(instance, state, some)
         seen, located = credit.evidence(instance, some, delta, in_force)
@@ -173,20 +174,19 @@ def refold(
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
 
 
-@lru_cache(maxsize=64)
-def _starts(n: int, k: int) -> Array:
-    """Return where each of n rows of k starts in a flat array."""
-    return np.arange(0, n * k, k)
-
-
 def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:
     """Pick the best arm and its action; among equals the one that the gate moves least."""
     n, k, d = actions.shape
     arm = worth.argmax(axis=1)
-    flat = _starts(n, k) + arm
-    equal = worth == worth.take(flat)[:, None]
+    flat = row_starts(n, k) + arm
+    best = worth.take(flat)[:, None]
+    if is_any(np.isnan(best)):
+        raise ValuationError("the learner's values are not numbers; its state is damaged")
+    equal = worth == best
     if count(equal) > n and instance.rules.select == "gate":
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
         arm = np.where(equal, moved, np.inf).argmin(axis=1)
-        flat = _starts(n, k) + arm
-    return arm, actions.reshape(n * k, d).take(flat, axis=0)
+        flat = row_starts(n, k) + arm
+    action = actions.reshape(n * k, d).take(flat, axis=0)
+    action.flags.writeable = False
+    return arm, action

@@ -17,6 +17,7 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
+from gdcb.gates import Approval, Hold
 from gdcb.instance import Instance
 from gdcb.records import Decision, Executed, Log, Rows, Verdict
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
@@ -94,9 +95,15 @@ def simulate(
     `watch` sees every round. The log is kept where the scaler can publish (refolding reads it)
     or where `keep_log` asks for it.
     """
-    for name, value in (("rounds", rounds), ("replicates", replicates), ("units", units)):
-        if value < 1:
+    sizes: dict[str, Any] = {"rounds": rounds, "replicates": replicates, "units": units}
+    for name, value in sizes.items():
+        if not isinstance(value, int) or value < 1:
             raise InvalidInput(f"{name}: expected a whole number >= 1, got {value!r}")
+    for gate in instance.chain.gates:
+        if isinstance(gate, Approval) and isinstance(gate.person, Hold):
+            raise InvalidInput(
+                f"gate '{gate.name}' holds for a real person; give it a SimulatedPerson to simulate"
+            )
     group = np.repeat(np.arange(replicates), units)
     streams = Streams(seed, rows_per_replicate=units)
     state = turn.init(instance, bandit, group)
@@ -105,10 +112,15 @@ def simulate(
     keep = keep_log or instance.scaler.n_labels > 0
     for t in range(rounds):
         rows = world.context(streams.at(CONTEXT, t), nature, t, group)
+        if t == 0:
+            instance.check_rows(rows, group.size)
         decision = turn.decide(streams.at(DRAW, t), instance, bandit, state, rows)
         verdict = turn.gate(streams.at(GATE, t), instance, decision, rows)
         executed = turn.execute(instance, verdict, rows)
         outcome = world.sample(streams.at(OUTCOME, t), nature, executed.action, rows)
+        if outcome.shape != (group.size, len(instance.reward.outcome)):
+            expected = (group.size, len(instance.reward.outcome))
+            raise InvalidInput(f"world.sample: expected shape {expected}, got {outcome.shape}")
         label = None
         if instance.scaler.n_labels:
             label = world.label(streams.at(LABEL, t), nature, executed.action, rows)

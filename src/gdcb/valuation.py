@@ -43,6 +43,7 @@ class Valuation:
                 worth = self._worth(self.instance.space.nominal, self.actions)
                 if not is_any(moved):
                     return worth
+                worth = worth.copy()  # it may be the draw itself
                 row, arm = np.nonzero(moved.any(axis=-1))
                 e = e[row, arm][:, None]
                 worth[row, arm] = self.take(row)._located(e)[:, 0]

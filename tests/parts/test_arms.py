@@ -182,7 +182,7 @@ def test_the_nominal_actions_are_the_arms() -> None:
         (lambda: ArmList(names=("a", "a")).build(), "names must differ, got a, a"),
         (lambda: ArmList(values=(1.0, 1.0)).build(), "names must differ, got 1, 1"),
         (lambda: ArmList(names=("a",), values=(1.0, 2.0)).build(), "as many names as values"),
-        (lambda: ArmList(values=(1.0, float("nan"))).build(), "finite coordinates"),
+        (lambda: ArmList(values=(1.0, float("nan"))).build(), "finite"),
         (lambda: ArmList(values=(1.0, 2.0), step=0.0).build(), "arms.step: expected a number > 0"),
         (lambda: ArmList(values=(1.0, 2.0), step=-1.0).build(), "arms.step: expected a number > 0"),
         (lambda: Grid({}).build(), "at least one factor with values"),

@@ -166,7 +166,7 @@ def test_no_gates_let_everything_pass() -> None:
     """The open gate passes what is finite and vetoes what is not; `expect` is the value."""
     verdict = run(Chain(), [[1.0], [np.nan]], blank(2))
     assert verdict.status.tolist() == [PASSED, VETOED]
-    assert Chain().reason(verdict, blank(2), 0) == "every gate let it pass"
+    assert Chain().reason(verdict, blank(2), 0) == "there is no gate"
     value, e = parabola(2), np.ones((2, 3, 1))
     assert (Chain().expect(value, e, blank(2)) == value(e)).all()
 
@@ -281,10 +281,10 @@ ANSWERS: dict[str, tuple[Answer, str]] = {
     "wrong status shape": (wrong_status_shape, "the gate raised InvalidInput: expected shapes"),
     "infinite": (infinite, "the gate answered with an action that is not finite; vetoed"),
     "nan passed": (nan_passed, "the gate answered with an action that is not finite; vetoed"),
-    "expired": (status(4, np.int8), "a gate answers passed, modified, vetoed or held"),
-    "code 9": (status(9, np.int8), "a gate answers passed, modified, vetoed or held"),
-    "code -1": (status(-1, np.int8), "a gate answers passed, modified, vetoed or held"),
-    "float code": (status(0, np.float64), "a gate answers passed, modified, vetoed or held"),
+    "expired": (status(4, np.int8), "a gate answers with whole numbers"),
+    "code 9": (status(9, np.int8), "a gate answers with whole numbers"),
+    "code -1": (status(-1, np.int8), "a gate answers with whole numbers"),
+    "float code": (status(0, np.float64), "a gate answers with whole numbers"),
     "none": (nothing_at_all, "the gate raised TypeError"),
 }
 
@@ -597,7 +597,7 @@ def test_a_batch_without_a_verdict_teaches_nothing() -> None:
 
 @pytest.mark.parametrize("kernel", [NumberKernel(), CategoryKernel(n_categories=2)])
 def test_an_expired_hold_teaches_the_gate_model(kernel: Any) -> None:
-    """Thirty holds that nobody answered make a proposal worth less (SPEC §1: 'a veto or an
+    """Thirty holds that nobody answered make a proposal worth less (§1: 'a veto or an
     expired hold teaches the gate model').
     """
     chain = Chain((Approval(Hold(), kernel), Bounds()))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import Rows
 from gdcb.simulate import Turn, World
@@ -52,7 +53,10 @@ class TrueMean:
         if not runs.all():
             null = self.instance.null.of(self.rows.x, e.shape[-1])
             e = np.where(runs[..., None], e, null[:, None])
-        return self.world.mean(self.state, e, self.rows)
+        mean = self.world.mean(self.state, e, self.rows)
+        if mean.shape != e.shape[:2]:
+            raise InvalidInput(f"world.mean: expected shape {e.shape[:2]}, got {mean.shape}")
+        return mean
 
 
 def regret_parts(instance: Instance, world: World, turn: Turn) -> RegretParts:
@@ -114,9 +118,14 @@ class Ledger:
 
     def __call__(self, turn: Turn) -> None:
         """Write one round down."""
+        rounds, replicates = self.parts.shape[:2]
+        if turn.t >= rounds or int(turn.rows.group.max()) + 1 != replicates:
+            raise InvalidInput(
+                f"ledger: made for {rounds} rounds of {replicates} replicates, got round {turn.t} "
+                f"of {int(turn.rows.group.max()) + 1}"
+            )
         parts = regret_parts(self._instance, self._world, turn)
         columns = (parts.total, parts.calibration, parts.bandit, parts.gate)
-        replicates = self.parts.shape[1]
 
         def by_replicate(column: Array) -> Array:
             return np.asarray(column.reshape(replicates, -1).mean(axis=1))

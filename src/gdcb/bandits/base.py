@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_any, namespace
+from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
 from gdcb.records import Evidence, Located
 from gdcb.streams import Stream
@@ -51,15 +53,14 @@ def take_arm(values: Array, located: Located, otherwise: Array | float) -> Array
     """
     if located.is_nominal:
         return values
-    xp = namespace(values)
     arm, (n, k) = located.arm, values.shape
-    first = xp.arange(0, n * k, k)[:, None]
+    first = np.arange(0, n * k, k)[:, None]
     unknown = arm < 0
     if not is_any(unknown):
-        taken: Array = xp.take(values.reshape(-1), (first + arm).reshape(-1)).reshape(arm.shape)
+        taken: Array = np.take(values.reshape(-1), (first + arm).reshape(-1)).reshape(arm.shape)
         return taken
-    known = xp.take(values.reshape(-1), (first + xp.maximum(arm, 0)).reshape(-1))
-    taken = xp.where(unknown, otherwise, known.reshape(arm.shape))
+    known = np.take(values.reshape(-1), (first + np.maximum(arm, 0)).reshape(-1))
+    taken = np.where(unknown, otherwise, known.reshape(arm.shape))
     return taken
 
 
@@ -67,6 +68,5 @@ def require_unscaled(evidence: Evidence, learner: str) -> None:
     """Refuse a reward scale and targets outside [0, 1]."""
     if evidence.scale is not None:
         raise InvalidInput(f"{learner}: learns classes and takes no reward scale s(x)")
-    xp = namespace(evidence.y)
-    if not bool(xp.all((evidence.y >= 0.0) & (evidence.y <= 1.0))):
+    if not bool(np.all((evidence.y >= 0.0) & (evidence.y <= 1.0))):
         raise InvalidInput(f"{learner}: expected outcomes in [0, 1], got {evidence.y}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from gdcb.arms import Arms
-from gdcb.arrays import Array, namespace, scatter_add
+from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import require_unscaled, take_arm
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located
@@ -54,8 +56,7 @@ class BetaThompson:
 
     def init(self, group: Array, arms: Arms) -> BetaState:
         """Return the prior in every cell."""
-        xp = namespace(group)
-        counts = xp.empty((group.shape[0], 2, arms.n))
+        counts = np.empty((group.shape[0], 2, arms.n))
         counts[:, 0], counts[:, 1] = self.wins, self.losses
         return BetaState(counts)
 

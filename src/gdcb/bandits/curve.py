@@ -94,6 +94,8 @@ class CurveThompson:
         if self.degree not in (1, 2):
             raise InvalidInput(f"bandit.degree: expected 1 or 2, got {self.degree!r}")
         check_number("bandit.noise", self.noise, 0.0, open_low=True)
+        for value in self.prior_mean:
+            check_number("bandit.prior_mean", value)
         sds = self.prior_sd if isinstance(self.prior_sd, tuple) else (self.prior_sd,)
         for sd in sds:
             check_number("bandit.prior_sd", sd, 0.0, open_low=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from gdcb.arms import Arms
-from gdcb.arrays import Array, namespace, scatter_add
+from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import take_arm
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located
@@ -73,23 +75,22 @@ class HierarchicalThompson:
 
     def init(self, group: Array, arms: Arms) -> HierarchicalState:
         """Return the prior: no sums, and the hyper-prior in every group."""
-        xp = namespace(group)
         cells = (group.shape[0], arms.n)
-        groups = (int(xp.max(group)) + 1, arms.n)
+        groups = (int(np.max(group)) + 1, arms.n)
         precision = self.sd**-2
         return HierarchicalState(
-            xp.asarray(group),
-            xp.zeros(cells),
-            xp.zeros(cells),
-            xp.full(groups, precision),
-            xp.full(groups, precision * self.mean_prior),
+            np.asarray(group),
+            np.zeros(cells),
+            np.zeros(cells),
+            np.full(groups, precision),
+            np.full(groups, precision * self.mean_prior),
         )
 
     def draw(self, rng: Stream, state: HierarchicalState, cell: Array) -> Array:
         """Sample every arm's value from its marginal posterior: (N, K)."""
         mean, variance = self._posterior(state, cell)
         noise = rng.normal(*mean.shape)
-        noise *= namespace(mean).sqrt(variance)
+        noise *= np.sqrt(variance)
         noise += mean
         return noise
 
@@ -107,9 +108,8 @@ class HierarchicalThompson:
         cell, arm = evidence.cell[known], evidence.arm[known]
         scale = 1.0 if evidence.scale is None else evidence.scale[known]
         weight = evidence.weight[known] * scale
-        xp = namespace(weight)
         n_arms = state.weight.shape[1]
-        flat = xp.unique_values(cell * n_arms + arm)
+        flat = np.unique(cell * n_arms + arm)
         touched, which = flat // n_arms, flat % n_arms
         before = self._message(state, touched, which)
         scatter_add(state.weight.reshape(-1), cell * n_arms + arm, weight * scale)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gdcb.cli.check_file import check_file
 from gdcb.cli.instances import instances
+from gdcb.cli.parts import parts
 from gdcb.cli.run import run
+from gdcb.cli.validate import validate
 
 app = typer.Typer(
     name="gdcb",
@@ -37,4 +38,5 @@ def main(
 
 app.command("run")(run)
 app.command("instances")(instances)
-app.command("validate")(check_file)
+app.command("validate")(validate)
+app.command("parts")(parts)

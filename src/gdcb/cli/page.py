@@ -28,7 +28,8 @@ th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px so
 .scroll { overflow-x: auto; } .numbers td { white-space: nowrap; }
 svg { width: 100%; height: auto; }
 svg text { fill: var(--ink); font: 15px system-ui, sans-serif; }
-@media (max-width: 30rem) { svg text { font-size: 24px; } svg { overflow: visible; } }
+@media (max-width: 32rem) { svg text { font-size: 24px; } svg { overflow: visible; }
+  .numbers { font-size: .72rem; } .numbers td, .numbers th { padding-right: .35rem; } }
 code { overflow-wrap: anywhere; } .note { border-left: 4px solid #c05a00; padding-left: .8rem; }
 @media print { body { margin: 0; max-width: none; } }
 """
@@ -45,7 +46,7 @@ def page(result: Result, document: dict[str, Any], command: str) -> str:
     floor = document["floor"]
     floor_text = (
         f"<p>Gate floor, what even the best proposal would lose behind the same gate: "
-        f"{in_words(floor)}.</p>"
+        f"{in_words(floor)}; compare it with the total.</p>"
         if floor
         else "<p>What runs here changes later contexts, so a gate floor would hang on the "
         "trajectory: compare the totals.</p>"
@@ -66,7 +67,9 @@ worlds, gates and random numbers.</p>
 <div class="scroll numbers"><table>
 <tr><th>method</th><th>regret</th><th>calibration</th><th>bandit</th>
 <th>gate</th><th>reward</th></tr>{methods}</table></div>
-<p>{e(_advice(document))}</p>
+<p>Calibration is what no arm could have reached under the fitted scaler; bandit is what another arm
+would have been worth behind the gate; gate is what the gate changed, signed: a good one can lower
+it below the floor. {e(_largest(document))}</p>
 <h2>Specification</h2>
 <div class="scroll"><table>{specification}</table></div>
 {about}
@@ -109,15 +112,10 @@ def _row(method: dict[str, Any]) -> str:
     return f"<tr><th>{html.escape(method['label'])}</th>{inner}</tr>"
 
 
-def _advice(document: dict[str, Any]) -> str:
+def _largest(document: dict[str, Any]) -> str:
     parts = document["methods"]["B4"]["parts"]
     largest = max(parts, key=lambda name: float(parts[name]["mean"]))
-    what = {
-        "calibration": "better labels or features for the scaler pay most",
-        "bandit": "more rounds, history or sharing between units pay most",
-        "gate": "look at what the gate changes and why; a better proposal cannot win this back",
-    }[largest]
-    return f"The largest part of GDCB's regret is {largest}: {what}."
+    return f"The largest part of GDCB's regret here is {largest}."
 
 
 def _figure(document: dict[str, Any]) -> str:
@@ -146,7 +144,7 @@ def _figure(document: dict[str, Any]) -> str:
         f'text-anchor="end">{tick:,.4g}</text>'
         for tick in ticks
     ]
-    for share in (0.25, 0.5, 0.75, 1):
+    for share in (0.25, 0.5, 0.75, 1) if n >= 8 else (1,):
         t = max(int(n * share) - 1, 0)
         label = f"{t + 1} episodes" if share == 1 else str(t + 1)
         anchor = "end" if share == 1 else "middle"

@@ -38,6 +38,11 @@ def run(
     """
     chosen = list(NAMES) if all_instances else (names or ["str"])
     unknown = [name for name in chosen if name not in NAMES]
+    if unknown and unknown[0].endswith(".toml"):
+        wrong_usage(
+            f"{unknown[0]} declares an instance, and running needs a world too: "
+            "see examples/own_world.py; gdcb validate checks the file"
+        )
     if unknown:
         wrong_usage(f"no instance {', '.join(unknown)}; there are {', '.join(NAMES)}")
     for option, value in (("--episodes", episodes), ("--replicates", replicates)):
@@ -123,6 +128,8 @@ def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
         cells = [method["regret"], *method["parts"].values(), method["reward"]]
         table.add_row(method["label"], *(in_words(cell) for cell in cells))
     out.print(table)
+    against = document["methods"]["A1"]["vs_B4"]
+    out.print(f"Paired, the scaler saves {in_words(against)} of regret.")
     if document["floor"] is not None:
         out.print(f"Gate floor (what even the best proposal loses): {in_words(document['floor'])}")
     out.print(f"Report: [bold]{folder / 'report.html'}[/bold]  (a stylised world: made, not real)")

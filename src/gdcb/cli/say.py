@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -17,7 +18,7 @@ err = Console(stderr=True, highlight=False)
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Complain in one sentence and stop."""
-    err.print(f"[red]gdcb:[/red] {message}", soft_wrap=True, markup=True)
+    err.print(f"[red]gdcb:[/red] {escape(message)}", soft_wrap=True)
     raise typer.Exit(code)
 
 

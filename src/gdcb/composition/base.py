@@ -25,6 +25,10 @@ class ActionColumn:
 class Composition(Protocol):
     """Φ: A × Δ → E on rows, and its inverse seen from the arms."""
 
+    @property
+    def needs_positive(self) -> bool:
+        """Whether δ must be above 0."""
+
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the D columns of an executable action."""
 
@@ -33,6 +37,9 @@ class Composition(Protocol):
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find where actions e (N, M, D) lie among the arms under this δ."""
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return executed actions (N, D) without what the context alone makes of them (a base)."""
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return sup ‖Φ(a, δ₁) − Φ(a, δ₂)‖ / ‖δ₁ − δ₂‖ near these rows (Assumption 1).

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
+from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Located
 
 
 def _of_category(arms: Arms, e: Array) -> Located:
     return arms.locate(e[..., :1])
+
+
+def _require_categories(arms: Arms) -> None:
+    if not bool(arms.is_exact.all()):
+        raise InvalidInput("composition: its arms must be categories: give names and no values")
 
 
 @dataclass(frozen=True)
@@ -27,9 +34,11 @@ class Identity:
 
     name: str = "action"
     severity: bool = True
+    needs_positive: ClassVar[bool] = False
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the category and, with severity, its score."""
+        _require_categories(arms)
         choice = ActionColumn(self.name, arms.names)
         return (choice, ActionColumn("severity")) if self.severity else (choice,)
 
@@ -44,6 +53,10 @@ class Identity:
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find the arm of the category."""
         return _of_category(arms, e)
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return e itself."""
+        return e
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return 1 with severity, 0 without."""
@@ -62,6 +75,7 @@ class Prompt:
     examples: int = 4
     template: int = 1
     name: str = "tool"
+    needs_positive: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("composition.examples", self.examples, 0)
@@ -69,6 +83,7 @@ class Prompt:
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return tool, examples and template."""
+        _require_categories(arms)
         return (
             ActionColumn(self.name, arms.names),
             ActionColumn("examples"),
@@ -86,6 +101,10 @@ class Prompt:
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find the arm of the tool."""
         return _of_category(arms, e)
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return e itself."""
+        return e
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return infinity: the number of examples jumps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -112,6 +113,7 @@ class KalmanGain:
     step: float = 0.05
     low: float = 1e-3
     high: float = 1e3
+    needs_positive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("composition.step", self.step, 0.0, open_low=True)
@@ -144,6 +146,10 @@ class KalmanGain:
         steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
         arm = np.where(np.isfinite(steps), arm, -1)
         return Located(arm, arm[..., None].astype(float), lambda: steps)
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return e itself."""
+        return e
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Estimate the largest spectral norm of dK/dδ at these rows, by central differences."""

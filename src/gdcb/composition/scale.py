@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column
+from gdcb.parts import Column, check_tuple, column
 from gdcb.records import Located
 
 
@@ -50,8 +51,13 @@ class Multiply:
     [1.06]
     """
 
-    base: tuple[Column, ...] = column(())
+    base: tuple[Column, ...] = column((), numeric=True)
     names: tuple[str, ...] = ()
+    needs_positive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_tuple("composition.base", self.base)
+        check_tuple("composition.names", self.names)
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return one number a coordinate."""
@@ -77,6 +83,11 @@ class Multiply:
         if delta.shape[1] > 1:
             return _nearest(arms, _divided(e[:, :, None, :], unit[:, None], q))
         return arms.locate(_divided(e, unit, q))
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return e / base."""
+        base = base_of(self.base, x)
+        return e if base is None else e / base[:, None]
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return max |base · a| over rows and arms."""
@@ -108,6 +119,7 @@ class Add:
     """
 
     names: tuple[str, ...] = ()
+    needs_positive: ClassVar[bool] = False
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return one number a coordinate."""
@@ -123,6 +135,10 @@ class Add:
         if delta.shape[1] > 1:
             return _nearest(arms, e[:, :, None, :] - offset[:, None])
         return arms.locate(e - offset)
+
+    def relative(self, e: Array, x: Array) -> Array:
+        """Return e itself."""
+        return e
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return 1."""

@@ -89,13 +89,21 @@ class HardGate:
     per = "group"
     is_hard = True
     is_person = False
-    keeps_nan: ClassVar[bool] = (
-        False  # set it where `project` surely leaves NaN alone: a shorter way is taken
-    )
+    name: str = "hard gate"
+    version: str = "1"
+    # True where `project` surely leaves NaN alone: a shorter way is taken.
+    keeps_nan: ClassVar[bool] = False
 
     def project(self, e: Array, rows: Rows) -> Array:
-        """Return what may run instead of e (N, M, D); NaN vetoes. NaN in, NaN out."""
-        raise NotImplementedError
+        """Return what may run instead of e (N, M, D); NaN vetoes. NaN in, NaN out.
+
+        `e` is read-only: return another array.
+        """
+        raise NotImplementedError(f"give {type(self).__name__} a method 'project'")
+
+    def reason(self, entered: Array, left: Array, row: Rows) -> str:
+        """Say in a sentence why `entered` (D,) became `left` (D,)."""
+        return "it does not let this pass"
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where the action lacks the column that this gate limits."""
@@ -129,6 +137,12 @@ class HardGate:
         self, kernel: Any, owner: Array, rows: Rows, entered: Array, left: Array, status: Array
     ) -> None:
         """Learn nothing."""
+
+
+def require_number(columns: Sequence[Any], action: int, gate: str) -> None:
+    """Refuse a limit on a category: between two levels there is nothing."""
+    if columns[action].levels:
+        raise InvalidInput(f"gate '{gate}': '{columns[action].name}' is a category, not a number")
 
 
 def status_of(entered: Array, left: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,9 @@ class Chain:
     _is_plain: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for gate in self.gates:
+            if isinstance(gate, type) or not hasattr(gate, "expect"):
+                raise InvalidInput(f"gates: expected gates, got {gate!r}")
         plain = tuple(_as_plain(gate) for gate in self.gates)
         object.__setattr__(self, "has_person", any(gate.is_person for gate in self.gates))
         object.__setattr__(self, "_plain", plain)
@@ -67,6 +71,8 @@ class Chain:
         """Send proposals e (N, D) through all gates."""
         n, g = rows.n, len(self.gates)
         trail, statuses = np.empty((n, g + 1, e.shape[1])), np.zeros((n, g), dtype=np.int8)
+        e = e.view()
+        e.flags.writeable = False
         trail[...] = e[:, None]
         verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
         is_whole = is_all(np.isfinite(e))
@@ -110,6 +116,7 @@ class Chain:
             left, status, faults = _guarded_apply(gate, draws[i], e, rows, runs)
             verdict.faults.update({(row, i): text for row, text in faults.items()})
             e = np.where(runs[:, None], left, np.nan)
+            e.flags.writeable = False
             verdict.statuses[:, i] = np.where(runs, status, NOT_REACHED)
             acted = (status != PASSED) & runs
             verdict.status[acted] = status[acted]
@@ -158,14 +165,12 @@ class Chain:
                 continue
             some = rows.take(seen)
             owner = some.unit if gate.per == "unit" else some.group
-            gate.learn(
-                kernel,
-                owner,
-                some,
-                verdict.trail[seen, i],
-                verdict.trail[seen, i + 1],
-                status[seen],
-            )
+            entered, left = verdict.trail[seen, i], verdict.trail[seen, i + 1]
+            try:
+                gate.learn(kernel, owner, some, entered, left, status[seen])
+            except Exception as error:  # what it cannot learn must not undo a decision
+                text = f"gate '{gate.name}' could not learn: {type(error).__name__}: {error}"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def overridden(self, verdict: Verdict) -> Array:
         """Return the rows that run another action than proposed because a person said so."""
@@ -179,8 +184,10 @@ class Chain:
         """Say why this row ended as it did, in a sentence with the rule and its version."""
         at = int(verdict.gate[row])
         said = verdict.faults.get((row, at))
+        if at < 0 and said is None:
+            return "every gate let it pass" if self.gates else "there is no gate"
         if at < 0:
-            return f"{said}; vetoed" if said else "every gate let it pass"
+            return f"{said}; vetoed"
         gate = self.gates[at]
         if said is None and verdict.statuses[row, at] == HELD:
             said = "it waits for a person"
@@ -271,6 +278,8 @@ def _projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Arra
     try:
         for gate in gates:
             if gate is not None:
+                if not is_all(np.isfinite(left)):  # as `apply` has it: infinite is nothing
+                    left = np.where(np.isfinite(left), left, np.nan)
                 left = gate.project(left, rows)
     except Exception:
         return None
@@ -335,8 +344,9 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
     left, status = gate.apply(draws, e, rows)
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if status.dtype != np.int8 or is_any(status.view(np.uint8) > HELD):
-        raise InvalidInput("a gate answers passed, modified, vetoed or held")
+    if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
+        raise InvalidInput("a gate answers with whole numbers: passed, modified, vetoed or held")
+    status = status.astype(np.int8)
     passed = status == PASSED
     if is_any(passed):
         changed = passed & (left != e).any(axis=1)

@@ -151,7 +151,7 @@ class NumberKernel:
     """
 
     features: tuple[Column, ...] = column(())
-    base: tuple[Column, ...] = column(())
+    base: tuple[Column, ...] = column((), numeric=True)
     penalty: float = 1.0
     trust: float = 4.0
     shrink: float = 8.0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.gates.base import HardGate
+from gdcb.gates.base import HardGate, require_number
 from gdcb.parts import Column, check_choice, column, take
 from gdcb.records import Rows
 
@@ -40,6 +41,11 @@ class Bounds(HardGate):
         check_choice("gate.outside", self.outside, ("project", "veto"))
         if not self.low <= self.high:
             raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse where there is no such number among the action's columns."""
+        super().check(columns)
+        require_number(columns, self.action, self.name)
 
     def limits(self, rows: Rows) -> tuple[Array | float, Array | float]:
         """Return the limits of each row: numbers, or (N, 1)."""
@@ -94,6 +100,11 @@ class Cap(HardGate):
     name: str = "cap"
     version: str = "1"
     keeps_nan: ClassVar[bool] = True
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse where there is no such number among the action's columns."""
+        super().check(columns)
+        require_number(columns, self.action, self.name)
 
     def _limit(self, rows: Rows) -> Array | float:
         if self.limit_column is None:

@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, column, take
+from gdcb.parts import Column, check_number, column, take
 from gdcb.records import Rows
 
 
@@ -36,6 +36,9 @@ class PolicyFilter(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_number(f"gate '{self.name}': at_least", self.at_least)
+        for cost in self.cost:
+            check_number(f"gate '{self.name}': cost", cost)
         if bool(self.cost) != (self.budget is not None):
             raise InvalidInput(f"gate '{self.name}': cost and budget go together")
 
@@ -47,10 +50,10 @@ class PolicyFilter(HardGate):
             known = np.isfinite(kind) & (kind >= 0) & (kind < len(self.cost))
             price = np.array(self.cost)[np.where(known, kind, 0).astype(np.int64)]
             price = np.where(known, price, np.inf)
-            is_dear = price > take(rows.x, self.budget)[:, None]
+            is_dear = ~(price <= take(rows.x, self.budget)[:, None])
         is_unfit = np.zeros(kind.shape, dtype=bool)
         if self.require is not None:
-            is_unfit = is_unfit | (take(rows.x, self.require)[:, None] < self.at_least)
+            is_unfit = is_unfit | ~(take(rows.x, self.require)[:, None] >= self.at_least)
         return is_denied, is_dear, is_unfit
 
     def project(self, e: Array, rows: Rows) -> Array:

@@ -31,6 +31,10 @@ class Scaler(Protocol):
     def n_labels(self) -> int:
         """Labels that a row brings: n_arms · n_columns, or 0 if it learns nothing."""
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether δ is always above 0, as a product needs it."""
+
     def init(self, n_owners: int) -> Any:
         """Return the state before any data: δ is neutral."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gdcb.arrays import Array, namespace
+import numpy as np
+
+from gdcb.arrays import Array
 from gdcb.parts import check_number
 
 
@@ -34,20 +36,22 @@ class ConstantScaler:
         check_number("scaler.value", self.value)
 
     @property
+    def is_positive(self) -> bool:
+        """Whether the constant is."""
+        return self.value > 0
+
+    @property
     def n_labels(self) -> int:
         """It learns nothing."""
         return 0
 
     def init(self, n_owners: int) -> ConstantState:
         """Return version 0 for every owner."""
-        import numpy as np
-
         return ConstantState(np.zeros(n_owners, dtype=np.int64))
 
     def predict(self, state: ConstantState, owner: Array, x: Array) -> Array:
         """Return the constant."""
-        xp = namespace(x)
-        full: Array = xp.full((x.shape[0], self.n_arms, self.n_columns), float(self.value))
+        full: Array = np.full((x.shape[0], self.n_arms, self.n_columns), float(self.value))
         return full
 
     def version(self, state: ConstantState, owner: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, column, take_all
+from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
 from gdcb.regression import RidgeSums, with_intercept
 
 _MOST = 100.0  # log δ beyond this is a broken label, and must not overflow
@@ -23,8 +23,8 @@ class RidgeState:
     sums : Σ w·φφᵀ and the like of all rows
     theta : (owners, m, d) published coefficients
     versions, since : (owners,) publications so far, rows since the last one
-    window : sums of the executed action since the last publication, from which Var(log e | x)
-        is read (no owners without an excitation floor)
+    window : sums of the executed action since publication was last due, from which
+        Var(log e | x) is read (no owners without an excitation floor)
     """
 
     sums: RidgeSums
@@ -54,8 +54,9 @@ class RidgeScaler:
         that sample: scale is not identified between arms and scaler. None: δ is not normalised
         (a severity score).
     floor : excitation floor. A publication is refused while the residual variance of log e
-        (or e) given φ(x) since the last one is below it: as arms converge, e loses the variation
-        that identifies a fit on outcomes. 0: no floor, right for labels that do not depend on e.
+        (or e; relative to its base) given φ(x), since it was last due, is below it: as arms
+        converge, e loses the variation that identifies a fit on outcomes. 0: no floor, right
+        for labels that do not depend on e.
     per : 'unit' or 'group'
     n_arms : length of δ's arm axis; n_columns : q. Labels are (n_arms · n_columns) a row.
 
@@ -82,6 +83,7 @@ class RidgeScaler:
     n_columns: int = 1
 
     def __post_init__(self) -> None:
+        check_tuple("scaler.features", self.features)
         if not self.features:
             raise InvalidInput("scaler.features: expected at least one context column")
         check_choice("scaler.link", self.link, ("exp", "identity"))
@@ -89,8 +91,15 @@ class RidgeScaler:
         check_number("scaler.penalty", self.penalty, 0.0, open_low=True)
         check_number("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
+        for value in self.centre or ():
+            check_number("scaler.centre", value)
         check_number("scaler.n_arms", self.n_arms, 1)
         check_number("scaler.n_columns", self.n_columns, 1)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether δ is an exponential."""
+        return self.link == "exp"
 
     @property
     def n_labels(self) -> int:

@@ -12,11 +12,11 @@ from gdcb.declaration import read
 from gdcb.errors import InvalidInput
 
 
-def check_file(
+def validate(
     file: Annotated[Path, typer.Argument(help="A TOML file that declares an instance.")],
     json: Annotated[bool, typer.Option("--json", help="Print the JSON schema.")] = False,
 ) -> None:
-    """Check a TOML instance and show the JSON schema of its context."""
+    """Check a TOML instance; with --json, print the JSON schema of its context."""
     try:
         declared = read(file)
     except InvalidInput as error:

@@ -1,0 +1,77 @@
+"""What callers hand to an agent, checked and put into order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.credit import LARGEST_LABEL
+from gdcb.errors import InvalidInput, UnknownField
+from gdcb.instance import Instance
+from gdcb.parts import check_number, check_text
+
+
+def mask_of(instance: Instance, mask: Any, n: int) -> Array | None:
+    """Return the arms that a list of names allows: (n, K), or None for all."""
+    if mask is None:
+        return None
+    names = instance.space.names
+    if isinstance(mask, str) or not isinstance(mask, Sequence):
+        raise InvalidInput(f"mask: expected a list of arm names, got {mask!r}")
+    unknown = [name for name in mask if name not in names]
+    if unknown:
+        raise UnknownField(f"mask: no arm {unknown[0]!r}; there are {', '.join(names)}")
+    return np.tile(np.isin(names, list(mask)), (n, 1))
+
+
+def outcome_of(instance: Instance, outcome: Any) -> list[float]:
+    """Return a named outcome in the declared order."""
+    names = instance.reward.outcome
+    if not isinstance(outcome, Mapping) or set(outcome) != set(names):
+        raise UnknownField(f"outcome: expected {', '.join(names)}; got {outcome!r}")
+    values = []
+    for name in names:
+        value = outcome[name]
+        plain = float(value) if isinstance(value, bool | np.bool_ | np.number) else value
+        check_number(f"outcome.{name}", plain)
+        values.append(float(plain))
+    instance.reward.check(np.array([values]))
+    return values
+
+
+def label_of(instance: Instance, label: Any) -> list[float | None] | None:
+    """Return the scaler's labels, None where one was not seen."""
+    if label is None:
+        return None
+    n = instance.scaler.n_labels
+    if isinstance(label, str) or not isinstance(label, Sequence) or len(label) != n:
+        raise InvalidInput(f"label: expected {n} numbers, got {label!r}")
+    plain = [float(value) if isinstance(value, np.number) else value for value in label]
+    for value in plain:
+        if value is not None:
+            check_number("label", value, -LARGEST_LABEL, LARGEST_LABEL)
+    return [None if value is None else float(value) for value in plain]
+
+
+def units_of(unit: Any, n: int) -> list[str]:
+    """Return one unit a row."""
+    if not isinstance(unit, str | Sequence):
+        raise InvalidInput(f"unit: expected a name, or one a row, got {unit!r}")
+    units = [unit] * n if isinstance(unit, str) else list(unit)
+    if len(units) != n:
+        raise InvalidInput(f"unit: expected {n} names, got {len(units)}")
+    return [check_text("unit", one) for one in units]
+
+
+def contexts_of(context: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of a list, a Polars frame or a pandas frame."""
+    if hasattr(context, "to_dicts"):
+        return list(context.to_dicts())
+    if hasattr(context, "to_dict"):
+        return list(context.to_dict("records"))
+    if isinstance(context, Sequence) and not isinstance(context, str | bytes):
+        return list(context)
+    raise InvalidInput(f"context: expected named fields or rows of them, got {context!r}")
