@@ -84,8 +84,8 @@ instance = gdcb.Instance(
     gate=NoDiscountOnThinMargins(),
     reward=gdcb.Payoff(outcome=("bought",), win=lambda e, x: x[:, :1] - e[..., 0]),
 )
-ledger = Ledger(instance, Shop(), rounds=200, replicates=50, with_floor=True)
+ledger = Ledger(instance, Shop(), rounds=200, replicates=50)
 simulate(instance, gdcb.BetaThompson(), Shop(), rounds=200, replicates=50, seed=1, watch=ledger)
 total, calibration, bandit, gate = ledger.parts.sum(axis=0).mean(axis=0)
 print(f"regret {total:.2f} = calibration {calibration:.2f} + bandit {bandit:.2f} + gate {gate:.2f}")
-print(f"gate floor {ledger.floor.sum(axis=0).mean():.2f}, vetoed {ledger.vetoed.mean():.0%}")
+print(f"vetoed {ledger.vetoed.mean():.1%}, reward {ledger.reward.sum(axis=0).mean():.1f}")
