@@ -711,7 +711,7 @@ def test_a_tampered_decision_is_found(changes: dict[str, Any]) -> None:
     story = tampered(ev.DecisionMade, **changes)
     if "arm" in changes:
         made = next(e for e in reversed(story) if isinstance(e, ev.DecisionMade))
-        other = (busy_agent()._records[made.id].made.arm + 1) % 3
+        other = (busy_agent().records[made.id].made.arm + 1) % 3
         story = tampered(ev.DecisionMade, arm=other)
     with pytest.raises(GdcbError):
         Agent.replay(story, letting(), BetaThompson(), seed=3)

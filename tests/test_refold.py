@@ -203,7 +203,7 @@ def test_an_agent_refolds_what_it_observed() -> None:
     for i in range(12):
         case = agent.decide(night(80.0 + 20.0 * i, 0.1 * (i % 4)))
         agent.observe(case.id, {"booked": i % 2}, label=[0.3 * (i % 4)])
-        logs = list(agent._logs)
+        logs = list(agent.logs)
     whole = Log.concatenate(logs)
     assert agent.state.scaler.versions.tolist() == [3]
     fresh = turn.init(agent.instance, agent.bandit, np.zeros(1, dtype=np.int64))
