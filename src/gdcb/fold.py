@@ -100,9 +100,13 @@ class Fold:
             elif answer.action is not None:
                 action = np.array(answer.action)
                 status = PASSED if bool((action == entered).all()) else MODIFIED
+        draws = self.draws_of(made)
+        return self.instance.chain.resume(draws, held, record.rows, action, status)
+
+    def draws_of(self, made: ev.DecisionMade) -> tuple[Any, ...]:
+        """Return the gates' random numbers of one decision, as its batch drew them."""
         draws = self.instance.chain.draw(self.stream(made.batch, GATE), made.row + 1)
-        last = tuple(part[-1:] if isinstance(part, np.ndarray) else part for part in draws)
-        return self.instance.chain.resume(last, held, record.rows, action, status)
+        return tuple(part[-1:] if isinstance(part, np.ndarray) else part for part in draws)
 
     def fitted(self, owners: list[int]) -> ev.ScalerFitted:
         """Work out which versions a refit would put in force."""

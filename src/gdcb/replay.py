@@ -8,11 +8,9 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb import round as turn
-from gdcb.cases import Record, gate_event, made_event, rows_of
+from gdcb.cases import gate_event, made_event, rows_of
 from gdcb.errors import Conflict
 from gdcb.fold import Fold
-from gdcb.records import Verdict
-from gdcb.streams import GATE
 
 
 def replay(agent: Fold, events: Iterable[ev.Event]) -> None:
@@ -40,7 +38,9 @@ def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.Decision
     if isinstance(event, ev.GateApplied):
         record = agent.records[event.id]
         if record.verdict is None:
-            verdict = _rejudge(agent, record)
+            proposed = np.array([ev.numbers(record.made.action)])
+            draws = agent.draws_of(record.made)
+            verdict = agent.instance.chain.apply(draws, proposed, record.rows)
         elif record.review is not None:
             verdict = agent.resume(record, record.review)
         else:
@@ -63,15 +63,6 @@ def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.Decision
         again = agent.fitted(event.owners)
     if again != event:
         raise Conflict(f"replay: {event} comes out as {again}")
-
-
-def _rejudge(agent: Fold, record: Record) -> Verdict:
-    """Send a recorded proposal through the gates again, with its own random numbers."""
-    made = record.made
-    draws = agent.instance.chain.draw(agent.stream(made.batch, GATE), made.row + 1)
-    last = tuple(part[-1:] if isinstance(part, np.ndarray) else part for part in draws)
-    action = np.array([ev.numbers(made.action)])
-    return agent.instance.chain.apply(last, action, record.rows)
 
 
 def _recompute_batch(agent: Fold, batch: list[ev.DecisionMade]) -> None:
