@@ -93,18 +93,6 @@ def scatter_add(target: Any, index: Any, values: Any) -> None:
         target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
 
 
-def segment_sum(values: Array, segment: Array, n_segments: int) -> Array:
-    """Sum `values` (N, ...) within each of `n_segments` segments.
-
-    >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([1, 1, 0]), 2).tolist()
-    [4.0, 3.0]
-    """
-    xp = namespace(values)
-    total: Array = xp.zeros((n_segments, *values.shape[1:]), dtype=values.dtype)
-    scatter_add(total, segment, values)
-    return total
-
-
 def logistic(z: Array) -> Array:
     """σ(z) = 1 / (1 + exp(−z)) without overflow.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from gdcb.arrays import is_all, is_any, logistic, namespace, scatter_add, segment_sum
+from gdcb.arrays import is_all, is_any, logistic, namespace, scatter_add
 from tests.parts.builders import fixed, rng_of
 
 
@@ -52,13 +52,6 @@ def test_scatter_add_counts_whole_numbers() -> None:
     assert target.tolist() == [0, 2, 1]
 
 
-def test_segment_sum_by_hand() -> None:
-    """Segments 1, 1, 0 of (1, 2), (3, 4), (5, 6): (5, 6) and (4, 6); an empty one is 0."""
-    values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    out = segment_sum(values, np.array([1, 1, 0]), 3)
-    assert out.tolist() == [[5.0, 6.0], [4.0, 6.0], [0.0, 0.0]]
-
-
 @given(st.lists(st.booleans(), max_size=8))
 @fixed
 def test_is_all_and_is_any_are_python_s(mask: list[bool]) -> None:
@@ -88,8 +81,6 @@ def test_torch_arrays_are_known_too() -> None:
     total = torch.zeros(3, dtype=torch.float64)
     scatter_add(total, torch.tensor(index), torch.tensor(values, dtype=torch.float64))
     assert total.tolist() == [1.0, 0.0, 5.0]
-    sums = segment_sum(torch.tensor(values, dtype=torch.float64), torch.tensor(index), 3)
-    assert sums.tolist() == [1.0, 0.0, 5.0]
     z = torch.tensor([-1000.0, 0.0, 1000.0], dtype=torch.float64)
     assert logistic(z).tolist() == [0.0, 0.5, 1.0]
     assert is_all(torch.tensor([True, True]))
