@@ -11,14 +11,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from gdcb import archive
 from gdcb import events as ev
 from gdcb import round as turn
-from gdcb.arguments import contexts_of, label_of, mask_of, outcome_of, units_of
+from gdcb.arguments import Frame, contexts_of, label_of, mask_of, outcome_of, units_of
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.cases import Case, Record, gate_event, made_event, row_of, rows_of
@@ -70,6 +70,26 @@ class Agent(Fold):
         )
 
     # Decide
+
+    @overload
+    def decide(
+        self,
+        context: Mapping[str, Any],
+        *,
+        unit: str = ...,
+        mask: Sequence[str] | None = ...,
+        id: str | None = ...,
+    ) -> Case: ...
+
+    @overload
+    def decide(
+        self,
+        context: Sequence[Mapping[str, Any]] | Frame,
+        *,
+        unit: str | Sequence[str] = ...,
+        mask: Sequence[str] | None = ...,
+        id: str | None = ...,
+    ) -> list[Case]: ...
 
     def decide(
         self,

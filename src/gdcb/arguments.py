@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +12,17 @@ from gdcb.credit import LARGEST_LABEL
 from gdcb.errors import InvalidInput, UnknownField
 from gdcb.instance import Instance
 from gdcb.parts import check_number, check_text
+
+
+class _Polars(Protocol):
+    def to_dicts(self) -> list[dict[str, Any]]: ...
+
+
+class _Pandas(Protocol):
+    def to_dict(self, orient: Any) -> Any: ...
+
+
+Frame = _Polars | _Pandas
 
 
 def mask_of(instance: Instance, mask: Any, n: int) -> Array | None:
