@@ -17,7 +17,7 @@ from gdcb.analysis import Ledger
 from gdcb.arrays import Array, logistic
 from gdcb.bandits import Bandit, BetaThompson
 from gdcb.composition import Multiply
-from gdcb.gates import Approval, Cap, Chain, SimulatedPerson
+from gdcb.gates import Approval, Bounds, Cap, Chain, SimulatedPerson
 from gdcb.instance import Instance, Rules
 from gdcb.instances import load
 from gdcb.instances.stylised.str_pricing import BASE, MARKET, true_delta
@@ -149,8 +149,10 @@ def _rated_gate(person: SimulatedPerson | None = None) -> Chain:
     manager, bounds = load("str").instance.chain.gates
     if not isinstance(manager, Approval) or not isinstance(manager.person, SimulatedPerson):
         raise TypeError("the STR instance has lost its manager")
+    if not isinstance(bounds, Bounds):
+        raise TypeError("the STR instance has lost its bounds")
     own = person or dataclasses.replace(manager.person, spread=0.05)
-    return Chain((dataclasses.replace(manager, person=own), dataclasses.replace(bounds, low=0.1)))  # type: ignore[type-var]
+    return Chain((dataclasses.replace(manager, person=own), dataclasses.replace(bounds, low=0.1)))
 
 
 def _pair(

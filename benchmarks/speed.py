@@ -145,10 +145,22 @@ def raw_draws(replicates: int = 1000, rounds: int = 60) -> float:
     return replicates * rounds / (time.perf_counter() - start)
 
 
+def own_draws(replicates: int = 1000, rounds: int = 60) -> float:
+    """Return the rate of our own draws of the same law, whose rows do not touch each other."""
+    streams = Streams(0)
+    a = np.random.default_rng(0).integers(1, 8, (replicates, 25)).astype(float)
+    counts = np.stack((a, a), axis=1)
+    start = time.perf_counter()
+    for t in range(rounds):
+        streams.at(DRAW, t).beta(counts)
+    return replicates * rounds / (time.perf_counter() - start)
+
+
 def throughput() -> list[tuple[str, str, str]]:
     """Measure in turns; report medians and the best turn."""
     runs: dict[str, tuple[Callable[[], float], float | None]] = {
         "25 raw Beta draws, NumPy": (raw_draws, None),
+        "25 Beta draws, ours": (own_draws, None),
         "whole rounds, flat arms, bounds": (
             lambda: rows_per_second(BetaThompson()),
             200_000,

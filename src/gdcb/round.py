@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gdcb import credit
-from gdcb.arrays import Array, count, is_any, row_starts
+from gdcb.arrays import Array, count, is_all, is_any, row_starts
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
 from gdcb.errors import ValuationError
@@ -62,6 +62,8 @@ def decide(
     """Propose one nominal arm a row: the best draw, valued behind the gate."""
     delta, version = scale(instance, state, rows)
     actions = instance.composition.compose(instance.space, delta, rows.x)
+    if not is_all(np.isfinite(actions)):
+        actions = np.where(np.isfinite(actions), actions, np.nan)  # infinite: nothing may run
     actions.flags.writeable = False  # a gate that writes into a proposal raises, and so vetoes
     draw = bandit.draw(rng, state.bandit, instance.cells.of(rows.unit, delta))
     value = Valuation(instance, bandit, rows.x, delta, actions, draw, state.null, rows.unit)

@@ -39,8 +39,9 @@ class Valuation:
             if e is self.actions:
                 return self._worth(self.instance.space.nominal, e)
             if e.shape == self.actions.shape:
-                moved = e != self.actions  # NaN is moved
-                worth = self._worth(self.instance.space.nominal, self.actions)
+                moved = e != self.actions  # NaN is moved, so what is not moved may run
+                nominal = self.bandit.value(self.draw, self.instance.space.nominal)
+                worth = self.instance.reward.worth(nominal, self.actions, self.x)
                 if not is_any(moved):
                     return worth
                 worth = worth.copy()  # it may be the draw itself

@@ -71,8 +71,9 @@ class Chain:
         """Send proposals e (N, D) through all gates."""
         n, g = rows.n, len(self.gates)
         trail, statuses = np.empty((n, g + 1, e.shape[1])), np.zeros((n, g), dtype=np.int8)
-        e = e.view()
-        e.flags.writeable = False
+        if e.flags.writeable:
+            e = e.view()
+            e.flags.writeable = False
         trail[...] = e[:, None]
         verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
         is_whole = is_all(np.isfinite(e))
@@ -220,6 +221,8 @@ class _Behind:
         return _Behind(self.chain, self.kernels, self.at, value, rows)
 
     def __call__(self, e: Array) -> Array:
+        if self.at > 0 and not is_all(np.isfinite(e)):  # as in `apply`: infinite is nothing
+            e = np.where(np.isfinite(e), e, np.nan)
         plain = self.chain._plain[self.at]
         if plain is not None and plain.keeps_nan:
             left = _projected((plain,), e, self.rows)
@@ -276,9 +279,9 @@ def _projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Arra
     """Return e behind some plain gates, or None where one raises or answers nonsense."""
     left = e
     try:
-        for gate in gates:
+        for i, gate in enumerate(gates):
             if gate is not None:
-                if not is_all(np.isfinite(left)):  # as `apply` has it: infinite is nothing
+                if i > 0 and not is_all(np.isfinite(left)):  # as in `apply`: infinite is nothing
                     left = np.where(np.isfinite(left), left, np.nan)
                 left = gate.project(left, rows)
     except Exception:
