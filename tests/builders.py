@@ -33,7 +33,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.bandits.base import take_arm
 from gdcb.gates.base import HardGate, Value
-from gdcb.records import Evidence, Located, Log, Rows, to_bytes
+from gdcb.records import Evidence, Located, Log, Rows, Setting, to_bytes
 from gdcb.streams import Stream
 
 # Instances
@@ -199,18 +199,20 @@ class FixedDraw:
     values: Array
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
+    is_contextual: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset()
 
     def init(self, group: Array, arms: Arms) -> Nothing:
         return Nothing(np.zeros(group.size))
 
-    def draw(self, rng: Stream, state: Nothing, cell: Array) -> Array:
-        return self.values[cell]
+    def draw(self, rng: Stream, state: Nothing, at: Setting) -> Array:
+        return self.values[at.cell]
 
     def value(self, draw: Array, located: Located) -> Array:
         return take_arm(draw, located, 0.0)
 
-    def mean(self, state: Nothing, cell: Array, located: Located) -> Array:
-        return self.value(self.values[cell], located)
+    def mean(self, state: Nothing, at: Setting, located: Located) -> Array:
+        return self.value(self.values[at.cell], located)
 
     def update(self, state: Nothing, evidence: Evidence) -> None:
         """Learn nothing."""

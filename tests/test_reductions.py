@@ -20,7 +20,7 @@ from gdcb import (
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.gates.base import HardGate
-from gdcb.records import Evidence, Rows
+from gdcb.records import Evidence, Rows, Setting
 from gdcb.simulate import simulate
 from gdcb.streams import DRAW, OUTCOME, Streams
 from tests.builders import Coins, choosing, log_of, pricing, stream, teach
@@ -177,10 +177,10 @@ def test_a_curve_sees_fifteen_arms_in_the_grid(link: str) -> None:
         many = np.zeros(60, dtype=np.int64)
         bandit.update(state, Evidence(many, index, coord, y, None, np.ones(60)))
     assert wide.mean.tobytes() == narrow.mean.tobytes()
-    by_arm = bandit.mean(wide, cell, grid.nominal)[0]
+    by_arm = bandit.mean(wide, Setting(cell), grid.nominal)[0]
     assert (
         by_arm.tolist()
-        == bandit.mean(narrow, cell, flat.nominal)[
+        == bandit.mean(narrow, Setting(cell), flat.nominal)[
             0, np.searchsorted(flat.coords[:, 0], grid.coords[:, 0])
         ].tolist()
     )
@@ -229,7 +229,7 @@ def test_one_unit_a_group_is_gaussian_thompson_sampling() -> None:
     state = bandit.init(np.arange(4), arms)
     unit, arm, y = rewards(4, 50)
     bandit.update(state, Evidence(unit, arm, arm[:, None] * 1.0, y, None, np.ones(50)))
-    drawn = bandit.draw(stream(3), state, np.arange(4))
+    drawn = bandit.draw(stream(3), state, Setting(np.arange(4)))
     z = stream(3).normal(4, 3)
     for one in range(4):
         own = unit == one

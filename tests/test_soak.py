@@ -11,7 +11,7 @@ from scipy import stats
 from gdcb import Agent, CurveThompson, declaration
 from gdcb.analysis import Ledger
 from gdcb.instances import NAMES, load
-from gdcb.records import to_bytes
+from gdcb.records import Setting, to_bytes
 from gdcb.simulate import simulate
 from gdcb.streams import DRAW, Streams
 from tests.test_declaration import EXAMPLE
@@ -122,7 +122,7 @@ def test_a_curve_stays_sound_over_a_million_outcomes() -> None:
         y = (rng.random(1_000) < 1 / (1 + np.exp(4 * coord[:, 0] - 4.5))).astype(float)
         cell = np.zeros(1_000, dtype=np.int64)
         bandit.update(state, Evidence(cell, arm, coord, y, None, np.ones(1_000)))
-    found = bandit.mean(state, zero, arms.nominal)[0]
+    found = bandit.mean(state, Setting(zero), arms.nominal)[0]
     truth = 1 / (1 + np.exp(4 * arms.coords[:, 0] - 4.5))
     covariance = state.root[0] @ state.root[0].T
     assert (np.linalg.eigvalsh(covariance) > 0).all()

@@ -17,7 +17,7 @@ from gdcb.arrays import Array, is_any, scatter_add
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import Evidence, Located, Log
+from gdcb.records import Evidence, Located, Log, Setting
 
 HALF_STEP = 0.5 + 1e-9
 LARGEST_LABEL = 1e9  # their squares must add up for years
@@ -147,7 +147,8 @@ def evidence(
     if is_any(log.is_null) and not instance.null.teaches:
         weight = np.where(log.is_null, 0.0, weight)
     cell = instance.cells.of(log.unit, delta)
-    return Evidence(cell, arm, located.coord[:, 0], log.y, log.scale, weight), located
+    coord = located.coord[:, 0]
+    return Evidence(cell, arm, coord, log.y, log.scale, weight, log.x, delta), located
 
 
 def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
@@ -175,8 +176,9 @@ def learn_contrast(
 ) -> None:
     """Add each row's outcome to its arm, approved and overridden apart.
 
-    A curve first takes off what it expects between the arm and the executed coordinate. Rows off
-    every arm, and rows in which the null action ran, say nothing.
+    A curve first takes off what it expects between the arm and the executed coordinate, a
+    contextual learner all that it expects. Rows off every arm, and rows in which the null action
+    ran, say nothing.
     """
     if instance.rules.overrides != "pooled" or not instance.chain.has_person:
         return
@@ -184,11 +186,15 @@ def learn_contrast(
     arm, weight, y = seen.arm[known], log.weight[known], log.y[known]
     if log.scale is not None:
         y, weight = y / log.scale[known], weight * log.scale[known] ** 2
-    if bandit.is_curve:
-        cell, coord = seen.cell[known], instance.space.coords[arm]
+    if bandit.is_curve or bandit.is_contextual:
+        delta = None if seen.delta is None else seen.delta[known]
+        at = Setting(seen.cell[known], log.x[known], delta)
         here = replace(located, arm=arm[:, None], coord=located.coord[known])
-        there = replace(located, arm=arm[:, None], coord=coord[:, None])
-        y = y - (bandit.mean(state, cell, here) - bandit.mean(state, cell, there))[:, 0]
+        y = y - bandit.mean(state, at, here)[:, 0]
+        if not bandit.is_contextual:
+            coord = instance.space.coords[arm]
+            there = replace(located, arm=arm[:, None], coord=coord[:, None])
+            y = y + bandit.mean(state, at, there)[:, 0]
     sums = np.stack((weight, weight * y, weight * y * y), axis=1)
     contrast.add(seen.cell[known], arm, log.is_override[known], sums)
 

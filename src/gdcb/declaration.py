@@ -116,8 +116,8 @@ def parse(text: str, where: str = "toml") -> Declaration:
     gates = _value("gates", list[dict[str, Any]], data.get("gates", []))
     chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
-    bandit = _part("bandit", "bandit", data["bandit"])
     instance = Instance(**settings)
+    bandit = instance.bind(_part("bandit", "bandit", data["bandit"]))
     turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
     return Declaration(instance, bandit)
 

@@ -44,7 +44,8 @@ class Fold:
             raise InvalidInput(f"instance: expected an Instance, got {instance!r}")
         if isinstance(given[1], type) or not hasattr(given[1], "draw"):
             raise InvalidInput(f"bandit: expected a bandit such as BetaThompson(), got {bandit!r}")
-        self.instance, self.bandit, self.seed = instance, bandit, check_seed(seed)
+        self.instance, self.seed = instance, check_seed(seed)
+        self.bandit = instance.bind(bandit)
         self.events: list[ev.Event] = []
         self.units: dict[str, int] = {}
         self.records: dict[str, Record] = {}
@@ -52,7 +53,7 @@ class Fold:
         self.logs: list[Log] = []
         self.group = np.zeros(1, dtype=np.int64)
         self._random = Stream((self.seed, 0), 0, 1)
-        self.state = turn.init(instance, bandit, self.group)
+        self.state = turn.init(instance, self.bandit, self.group)
 
     def places(self, units: list[str]) -> list[int]:
         """Return where each unit is, newcomers behind those who are there."""

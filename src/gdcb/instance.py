@@ -211,6 +211,10 @@ class Instance:
         ran = np.isfinite(action).all(axis=-1)
         return np.where(ran | np.isfinite(reward), reward, self.null.declared(x))
 
+    def bind(self, bandit: Bandit) -> Bandit:
+        """Return the learner with the context columns it names replaced by their positions."""
+        return bind(bandit, self.context.positions)
+
     def check_bandit(self, bandit: Bandit) -> None:
         """Refuse a learner that cannot learn this instance's target."""
         if bandit.target not in ("any", self.reward.target):

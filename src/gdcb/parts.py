@@ -23,7 +23,8 @@ def column(default: Any = dataclasses.MISSING, numeric: bool = False) -> Any:
     """Declare a dataclass field that names a context column, or several in a tuple.
 
     An instance replaces the names by positions when it is built (`bind`). A category in a tuple
-    stands for its levels, unless the field is `numeric`: then it is refused.
+    stands for its levels, unless the field is `numeric`: then it is refused. In a tuple, '*'
+    stands for every column.
     """
     return dataclasses.field(default=default, metadata={"column": True, "numeric": numeric})
 
@@ -60,6 +61,8 @@ def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str, num
         for item in value:
             if not isinstance(item, str):
                 positions.append(item)
+            elif item == "*":
+                positions += [at for found in columns.values() for at in found]
             elif numeric:
                 positions.append(_positions(item, columns, where, numeric))
             else:

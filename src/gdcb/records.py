@@ -86,6 +86,22 @@ class Located:
 
 
 @dataclass(slots=True)
+class Setting:
+    """Where N rows stand: whose posterior speaks, in which context, under which δ.
+
+    Parameters
+    ----------
+    cell : (N,) a unit, or a unit's band of δ
+    x : (N, p) context; only contextual learners read it
+    delta : (N, 1 or K, q) scaler output in force; only forms that rebuild the action read it
+    """
+
+    cell: Array
+    x: Array | None = None
+    delta: Array | None = None
+
+
+@dataclass(slots=True)
 class Evidence:
     """What N executed rows say to the bandit.
 
@@ -97,6 +113,7 @@ class Evidence:
     y : (N,) learning target: class in [0, 1] or reward
     scale : (N,) declared reward scale s(x), or None for 1
     weight : (N,) non-negative, 0: ignore
+    x, delta : (N, p), (N, 1 or K, q) context and δ in force, as in `Setting`
     """
 
     cell: Array
@@ -105,6 +122,8 @@ class Evidence:
     y: Array
     scale: Array | None
     weight: Array
+    x: Array | None = None
+    delta: Array | None = None
 
 
 @dataclass(slots=True)
@@ -207,6 +226,13 @@ class Log:
             parts = [getattr(log, field.name) for log in logs]
             columns[field.name] = None if parts[0] is None else np.concatenate(parts)
         return Log(**columns)
+
+
+def take_rows(draw: Any, index: Any) -> Any:
+    """Return the rows at `index` of an array, or of every array in a tuple of them."""
+    if isinstance(draw, tuple):
+        return tuple(take_rows(part, index) for part in draw)
+    return draw[index]
 
 
 def copy(record: R) -> R:

@@ -13,14 +13,23 @@ from typing import Any
 import numpy as np
 
 from gdcb import credit
-from gdcb.arrays import Array, count, is_all, is_any, row_starts
+from gdcb.arrays import Array, is_all, is_any
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
-from gdcb.errors import ValuationError
 from gdcb.instance import Instance
-from gdcb.records import MODIFIED, PASSED, Decision, Executed, Log, Rows, Verdict, replace_rows
+from gdcb.records import (
+    MODIFIED,
+    PASSED,
+    Decision,
+    Executed,
+    Log,
+    Rows,
+    Setting,
+    Verdict,
+    replace_rows,
+)
 from gdcb.streams import Stream
-from gdcb.valuation import Valuation
+from gdcb.valuation import Valuation, pick
 
 
 @dataclass(slots=True)
@@ -65,7 +74,8 @@ def decide(
     if not is_all(np.isfinite(actions)):
         actions = np.where(np.isfinite(actions), actions, np.nan)  # infinite: nothing may run
     actions.flags.writeable = False  # a gate that writes into a proposal raises, and so vetoes
-    draw = bandit.draw(rng, state.bandit, instance.cells.of(rows.unit, delta))
+    at = Setting(instance.cells.of(rows.unit, delta), rows.x, delta)
+    draw = bandit.draw(rng, state.bandit, at)
     value = Valuation(instance, bandit, rows.x, delta, actions, draw, state.null, rows.unit)
     if instance.rules.select == "gate":
         worth = instance.chain.expect(value, actions, rows, state.kernels)
@@ -73,7 +83,7 @@ def decide(
         worth = value(actions)
     if rows.mask is not None:
         worth = np.where(rows.mask, worth, -np.inf)
-    arm, action = _pick(worth, instance, actions, rows)
+    arm, action = pick(worth, instance, actions, rows)
     return Decision(arm, action, delta, version, worth, actions)
 
 
@@ -174,21 +184,3 @@ def refold(
     cells = (units[:, None] * bands + np.arange(bands)).ravel()
     pools = (groups[:, None] * bands + np.arange(bands)).ravel()
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
-
-
-def _pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:
-    """Pick the best arm and its action; among equals the one that the gate moves least."""
-    n, k, d = actions.shape
-    arm = worth.argmax(axis=1)
-    flat = row_starts(n, k) + arm
-    best = worth.take(flat)[:, None]
-    if is_any(np.isnan(best)):
-        raise ValuationError("the learner's values are not numbers; its state is damaged")
-    equal = worth == best
-    if count(equal) > n and instance.rules.select == "gate":
-        moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
-        arm = np.where(equal, moved, np.inf).argmin(axis=1)
-        flat = row_starts(n, k) + arm
-    action = actions.reshape(n * k, d).take(flat, axis=0)
-    action.flags.writeable = False
-    return arm, action

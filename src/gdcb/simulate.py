@@ -106,6 +106,7 @@ def simulate(
             )
     group = np.repeat(np.arange(replicates), units)
     streams = Streams(seed, rows_per_replicate=units)
+    bandit = instance.bind(bandit)
     state = turn.init(instance, bandit, group)
     nature = world.start(streams.at(WORLD, 0), group)
     logs: list[Log] = []

@@ -1,17 +1,18 @@
-"""What a drawn value function says of actions, in units of reward."""
+"""What a drawn value function says of actions, in units of reward; and the pick among arms."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any
+from gdcb.arrays import Array, count, is_all, is_any, row_starts
 from gdcb.bandits import Bandit
 from gdcb.credit import NullState, null_worth
 from gdcb.errors import ValuationError
 from gdcb.instance import Instance
-from gdcb.records import Located
+from gdcb.records import Located, Rows, take_rows
 
 
 @dataclass(slots=True)
@@ -23,14 +24,14 @@ class Valuation:
     x: Array
     delta: Array
     actions: Array
-    draw: Array
+    draw: Any
     null: NullState
     unit: Array
 
     def take(self, index: Array) -> Valuation:
         """Return the valuation of some rows."""
         x, delta, actions = self.x[index], self.delta[index], self.actions[index]
-        draw, unit = self.draw[index], self.unit[index]
+        draw, unit = take_rows(self.draw, index), self.unit[index]
         return Valuation(self.instance, self.bandit, x, delta, actions, draw, self.null, unit)
 
     def __call__(self, e: Array) -> Array:
@@ -68,3 +69,21 @@ class Valuation:
 
     def _null(self) -> Array:
         return null_worth(self.instance, self.null, self.unit, self.x)
+
+
+def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:
+    """Pick the best arm and its action; among equals the one that the gate moves least."""
+    n, k, d = actions.shape
+    arm = worth.argmax(axis=1)
+    flat = row_starts(n, k) + arm
+    best = worth.take(flat)[:, None]
+    if is_any(np.isnan(best)):
+        raise ValuationError("the learner's values are not numbers; its state is damaged")
+    equal = worth == best
+    if count(equal) > n and instance.rules.select == "gate":
+        moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
+        arm = np.where(equal, moved, np.inf).argmin(axis=1)
+        flat = row_starts(n, k) + arm
+    action = actions.reshape(n * k, d).take(flat, axis=0)
+    action.flags.writeable = False
+    return arm, action

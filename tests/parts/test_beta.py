@@ -14,7 +14,7 @@ from gdcb import records
 from gdcb.arms import ArmList
 from gdcb.bandits import BetaState, BetaThompson
 from gdcb.errors import InvalidInput
-from gdcb.records import Evidence, Located
+from gdcb.records import Evidence, Located, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
 
 ARMS = ArmList(values=(0.8, 1.0, 1.25)).build()
@@ -34,7 +34,7 @@ def test_counts_by_hand() -> None:
     """Prior Beta(1, 1); wins 1, 1 and a loss on arm 2: Beta(3, 2), mean 3/5, others 1/2."""
     state = learned(evidence([1, 1, 1], [2, 2, 2], [1, 1, 0]))
     assert state.counts[1, :, 2].tolist() == [3.0, 2.0]
-    assert BANDIT.mean(state, np.array([1, 0]), ARMS.nominal).tolist() == [
+    assert BANDIT.mean(state, Setting(np.array([1, 0])), ARMS.nominal).tolist() == [
         [0.5, 0.5, 0.6],
         [0.5, 0.5, 0.5],
     ]
@@ -61,7 +61,9 @@ def test_posterior_is_bayes_rule() -> None:
 
     mean, second = moment(1) / moment(0), moment(2) / moment(0)
     ours = stats.beta(*state.counts[0, :, 0])
-    assert bandit.mean(state, CELLS[:1], ARMS.nominal)[0, 0] == pytest.approx(mean, rel=1e-10)
+    assert bandit.mean(state, Setting(CELLS[:1]), ARMS.nominal)[0, 0] == pytest.approx(
+        mean, rel=1e-10
+    )
     assert ours.var() == pytest.approx(second - mean**2, rel=1e-8)
 
 
@@ -70,7 +72,7 @@ def test_draws_follow_the_posterior() -> None:
     rng = rng_of(1)
     state = learned(evidence([2] * 60, rng.integers(0, 3, 60), rng.integers(0, 2, 60)))
     for block in (1, 500):
-        draws = BANDIT.draw(stream(31, block), state, np.full(4000, 2))
+        draws = BANDIT.draw(stream(31, block), state, Setting(np.full(4000, 2)))
         for k in range(3):
             p = stats.kstest(draws[:, k], stats.beta(*state.counts[2, :, k]).cdf).pvalue
             assert p > 1e-3 / 6

@@ -16,7 +16,7 @@ from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.bandits import CurveState, CurveThompson
 from gdcb.errors import InvalidInput
-from gdcb.records import Evidence
+from gdcb.records import Evidence, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
 
 ARMS = ArmList(values=(0.8, 0.9, 1.0, 1.15, 1.25)).build()
@@ -110,7 +110,7 @@ def test_identity_is_bayesian_linear_regression(arms: Arms, degree: int) -> None
     mean, covariance = curve_moments(bandit, state, arms)
     np.testing.assert_allclose(mean, at @ weights, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(covariance, at @ np.linalg.solve(precision, at.T), atol=1e-8)
-    nominal = bandit.mean(state, ZERO, arms.nominal)
+    nominal = bandit.mean(state, Setting(ZERO), arms.nominal)
     np.testing.assert_allclose(nominal[0], mean, rtol=1e-12, atol=1e-12)
 
 
@@ -126,7 +126,7 @@ def test_the_origin_of_the_coordinate_does_not_matter(degree: int, offset: float
     design = np.stack([levels**0, levels / 2, levels**2 / 4][: degree + 1], axis=1)
     precision = design[arm].T @ design[arm] + np.eye(degree + 1) / 4
     expected = design @ np.linalg.solve(precision, design[arm].T @ y)
-    nominal = bandit.mean(state, ZERO, arms.nominal)[0]
+    nominal = bandit.mean(state, Setting(ZERO), arms.nominal)[0]
     np.testing.assert_allclose(nominal, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -135,7 +135,7 @@ def test_draws_have_the_posterior_s_law() -> None:
     some = some_evidence(ARMS, 30, 8, is_class=False, at_arms=False)
     state = learned(IDENTITY, ARMS, some)
     mean, covariance = curve_moments(IDENTITY, state, ARMS)
-    draw = IDENTITY.draw(stream(51, 500), state, np.zeros(5000, dtype=np.int64))
+    draw = IDENTITY.draw(stream(51, 500), state, Setting(np.zeros(5000, dtype=np.int64)))
     z = (IDENTITY.value(draw, ARMS.nominal) - mean) / np.sqrt(np.diag(covariance))
     assert all(stats.kstest(z[:, k], "norm").pvalue > 1e-3 / 5 for k in range(5))
 
@@ -194,7 +194,7 @@ def test_logistic_is_the_laplace_posterior(name: str, degree: int, seed: int) ->
     expected = laplace(arms, degree, sd, some, offset)
     np.testing.assert_allclose(mean, expected[0], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(covariance, expected[1], rtol=1e-8, atol=1e-8)
-    nominal = bandit.mean(state, ZERO, arms.nominal)[0]
+    nominal = bandit.mean(state, Setting(ZERO), arms.nominal)[0]
     np.testing.assert_allclose(nominal, special.expit(expected[0]), rtol=1e-8)
 
 

@@ -15,7 +15,7 @@ from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.bandits import HierarchicalState, HierarchicalThompson
 from gdcb.errors import InvalidInput
-from gdcb.records import Evidence, Located
+from gdcb.records import Evidence, Located, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
 
 ARMS = ArmList(values=(-1.0, 0.0, 2.0)).build()
@@ -116,7 +116,7 @@ def test_draws_have_the_posterior_s_law() -> None:
     level = 1e-3 / 18
     for cell in (0, 2):
         mean, variance = (part[0] for part in BANDIT._posterior(state, np.array([cell])))
-        draws = BANDIT.draw(stream(41, 1000), state, np.full(n, cell))
+        draws = BANDIT.draw(stream(41, 1000), state, Setting(np.full(n, cell)))
         z = (draws - mean) / np.sqrt(variance)
         assert (2 * stats.norm.sf(np.abs(z.mean(axis=0)) * np.sqrt(n)) > level).all()
         tail = stats.chi2.cdf((z**2).sum(axis=0), n)
@@ -171,7 +171,9 @@ def test_units_of_a_group_share_and_their_own_sums_do_not() -> None:
     before, state = learned(), learned(evidence([0], [0], [5.0]))
     assert bytes_of(state.weight[1], state.total[1]) == bytes_of(before.weight[1], before.total[1])
     one = np.array([1])
-    moved = BANDIT.mean(state, one, ARMS.nominal) - BANDIT.mean(before, one, ARMS.nominal)
+    moved = BANDIT.mean(state, Setting(one), ARMS.nominal) - BANDIT.mean(
+        before, Setting(one), ARMS.nominal
+    )
     assert moved[0, 0] > 0.1
     assert moved[0, 1:].tolist() == [0.0, 0.0]
 

@@ -9,7 +9,8 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
-from gdcb.records import Evidence, Located
+from gdcb.parts import check_number
+from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 
@@ -17,28 +18,37 @@ class Bandit(Protocol):
     """A learner over nominal arms: a frozen record of settings and functions of a state.
 
     A *cell* is one posterior: a unit, or a unit's band of δ. A draw is a function on located
-    actions and not just one number an arm, because gates move actions off the arms.
+    actions and not just one number an arm, because gates move actions off the arms. Once a row's
+    setting is known, context and δ are constants: a draw holds what is left, as an array or a
+    tuple of arrays with the rows first.
 
     Attributes
     ----------
     target : 'class' if it learns the probability of an outcome class in [0, 1], 'reward' if it
         learns the reward itself, 'any' if it can do either
     is_curve : whether it predicts and learns between the arms
+    is_contextual : whether it reads the context x or δ itself, beside the arm
+    supports : which of the optional methods it has: 'decay' (`decay(state, factor, cell)`
+        discounts evidence towards the prior), 'merge' (`merge(state, other)` adds another state's
+        evidence), 'marginals' (`marginals(state, at)` gives each arm's own law, from which
+        propensities follow by quadrature)
     """
 
     target: ClassVar[str]
     is_curve: ClassVar[bool]
+    is_contextual: ClassVar[bool]
+    supports: ClassVar[frozenset[str]]
 
     def init(self, group: Array, arms: Arms) -> Any:
         """Return the prior state of `len(group)` cells; cells of a group may share."""
 
-    def draw(self, rng: Stream, state: Any, cell: Array) -> Array:
+    def draw(self, rng: Stream, state: Any, at: Setting) -> Any:
         """Sample a value function for each row; the leading axis is the rows'."""
 
-    def value(self, draw: Array, located: Located) -> Array:
+    def value(self, draw: Any, located: Located) -> Array:
         """Evaluate drawn value functions (N, ...) at located actions: (N, M)."""
 
-    def mean(self, state: Any, cell: Array, located: Located) -> Array:
+    def mean(self, state: Any, at: Setting, located: Located) -> Array:
         """Posterior mean at located actions: (N, M)."""
 
     def update(self, state: Any, evidence: Evidence) -> None:
@@ -70,3 +80,15 @@ def require_unscaled(evidence: Evidence, learner: str) -> None:
         raise InvalidInput(f"{learner}: learns classes and takes no reward scale s(x)")
     if not bool(np.all((evidence.y >= 0.0) & (evidence.y <= 1.0))):
         raise InvalidInput(f"{learner}: expected outcomes in [0, 1], got {evidence.y}")
+
+
+def check_factor(factor: float) -> float:
+    """Refuse a share of evidence to keep that is not within [0, 1]."""
+    check_number("decay", factor, 0.0, 1.0)
+    return factor
+
+
+def require_same_shape(mine: Array, other: Array) -> None:
+    """Refuse to merge states of other cells or arms."""
+    if mine.shape != other.shape:
+        raise InvalidInput(f"merge: expected a state of shape {mine.shape}, got {other.shape}")

@@ -9,9 +9,10 @@ import numpy as np
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
-from gdcb.bandits.base import require_unscaled, take_arm
+from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
+from gdcb.bandits.marginals import Marginals
 from gdcb.parts import check_number
-from gdcb.records import Evidence, Located
+from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 
@@ -41,7 +42,7 @@ class BetaThompson:
     >>> three, one = np.zeros(3, dtype=int), np.ones(3)
     >>> y = np.array([1.0, 1.0, 0.0])
     >>> bandit.update(state, Evidence(three, three, np.zeros((3, 1)), y, None, one))
-    >>> bandit.mean(state, np.zeros(1, dtype=int), arms.nominal).tolist()
+    >>> bandit.mean(state, Setting(np.zeros(1, dtype=int)), arms.nominal).tolist()
     [[0.6, 0.5]]
     """
 
@@ -49,6 +50,8 @@ class BetaThompson:
     losses: float = 1.0
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
+    is_contextual: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
 
     def __post_init__(self) -> None:
         check_number("bandit.wins", self.wins, 0.05)
@@ -60,17 +63,17 @@ class BetaThompson:
         counts[:, 0], counts[:, 1] = self.wins, self.losses
         return BetaState(counts)
 
-    def draw(self, rng: Stream, state: BetaState, cell: Array) -> Array:
+    def draw(self, rng: Stream, state: BetaState, at: Setting) -> Array:
         """Sample the success probability of every arm: (N, K)."""
-        return rng.beta(state.counts.take(cell, axis=0))
+        return rng.beta(state.counts.take(at.cell, axis=0))
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn probabilities at located actions."""
         return take_arm(draw, located, self.wins / (self.wins + self.losses))
 
-    def mean(self, state: BetaState, cell: Array, located: Located) -> Array:
+    def mean(self, state: BetaState, at: Setting, located: Located) -> Array:
         """Posterior mean α / (α + β)."""
-        counts = state.counts[cell]
+        counts = state.counts[at.cell]
         return self.value(counts[:, 0] / (counts[:, 0] + counts[:, 1]), located)
 
     def update(self, state: BetaState, evidence: Evidence) -> None:
@@ -82,3 +85,18 @@ class BetaThompson:
         won = (evidence.weight * evidence.y)[known]
         scatter_add(state.counts.reshape(-1), flat, won)
         scatter_add(state.counts.reshape(-1), flat + n_arms, evidence.weight[known] - won)
+
+    def decay(self, state: BetaState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells; the prior stays."""
+        prior = np.array([[self.wins], [self.losses]])
+        state.counts[cell] = prior + check_factor(factor) * (state.counts[cell] - prior)
+
+    def merge(self, state: BetaState, other: BetaState) -> None:
+        """Add another state's evidence; its prior is counted once."""
+        require_same_shape(state.counts, other.counts)
+        state.counts += other.counts - np.array([[self.wins], [self.losses]])
+
+    def marginals(self, state: BetaState, at: Setting) -> Marginals:
+        """Return every arm's Beta(α, β)."""
+        counts = state.counts[at.cell]
+        return Marginals("beta", (counts[:, 0], counts[:, 1]))

@@ -13,7 +13,7 @@ from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.bandits.base import require_unscaled
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
-from gdcb.records import Evidence, Located
+from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 _MARGIN = (1.0, 2.0, 4.0)  # nodes beyond the end arms, in end gaps
@@ -77,7 +77,7 @@ class CurveThompson:
     >>> bandit.update(
     ...     state, Evidence(zero, zero, np.ones((1, 1)), np.array([3.0]), None, np.ones(1))
     ... )
-    >>> bandit.mean(state, zero, arms.nominal).round(12).tolist()
+    >>> bandit.mean(state, Setting(zero), arms.nominal).round(12).tolist()
     [[0.0, 2.0]]
     """
 
@@ -88,6 +88,8 @@ class CurveThompson:
     noise: float = 1.0
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
+    is_contextual: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice("bandit.link", self.link, ("logistic", "identity"))
@@ -143,11 +145,11 @@ class CurveThompson:
             out[..., 1 + c :] = coord * coord
         return out
 
-    def draw(self, rng: Stream, state: CurveState, cell: Array) -> Array:
+    def draw(self, rng: Stream, state: CurveState, at: Setting) -> Array:
         """Sample the coefficients of each row's curve: (N, d + 2C), the scaling behind them."""
-        mean = state.mean.take(cell, axis=0)
+        mean = state.mean.take(at.cell, axis=0)
         z = rng.normal(*mean.shape)
-        return self._framed(state, mean + (state.root.take(cell, axis=0) @ z[..., None])[..., 0])
+        return self._framed(state, mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0])
 
     def _framed(self, state: CurveState, coefficients: Array) -> Array:
         """Put the middle and half-width of every coordinate behind each row's coefficients."""
@@ -167,9 +169,9 @@ class CurveThompson:
         predictor = _times(draw, self.features((located.coord - middle) / half))
         return logistic(predictor) if self.link == "logistic" else predictor
 
-    def mean(self, state: CurveState, cell: Array, located: Located) -> Array:
+    def mean(self, state: CurveState, at: Setting, located: Located) -> Array:
         """Evaluate the curve of the posterior mean (for the logistic link, of the mode)."""
-        return self.value(self._framed(state, state.mean[cell]), located)
+        return self.value(self._framed(state, state.mean[at.cell]), located)
 
     def update(self, state: CurveState, evidence: Evidence) -> None:
         """Add the rows' sums and refresh the posterior of the touched cells."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
-from gdcb.bandits.base import take_arm
+from gdcb.bandits.base import check_factor, require_same_shape, take_arm
+from gdcb.bandits.marginals import Marginals
 from gdcb.parts import check_number
-from gdcb.records import Evidence, Located
+from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 
@@ -57,7 +58,7 @@ class HierarchicalThompson:
     >>> bandit.update(
     ...     state, Evidence(zero, zero, np.zeros((1, 1)), np.array([2.0]), None, np.ones(1))
     ... )
-    >>> bandit.mean(state, np.arange(2), arms.nominal).ravel().round(6).tolist()
+    >>> bandit.mean(state, Setting(np.arange(2)), arms.nominal).ravel().round(6).tolist()
     [1.333333, 0.666667]
     """
 
@@ -67,6 +68,8 @@ class HierarchicalThompson:
     noise: float = 1.0
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
+    is_contextual: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
 
     def __post_init__(self) -> None:
         check_number("bandit.mean_prior", self.mean_prior)
@@ -86,9 +89,9 @@ class HierarchicalThompson:
             np.full(groups, precision * self.mean_prior),
         )
 
-    def draw(self, rng: Stream, state: HierarchicalState, cell: Array) -> Array:
+    def draw(self, rng: Stream, state: HierarchicalState, at: Setting) -> Array:
         """Sample every arm's value from its marginal posterior: (N, K)."""
-        mean, variance = self._posterior(state, cell)
+        mean, variance = self._posterior(state, at.cell)
         noise = rng.normal(*mean.shape)
         noise *= np.sqrt(variance)
         noise += mean
@@ -98,9 +101,9 @@ class HierarchicalThompson:
         """Read the drawn values at located actions."""
         return take_arm(draw, located, self.mean_prior)
 
-    def mean(self, state: HierarchicalState, cell: Array, located: Located) -> Array:
+    def mean(self, state: HierarchicalState, at: Setting, located: Located) -> Array:
         """Posterior mean of θ, hyper-posterior integrated out."""
-        return self.value(self._posterior(state, cell)[0], located)
+        return self.value(self._posterior(state, at.cell)[0], located)
 
     def update(self, state: HierarchicalState, evidence: Evidence) -> None:
         """Add the rows' sums and carry each touched cell's change into its group."""
@@ -118,6 +121,33 @@ class HierarchicalThompson:
         hyper = state.group[touched] * n_arms + which
         scatter_add(state.hyper_precision.reshape(-1), hyper, after[0] - before[0])
         scatter_add(state.hyper_shift.reshape(-1), hyper, after[1] - before[1])
+
+    def decay(self, state: HierarchicalState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells, and tell their groups."""
+        check_factor(factor)
+        state.weight[cell] *= factor
+        state.total[cell] *= factor
+        self._gather(state)
+
+    def merge(self, state: HierarchicalState, other: HierarchicalState) -> None:
+        """Add another state's sums, and tell the groups."""
+        require_same_shape(state.weight, other.weight)
+        state.weight += other.weight
+        state.total += other.total
+        self._gather(state)
+
+    def marginals(self, state: HierarchicalState, at: Setting) -> Marginals:
+        """Return every arm's normal law, hyper-posterior integrated out."""
+        mean, variance = self._posterior(state, at.cell)
+        return Marginals("normal", (mean, np.sqrt(variance)))
+
+    def _gather(self, state: HierarchicalState) -> None:
+        """Sum what all cells tell their groups afresh."""
+        spread = state.weight * self.between**2 + self.noise**2
+        state.hyper_precision[:] = self.sd**-2
+        state.hyper_shift[:] = self.sd**-2 * self.mean_prior
+        scatter_add(state.hyper_precision, state.group, state.weight / spread)
+        scatter_add(state.hyper_shift, state.group, state.total / spread)
 
     def _message(self, state: HierarchicalState, cell: Array, arm: Array) -> tuple[Array, Array]:
         n, total = state.weight[cell, arm], state.total[cell, arm]
