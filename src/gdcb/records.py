@@ -327,10 +327,17 @@ def replace_rows(record: Any, fresh: Any, index: dict[str, Array]) -> None:
     """Overwrite some rows of `record` by those of `fresh`, in place.
 
     A field's leading axis is 'cell' unless its metadata says 'pool' (one row a group and band)
-    or 'constant' (left alone).
+    or 'constant' (left alone). Records inside a record, alone or in a tuple, speak for themselves.
     """
     for field in dataclasses.fields(record):
         axis = field.metadata.get("axis", "cell")
-        if axis != "constant":
-            rows = index[axis]
-            getattr(record, field.name)[rows] = getattr(fresh, field.name)[rows]
+        if axis == "constant":
+            continue
+        mine, theirs = getattr(record, field.name), getattr(fresh, field.name)
+        if isinstance(mine, np.ndarray):
+            mine[index[axis]] = theirs[index[axis]]
+        elif isinstance(mine, tuple):
+            for part, other in zip(mine, theirs, strict=True):
+                replace_rows(part, other, index)
+        else:
+            replace_rows(mine, theirs, index)
