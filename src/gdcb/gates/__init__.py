@@ -6,7 +6,9 @@ from gdcb.gates.chain import Chain
 from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.limits import Bounds, Cap
+from gdcb.gates.physics import Physics
 from gdcb.gates.policy import PolicyFilter
+from gdcb.gates.shield import Shield
 from gdcb.gates.simulated import SimulatedPerson
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "HardGate",
     "Hold",
     "NumberKernel",
+    "Physics",
     "PolicyFilter",
+    "Shield",
     "SimulatedPerson",
     "Value",
 ]
