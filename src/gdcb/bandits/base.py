@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,10 +34,21 @@ class Bandit(Protocol):
         propensities follow by quadrature)
     """
 
-    target: ClassVar[str]
-    is_curve: ClassVar[bool]
-    is_contextual: ClassVar[bool]
-    supports: ClassVar[frozenset[str]]
+    @property
+    def target(self) -> str:
+        """What it learns."""
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether it learns between the arms."""
+
+    @property
+    def is_contextual(self) -> bool:
+        """Whether it reads x or δ."""
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Which optional methods it has."""
 
     def init(self, group: Array, arms: Arms) -> Any:
         """Return the prior state of `len(group)` cells; cells of a group may share."""
@@ -92,3 +103,10 @@ def require_same_shape(mine: Array, other: Array) -> None:
     """Refuse to merge states of other cells or arms."""
     if mine.shape != other.shape:
         raise InvalidInput(f"merge: expected a state of shape {mine.shape}, got {other.shape}")
+
+
+def require_context(x: Array | None, learner: str) -> Array:
+    """Return the context, or refuse where a contextual learner was given none."""
+    if x is None:
+        raise InvalidInput(f"{learner}: reads the context; give x in the setting or evidence")
+    return x

@@ -1,0 +1,201 @@
+"""The normal posterior of a linear regression, many at once, updated by rank-one steps.
+
+Symmetric matrices are kept packed: the upper triangle row by row. So φᵀΣφ is one dot product with
+the products φᵢφⱼ, and half of the memory is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+
+REFRESH = 512  # rank-one steps after which a covariance is solved for afresh
+_MANY = 64  # rows of one posterior from which a matrix product pays
+
+
+@cache
+def _triangle(d: int) -> tuple[Array, Array, Array, Array]:
+    """Return rows and columns of the upper triangle, its weights in a form, and how to unpack."""
+    row, column = np.triu_indices(d)
+    place = np.empty((d, d), dtype=np.int64)
+    place[row, column] = place[column, row] = np.arange(row.size)
+    return row, column, np.where(row == column, 1.0, 2.0), place.reshape(-1)
+
+
+def n_packed(d: int) -> int:
+    """Return the length of a packed symmetric matrix of order d."""
+    return d * (d + 1) // 2
+
+
+def outer(phi: Array) -> Array:
+    """Return φφᵀ packed: (N, d) → (N, P)."""
+    row, column, _, _ = _triangle(phi.shape[1])
+    return np.asarray(phi.take(row, axis=1) * phi.take(column, axis=1))
+
+
+def form(phi: Array) -> Array:
+    """Return what a packed Σ is multiplied with for φᵀΣφ: (N, d) → (N, P).
+
+    >>> packed = np.array([2.0, 1.0, 3.0])  # [[2, 1], [1, 3]]
+    >>> float(form(np.array([[1.0, 2.0]]))[0] @ packed)  # 2 + 2·1·2 + 3·4
+    18.0
+    """
+    return outer(phi) * _triangle(phi.shape[1])[2]
+
+
+def pack(matrix: Array) -> Array:
+    """Return the upper triangle: (..., d, d) → (..., P)."""
+    row, column, _, _ = _triangle(matrix.shape[-1])
+    return np.asarray(matrix[..., row, column])
+
+
+def unpack(packed: Array, d: int) -> Array:
+    """Return the whole matrix: (..., P) → (..., d, d)."""
+    whole = packed.take(_triangle(d)[3], axis=-1)
+    return whole.reshape(*packed.shape[:-1], d, d)
+
+
+@dataclass(slots=True)
+class NormalPosterior:
+    """w ~ N(mean, Σ) for every owner, from the sums that imply it.
+
+    The sums are the truth: they add up in any order and merge. Mean and covariance follow them by
+    rank-one steps (Sherman and Morrison), and are solved for afresh by Cholesky factors every
+    `REFRESH` steps and after every batch that repeats an owner, so that rounding cannot build up.
+
+    Parameters
+    ----------
+    precision, shift : (..., P), (..., d) prior plus Σ φφᵀ·strength and Σ φ·strength·y
+    covariance, mean : (..., P), (..., d) the posterior they imply
+    steps : (...) rank-one steps since the last exact solution
+    """
+
+    precision: Array
+    shift: Array
+    covariance: Array
+    mean: Array
+    steps: Array
+
+    @staticmethod
+    def prior(owners: tuple[int, ...], mean: Array, sd: Array) -> NormalPosterior:
+        """Return independent normal coefficients with this mean and standard deviation (d,)."""
+        packed = pack(np.diag(sd**-2.0)), pack(np.diag(sd**2.0))
+        repeat = (*owners, 1)
+        return NormalPosterior(
+            np.tile(packed[0], repeat),
+            np.tile(mean * sd**-2.0, repeat),
+            np.tile(packed[1], repeat),
+            np.tile(mean, repeat),
+            np.zeros(owners, dtype=np.int64),
+        )
+
+    def observe(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
+        """Add rows y = φᵀw + N(0, 1/strength) of owners (flat index), repeats allowed.
+
+        An owner's bytes do not depend on the rows of others in the same call.
+        """
+        flat = self._flat()
+        n = owner.shape[0]
+        if n == 1 or int(np.bincount(owner).max(initial=0)) <= 1:
+            flat._step(owner, phi, y, strength)
+            return
+        order = np.argsort(owner, kind="stable")
+        ordered = owner[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        counts = np.diff(np.append(starts, n))
+        alone = order[starts[counts == 1]]
+        if alone.size:
+            flat._step(owner[alone], phi[alone], y[alone], strength[alone])
+        flat._gather(ordered, order, starts, counts, (phi, y, strength))
+
+    def _flat(self) -> NormalPosterior:
+        """Return the same memory with one axis of owners."""
+        p, d = self.precision.shape[-1], self.shift.shape[-1]
+        return NormalPosterior(
+            self.precision.reshape(-1, p),
+            self.shift.reshape(-1, d),
+            self.covariance.reshape(-1, p),
+            self.mean.reshape(-1, d),
+            self.steps.reshape(-1),
+        )
+
+    def _step(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
+        """Add one row each to different owners."""
+        d = phi.shape[1]
+        self.precision[owner] += strength[:, None] * outer(phi)
+        self.shift[owner] += (strength * y)[:, None] * phi
+        covariance, mean = self.covariance.take(owner, axis=0), self.mean.take(owner, axis=0)
+        reach = (unpack(covariance, d) @ phi[:, :, None])[:, :, 0]
+        gain = strength / (1.0 + strength * (phi * reach).sum(axis=1))
+        error = y - (phi * mean).sum(axis=1)
+        self.covariance[owner] = covariance - gain[:, None] * outer(reach)
+        self.mean[owner] = mean + (gain * error)[:, None] * reach
+        steps = self.steps.take(owner) + 1
+        self.steps[owner] = steps
+        if int(steps.max()) >= REFRESH:
+            self.refresh(owner[steps >= REFRESH])
+
+    def _gather(
+        self,
+        ordered: Array,
+        order: Array,
+        starts: Array,
+        counts: Array,
+        rows: tuple[Array, Array, Array],
+    ) -> None:
+        """Add the rows of owners that have several, then solve for these owners."""
+        phi, y, strength = rows
+        some = (counts > 1) & (counts < _MANY)
+        if some.any():
+            inside = order[np.repeat(some, counts)]
+            first = np.concatenate(([0], counts[some].cumsum()[:-1]))
+            owner, weighted = ordered[starts[some]], strength[inside, None] * phi[inside]
+            row, column, _, _ = _triangle(phi.shape[1])
+            products = weighted.take(row, axis=1) * phi[inside].take(column, axis=1)
+            self.precision[owner] += np.add.reduceat(products, first)
+            self.shift[owner] += np.add.reduceat(weighted * y[inside, None], first)
+        for at in np.flatnonzero(counts >= _MANY):
+            inside = order[starts[at] : starts[at] + counts[at]]
+            own = phi[inside]
+            weighted = own * strength[inside, None]
+            owner = ordered[starts[at]]
+            self.precision[owner] += pack(weighted.T @ own)
+            self.shift[owner] += y[inside] @ weighted
+        self.refresh(ordered[starts[counts > 1]])
+
+    def refresh(self, owner: Array) -> None:
+        """Solve for mean and covariance of some owners (flat index) from their sums."""
+        flat = self._flat()
+        d = flat.shift.shape[1]
+        precision = unpack(flat.precision[owner], d)
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(precision))
+        except np.linalg.LinAlgError as error:
+            raise InvalidInput("posterior: its precision is not positive definite") from error
+        covariance = root.swapaxes(-1, -2) @ root
+        flat.covariance[owner] = pack(covariance)
+        flat.mean[owner] = (covariance @ flat.shift[owner][..., None])[..., 0]
+        flat.steps[owner] = 0
+
+    def decay(self, owner: Array, factor: float, prior: NormalPosterior) -> None:
+        """Keep `factor` of the evidence of some owners (leading index)."""
+        for name in ("precision", "shift"):
+            mine, start = getattr(self, name), getattr(prior, name)
+            mine[owner] = start + factor * (mine[owner] - start)
+        self.refresh(self._places(owner))
+
+    def merge(self, other: NormalPosterior, prior: NormalPosterior) -> None:
+        """Add another posterior's evidence; the prior is counted once."""
+        self.precision += other.precision - prior.precision
+        self.shift += other.shift - prior.shift
+        self.refresh(np.arange(self.steps.size))
+
+    def _places(self, owner: Array) -> Array:
+        """Return the flat places behind leading indices."""
+        width = self.steps[0].size
+        return (np.asarray(owner)[:, None] * width + np.arange(width)).ravel()
