@@ -57,6 +57,26 @@ class RidgeSums:
         d = self.gram.shape[-1]
         return np.asarray(self.gram[owner] + penalty * np.eye(d))
 
+    def merge(self, other: RidgeSums) -> None:
+        """Add the sums of other rows of the same owners."""
+        self.gram += other.gram
+        self.moment += other.moment
+        self.square += other.square
+        self.count += other.count
+
+    def scale(self, owner: Array, factor: float) -> None:
+        """Multiply all sums of some owners: their rows count for `factor`."""
+        for sums in (self.gram, self.moment, self.square, self.count):
+            sums[owner] *= factor
+
+    def residual_variance(self, owner: Array) -> Array:
+        """Return the unbiased residual variance of the first target given φ: (N,)."""
+        # A pinch of penalty: with few rows the gram is singular.
+        theta = self.solve(owner, 1e-9)
+        count, d = self.count[owner, 0], theta.shape[-1]
+        spread = self.variance(owner, theta)[:, 0]
+        return np.asarray(spread * count / np.maximum(count - d, 1.0))
+
     def variance(self, owner: Array, theta: Array) -> Array:
         """Return the penalised residual sum of squares over the rows, at the optimum: (N, m)."""
         rest = self.square[owner] - (theta * self.moment[owner]).sum(axis=-1)

@@ -2,6 +2,14 @@
 
 from gdcb.scalers.base import Scaler
 from gdcb.scalers.constant import ConstantScaler, ConstantState
-from gdcb.scalers.ridge import RidgeScaler, RidgeState
+from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.ridge import RidgeScaler
 
-__all__ = ["ConstantScaler", "ConstantState", "RidgeScaler", "RidgeState", "Scaler"]
+__all__ = [
+    "ConstantScaler",
+    "ConstantState",
+    "LinearHead",
+    "RidgeScaler",
+    "RidgeState",
+    "Scaler",
+]

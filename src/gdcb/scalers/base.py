@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from gdcb.arrays import Array
 
@@ -13,7 +13,18 @@ class Scaler(Protocol):
     `per` says who owns a fit: every unit ('unit'), or all units of a group together ('group').
     Statistics accumulate with every row; what `predict` uses changes only when `publish` is
     called, because each publication makes the bandit refold its arm statistics.
+
+    Attributes
+    ----------
+    learns_from : what `observe` is given as labels. 'label': columns that come with the outcome
+        or later. 'outcome': the row's own learning target y, (N, 1). 'nothing'.
+    supports : which of the optional methods it has: 'decay' (`decay(state, factor, owner)`
+        discounts evidence towards the prior), 'merge' (`merge(state, other)` adds another
+        state's evidence)
     """
+
+    learns_from: ClassVar[str]
+    supports: ClassVar[frozenset[str]]
 
     @property
     def per(self) -> str:
@@ -29,7 +40,7 @@ class Scaler(Protocol):
 
     @property
     def n_labels(self) -> int:
-        """Labels that a row brings: n_arms · n_columns, or 0 if it learns nothing."""
+        """Labels that a row brings: n_arms · n_columns; 0 if it learns from no label."""
 
     @property
     def is_positive(self) -> bool:
@@ -50,7 +61,10 @@ class Scaler(Protocol):
     def observe(
         self, state: Any, owner: Array, x: Array, action: Array, label: Array, weight: Array
     ) -> None:
-        """Accumulate rows: executed `action` (N, D), `label` (N, n_labels; NaN: not seen)."""
+        """Accumulate rows: executed `action` (N, D), `label` (N, n_labels; NaN: not seen).
+
+        A scaler that learns from outcomes gets them as `label`, (N, 1).
+        """
 
     def due(self, state: Any) -> Array:
         """Return the owners whose publication is due: integers."""

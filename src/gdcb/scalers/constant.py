@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,21 @@ class ConstantState:
 class ConstantScaler:
     """δ(x) = value: 1 leaves a product as it is, 0 a sum.
 
+    Parameters
+    ----------
+    value : the constant
+    per : 'unit' or 'group'; nothing depends on it
+    n_arms, n_columns : shape of δ
+
+    Notes
+    -----
+    Assumes: context says nothing that the composition could use.
+
+    Stops applying: where it does, arms are compared across contexts that differ, and the regret
+    against an oracle that reads the context grows linearly.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> scaler = ConstantScaler(1.0)
     >>> scaler.predict(scaler.init(1), np.zeros(2, dtype=int), np.zeros((2, 3))).shape
@@ -31,6 +47,8 @@ class ConstantScaler:
     per: str = "group"
     n_arms: int = 1
     n_columns: int = 1
+    learns_from: ClassVar[str] = "nothing"
+    supports: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_number("scaler.value", self.value)

@@ -1,0 +1,208 @@
+"""A Bayesian linear head on features φ(x): what every scaler fitted to labels has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from gdcb.arrays import Array, scatter_add
+from gdcb.errors import InvalidInput
+from gdcb.parts import Column, check_choice, check_number, check_tuple, column
+from gdcb.regression import RidgeSums
+
+MOST = 100.0  # log δ beyond this is a broken label, and must not overflow
+
+
+@dataclass(slots=True)
+class RidgeState:
+    """Sums of every owner and label, and the fit in force.
+
+    Parameters
+    ----------
+    sums : Σ w·φφᵀ and the like of all rows
+    theta : (owners, m, d) published coefficients
+    versions, since : (owners,) publications so far, rows since the last one
+    window : sums of the executed action since publication was last due, from which
+        Var(log e | x) is read (no owners without an excitation floor)
+    """
+
+    sums: RidgeSums
+    theta: Array
+    versions: Array
+    since: Array
+    window: RidgeSums
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """δ_θ(x) = g(θᵀ(φ(x) − φ̄)): a feature map φ = (1, …), fixed, and θ from sums, an owner each.
+
+    A subclass says φ: `phi` and its `width`. It may also say how θ follows from the sums
+    (`solve`) and what φ cannot see (`uncertainty`). Statistics are sums: they add up in any
+    order, merge and decay.
+    """
+
+    features: tuple[Column, ...] = column(())
+    link: str = "exp"
+    penalty: float = 1.0
+    every: int = 50
+    centre: tuple[float, ...] | None = None
+    floor: float = 0.0
+    per: str = "group"
+    n_arms: int = 1
+    n_columns: int = 1
+    learns_from: ClassVar[str] = "label"
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
+
+    def __post_init__(self) -> None:
+        check_tuple("scaler.features", self.features)
+        if not self.features:
+            raise InvalidInput("scaler.features: expected at least one context column")
+        check_choice("scaler.link", self.link, ("exp", "identity"))
+        check_choice("scaler.per", self.per, ("unit", "group"))
+        check_number("scaler.penalty", self.penalty, 0.0, open_low=True)
+        check_number("scaler.every", self.every, 1)
+        check_number("scaler.floor", self.floor, 0.0)
+        for value in self.centre or ():
+            check_number("scaler.centre", value)
+        check_number("scaler.n_arms", self.n_arms, 1)
+        check_number("scaler.n_columns", self.n_columns, 1)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether δ is an exponential."""
+        return self.link == "exp"
+
+    @property
+    def n_labels(self) -> int:
+        """One label an arm and column of δ."""
+        return self.n_arms * self.n_columns
+
+    @property
+    def width(self) -> int:
+        """Length d of φ(x), the leading 1 included."""
+        raise NotImplementedError
+
+    def phi(self, x: Array) -> Array:
+        """Return the features φ(x) of every row, 1 first: (N, d), a new array."""
+        raise NotImplementedError
+
+    def init(self, n_owners: int) -> RidgeState:
+        """Return empty sums and θ = 0: δ is neutral."""
+        m, d = self.n_labels, self.width
+        if self.centre is not None and len(self.centre) != d - 1:
+            raise InvalidInput(
+                f"scaler.centre: expected {d - 1} numbers, one a feature, got {len(self.centre)}"
+            )
+        return RidgeState(
+            RidgeSums.zeros(n_owners, m, d),
+            np.zeros((n_owners, m, d)),
+            np.zeros(n_owners, dtype=np.int64),
+            np.zeros(n_owners, dtype=np.int64),
+            RidgeSums.zeros(n_owners if self.floor > 0 else 0, 1, d),
+        )
+
+    def centred(self, x: Array) -> Array:
+        """Return φ(x) − φ̄, or φ(x) where δ is not normalised: (N, d)."""
+        phi = self.phi(x)
+        if self.centre is not None:
+            phi[:, 0] = 0.0
+            phi[:, 1:] -= self.centre
+        return phi
+
+    def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
+        """Evaluate the published δ: (N, n_arms, n_columns)."""
+        predictor = state.theta.take(owner, axis=0) @ self.centred(x)[:, :, None]
+        if self.link == "exp":
+            predictor = np.exp(np.minimum(predictor, MOST))
+        return np.asarray(predictor.reshape(x.shape[0], self.n_arms, self.n_columns))
+
+    def version(self, state: RidgeState, owner: Array) -> Array:
+        """Return the number of publications behind the fit in force."""
+        return state.versions[owner]
+
+    def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
+        """Return the posterior standard error of the linear predictor, from all rows so far.
+
+        σ̂² is the residual sum of squares plus the penalty at the optimum, over the rows.
+        """
+        phi = self.centred(x)
+        gram = state.sums.penalised(owner, self.penalty)
+        sigma2 = state.sums.variance(owner, state.sums.solve(owner, self.penalty))
+        spread = np.linalg.solve(gram, np.broadcast_to(phi[:, None, :, None], (*gram.shape[:3], 1)))
+        error = np.sqrt(sigma2 * (phi[:, None, :] * spread[..., 0]).sum(axis=-1))
+        return np.asarray(error.reshape(x.shape[0], self.n_arms, self.n_columns))
+
+    def observe(
+        self, state: RidgeState, owner: Array, x: Array, action: Array, label: Array, weight: Array
+    ) -> None:
+        """Add rows to the sums; a NaN label adds nothing, `weight` corrects selection."""
+        if label.shape != (x.shape[0], self.n_labels):
+            raise InvalidInput(
+                f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
+            )
+        phi = self.phi(x)
+        state.sums.add(owner, phi, label, weight)
+        labelled: Array = np.asarray(np.isfinite(label).any(axis=1), dtype=np.int64)
+        scatter_add(state.since, owner, labelled)
+        if self.floor > 0:
+            e = action[:, 0]
+            if self.link == "exp":
+                e = np.log(np.where(e > 0, e, np.nan))
+            state.window.add(owner, phi, e[:, None], np.ones(e.size))
+
+    def excitation(self, state: RidgeState, owners: Array) -> Array:
+        """Return the residual variance of log e (or e) given φ(x) since publication."""
+        return state.window.residual_variance(owners)
+
+    def due(self, state: RidgeState) -> Array:
+        """Return the owners that saw `every` rows since their last publication."""
+        return np.flatnonzero(state.since >= self.every)
+
+    def solve(self, sums: RidgeSums, owners: Array) -> Array:
+        """Return θ̂ of some owners: (owners, m, d)."""
+        return sums.solve(owners, self.penalty)
+
+    def publish(self, state: RidgeState, owners: Array) -> Array:
+        """Solve for θ̂ and put it in force, except where excitation is below the floor."""
+        if owners.size == 0:
+            return owners
+        state.since[owners] = 0
+        if self.floor > 0:
+            excited = self.excitation(state, owners) >= self.floor
+            state.window.scale(owners, 0.0)
+            owners = owners[excited]
+        state.theta[owners] = self.solve(state.sums, owners)
+        state.versions[owners] += 1
+        return owners
+
+    def fit(self, x: Array, label: Array, weight: Array | None = None) -> RidgeState:
+        """Fit one owner in batch and put it in force: the same sums as row by row."""
+        n, state = x.shape[0], self.init(1)
+        owner = np.zeros(n, dtype=np.int64)
+        weights = np.ones(n) if weight is None else weight
+        self.observe(state, owner, x, np.full((n, 1), np.nan), label, weights)
+        state.theta[:] = self.solve(state.sums, owner[:1])
+        state.versions[:], state.since[:] = 1, 0
+        return state
+
+    def merge(self, state: RidgeState, other: RidgeState) -> None:
+        """Add the rows of another state of the same owners; what is in force stays."""
+        if state.theta.shape != other.theta.shape:
+            raise InvalidInput(
+                f"merge: expected a state of shape {state.theta.shape}, got {other.theta.shape}"
+            )
+        state.sums.merge(other.sums)
+        state.window.merge(other.window)
+        state.since += other.since
+
+    def decay(self, state: RidgeState, factor: float, owner: Array) -> None:
+        """Let the evidence of some owners count for `factor`; the prior stays as it is."""
+        check_number("decay", factor, 0.0, 1.0)
+        state.sums.scale(owner, factor)
+
+    def centred_on(self, reference: Array) -> Self:
+        """Return this scaler normalised over a frozen sample of contexts (N, p)."""
+        return replace(self, centre=tuple(self.phi(reference)[:, 1:].mean(axis=0).tolist()))
