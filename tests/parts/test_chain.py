@@ -697,6 +697,83 @@ def test_overrides_are_a_person_s_edits_that_run() -> None:
         assert chain.overridden(verdict).tolist() == [expected]
 
 
+# What each gate adds -------------------------------------------------------------------------
+
+
+def test_what_a_cap_and_a_person_add_by_hand() -> None:
+    """v(e) = −|e − 2|, e = 8. Bounds at 6 alone: v(6) = −4, v(8) = −6: the bounds add 2.
+
+    A person who approves half and else runs 4, before the bounds: ½·v(6) + ½·v(4) = −3, so the
+    person adds 1. A cap at 5 in front: ½·v(5) + ½·v(4) = −2.5, so the cap adds ½. In all
+    −2.5 − v(8) = 3.5 = ½ + 1 + 2. Of a person nobody has watched nothing is known: 1, 0 and 2.
+    """
+    value = Worth(lambda e, centre: -np.abs(e[..., 0] - 2.0), np.zeros(1), np.full(1, -9.0))
+    person = SimulatedPerson(lambda e, some: np.full(e.shape[:2], 0.5), lambda some: some.x + 4.0)
+    chain = Chain((Cap(limit=5.0), Approval(person), Bounds(high=6.0)))
+    e = np.array([[[8.0]]])
+    assert chain.attribute(value, e, blank(1)).tolist() == [[[0.5, 1.0, 2.0]]]
+    kernels = chain.init_kernels(1, 1, 1)
+    assert chain.attribute(value, e, blank(1), kernels).tolist() == [[[1.0, 0.0, 2.0]]]
+
+
+def test_what_a_gate_adds_depends_on_the_order() -> None:
+    """Two caps that both lower 9: the one behind gets what both would do.
+
+    v(e) = −e: the cap at 5 alone adds 4, the cap at 7 alone adds 2. 7 before 5: 0 and 4. 5 before
+    7: 2 and 2.
+    """
+    value = Worth(lambda e, centre: -e[..., 0], np.zeros(1), np.zeros(1))
+    e, low, high = np.array([[[9.0]]]), Cap(limit=5.0, name="low"), Cap(limit=7.0, name="high")
+    assert Chain((high, low)).attribute(value, e, blank(1)).tolist() == [[[0.0, 4.0]]]
+    assert Chain((low, high)).attribute(value, e, blank(1)).tolist() == [[[2.0, 2.0]]]
+
+
+def test_what_the_gates_add_telescopes() -> None:
+    """The parts sum to (Kv)(e) − v(e) within 1e-12: any chain, a veto, a fault, a kernel."""
+    x = np.linspace(0.0, 3.0, 12)[:, None]
+    x[5] = -1.0
+    e, value = np.linspace(-2, 6, 48).reshape(12, 4, 1), parabola(12)
+    e[3, 2] = np.nan
+    fit = PolicyFilter(require=0, at_least=0.5, name="fit")
+    for gates in (
+        (),
+        (Cap(limit=3.0),),
+        (fit, approval(), PARTLY, Bounds(-1.0, 4.0)),
+        (approval("one"), Bounds(-1.0, 4.0, outside="veto"), approval("two"), Cap(limit=9.0)),
+    ):
+        chain = Chain(gates)
+        kernels = chain.init_kernels(1, 1, 1)
+        for known in (None, kernels):
+            parts = chain.attribute(value, e, rows(x), known)
+            assert parts.shape == (12, 4, len(gates))
+            total = chain.expect(value, e, rows(x), known) - value(e)
+            np.testing.assert_allclose(parts.sum(axis=-1), total, rtol=0, atol=1e-12)
+
+
+def test_a_broken_gate_adds_the_null_action_s_worth() -> None:
+    """It makes everything nothing and adds null − v; gates in front change nothing."""
+    value, e = parabola(2), np.linspace(0, 3, 6).reshape(2, 3, 1)
+    chain = Chain((Cap(limit=2.0), Custom(expects=raise_always), Bounds(high=9.0)))
+    parts = chain.attribute(value, e, blank(2))
+    np.testing.assert_allclose(parts[..., 1], value.null[:, None] - value(e), atol=1e-12)
+    np.testing.assert_array_equal(parts[..., [0, 2]], np.zeros((2, 3, 2)))
+
+
+def test_counts_by_gate_and_status() -> None:
+    """The trail of the hand example, counted: every row once a gate."""
+    found = CHAIN.counts(run(CHAIN, PROPOSED, CONTEXT))
+    some = {name: {word: n for word, n in by.items() if n} for name, by in found.items()}
+    assert some == {
+        "fit": {"passed": 3, "vetoed": 1, "not reached": 1},
+        "cap": {"passed": 2, "modified": 1, "not reached": 2},
+        "bounds": {"passed": 2, "vetoed": 1, "not reached": 2},
+    }
+    assert all(sum(by.values()) == 5 for by in found.values())
+    assert HOLDING.counts(held())["approval"]["held"] == 1
+    gone = HOLDING.counts(resume(held(), np.nan, EXPIRED))
+    assert gone["approval"]["expired"] == 1
+
+
 # Refusals ------------------------------------------------------------------------------------
 
 

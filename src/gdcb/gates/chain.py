@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array, is_all, is_any
-from gdcb.errors import InvalidInput, ValuationError
-from gdcb.gates.base import Gate, HardGate, Value, nothing
-from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, Rows, Verdict
+from gdcb.errors import InvalidInput
+from gdcb.gates.base import Gate, HardGate, Value
+from gdcb.gates.behind import behind, projected
+from gdcb.gates.guarded import as_plain, guarded_apply, guarded_draw, guarded_moved, leaves_alone
+from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, STATUS, VETOED, Rows, Verdict
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Chain:
         for gate in self.gates:
             if isinstance(gate, type) or not hasattr(gate, "expect"):
                 raise InvalidInput(f"gates: expected gates, got {gate!r}")
-        plain = tuple(_as_plain(gate) for gate in self.gates)
+        plain = tuple(as_plain(gate) for gate in self.gates)
         object.__setattr__(self, "has_person", any(gate.is_person for gate in self.gates))
         object.__setattr__(self, "_plain", plain)
         object.__setattr__(self, "_is_plain", all(p is not None and p.keeps_nan for p in plain))
@@ -58,7 +60,7 @@ class Chain:
         """
         if self._is_plain:
             return (None,) * len(self.gates)
-        return tuple([_guarded_draw(gate, rng, n) for gate in self.gates])
+        return tuple([guarded_draw(gate, rng, n) for gate in self.gates])
 
     def init_kernels(self, n_units: int, n_groups: int, n_columns: int) -> tuple[Any, ...]:
         """Return what is believed of each gate before the first verdict."""
@@ -105,7 +107,7 @@ class Chain:
         e = verdict.action
         for i in range(start, len(self.gates)):
             gate, plain = self.gates[i], self._plain[i]
-            if is_whole and plain is not None and _leaves_alone(plain, e, rows):
+            if is_whole and plain is not None and leaves_alone(plain, e, rows):
                 if e is not verdict.action:  # else they read so already
                     verdict.statuses[:, i], verdict.trail[:, i + 1] = PASSED, e
                 continue
@@ -114,7 +116,7 @@ class Chain:
                 verdict.trail[:, i + 1 :] = np.nan
                 verdict.statuses[:, i:] = NOT_REACHED
                 break
-            left, status, faults = _guarded_apply(gate, draws[i], e, rows, runs)
+            left, status, faults = guarded_apply(gate, draws[i], e, rows, runs)
             verdict.faults.update({(row, i): text for row, text in faults.items()})
             e = np.where(runs[:, None], left, np.nan)
             e.flags.writeable = False
@@ -136,18 +138,73 @@ class Chain:
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
         if self._is_plain:
-            left = _projected(self._plain, e, rows)
+            left = projected(self._plain, e, rows)
             if left is not None:
                 return value(left)
         known = kernels or (None,) * len(self.gates)
-        return _behind(self, known, 0, value, rows)(e)
+        return behind(self.gates, self._plain, known, 0, value, rows)(e)
+
+    def attribute(
+        self, value: Value, e: Array, rows: Rows, kernels: tuple[Any, ...] | None = None
+    ) -> Array:
+        """Return what each gate adds to the worth of actions e (N, M, D): (N, M, G).
+
+        With W_i(e) the worth of e where only gates i, …, G are in force, gate i adds
+        W_i(e) − W_{i+1}(e), and W_{G+1} = v. So the parts sum to (Kv)(e) − v(e), what the chain
+        adds in all. A gate that fails is worth the null action, as in `expect`.
+
+        The split goes by the order of the gates, as the proposal meets them: what two gates
+        would both do is counted for the one behind, since it is there without the other.
+
+        Examples
+        --------
+        v(e) = −|e − 2| at e = 9, a cap of 5 before bounds of 3: the bounds alone would add 6 of
+        the 6, so the cap in front of them adds nothing.
+
+        >>> from gdcb.gates import Bounds, Cap
+        >>> class Near:
+        ...     def __call__(self, e):
+        ...         return -np.abs(e[..., 0] - 2.0)
+        ...
+        ...     def take(self, index):
+        ...         return self
+        >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
+        >>> chain = Chain((Cap(limit=5.0), Bounds(high=3.0)))
+        >>> chain.attribute(Near(), np.array([[[9.0]]]), rows).tolist()
+        [[[0.0, 6.0]]]
+        """
+        known = kernels or (None,) * len(self.gates)
+        parts = np.empty((*e.shape[:2], len(self.gates)))
+        worth = value(e)
+        for i in reversed(range(len(self.gates))):
+            before = behind(self.gates, self._plain, known, i, value, rows)(e)
+            parts[..., i], worth = before - worth, before
+        return parts
+
+    def counts(self, verdict: Verdict) -> dict[str, dict[str, int]]:
+        """Count what each gate did to the rows of a verdict, by its name and by status.
+
+        >>> from gdcb.gates import Bounds, Cap
+        >>> rows = Rows(np.zeros(2, int), np.zeros(2, int), np.zeros((2, 1)))
+        >>> chain = Chain((Bounds(high=9.0, outside="veto"), Cap(limit=5.0)))
+        >>> found = chain.counts(chain.apply((None, None), np.array([[7.0], [11.0]]), rows))
+        >>> {name: {k: n for k, n in by.items() if n} for name, by in found.items()}
+        {'bounds': {'passed': 1, 'vetoed': 1}, 'cap': {'modified': 1, 'not reached': 1}}
+        """
+        words = dict(enumerate(STATUS)) | {NOT_REACHED: "not reached"}
+        return {
+            gate.name: {
+                word: int((verdict.statuses[:, i] == code).sum()) for code, word in words.items()
+            }
+            for i, gate in enumerate(self.gates)
+        }
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return how far the hard gates would move each action, summed over them: (N, M)."""
         total = np.zeros(e.shape[:2])
         for gate in self.gates:
             if gate.is_hard:
-                total += _guarded_moved(gate, e, rows)
+                total += guarded_moved(gate, e, rows)
         return total
 
     def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict, start: int = 0) -> None:
@@ -199,159 +256,3 @@ class Chain:
             except Exception as error:
                 said = f"it gave no reason ({type(error).__name__}: {error})"
         return f"{gate.name} (version {gate.version}): {said}"
-
-
-def _behind(chain: Chain, kernels: tuple[Any, ...], at: int, value: Value, rows: Rows) -> Value:
-    """Return the value of actions in front of gate `at`."""
-    return value if at == len(chain.gates) else _Behind(chain, kernels, at, value, rows)
-
-
-@dataclass(slots=True)
-class _Behind:
-    """The value of an action in front of gate `at`: what `expect` nests."""
-
-    chain: Chain
-    kernels: tuple[Any, ...]
-    at: int
-    value: Value
-    rows: Rows
-
-    def take(self, index: Array) -> _Behind:
-        value, rows = self.value.take(index), self.rows.take(index)
-        return _Behind(self.chain, self.kernels, self.at, value, rows)
-
-    def __call__(self, e: Array) -> Array:
-        if self.at > 0 and not is_all(np.isfinite(e)):  # as in `apply`: infinite is nothing
-            e = np.where(np.isfinite(e), e, np.nan)
-        plain = self.chain._plain[self.at]
-        if plain is not None and plain.keeps_nan:
-            left = _projected((plain,), e, self.rows)
-            if left is not None:
-                rest = (self.kernels, self.at + 1, self.value, self.rows)
-                return _behind(self.chain, *rest)(left)
-        if is_all(np.isfinite(e)):
-            return self._open(e)
-        # What was vetoed before this gate never reaches it: it is worth the null action.
-        runs: Array = np.asarray(np.isfinite(e).all(axis=-1))
-        some = np.take_along_axis(e, runs.argmax(axis=1)[:, None, None], axis=1)
-        filled = np.where(runs[..., None], e, np.nan_to_num(some))
-        return np.where(runs, self._open(filled), self.value(nothing(e)))
-
-    def _open(self, e: Array) -> Array:
-        """Ask the gate for its operator, on actions that all may run."""
-        behind = _behind(self.chain, self.kernels, self.at + 1, self.value, self.rows)
-        gate, kernel = self.chain.gates[self.at], self.kernels[self.at]
-        try:
-            return _checked(gate.expect(behind, e, self.rows, kernel), e)
-        except ValuationError:
-            raise
-        except Exception:
-            return np.concatenate([self._one(behind, e, i) for i in range(e.shape[0])])
-
-    def _one(self, behind: Value, e: Array, i: int) -> Array:
-        """Value one row by itself; where the gate raises even so, at the null action."""
-        one = np.array([i])
-        gate, kernel, here = self.chain.gates[self.at], self.kernels[self.at], e[i : i + 1]
-        try:
-            return _checked(gate.expect(behind.take(one), here, self.rows.take(one), kernel), here)
-        except ValuationError:
-            raise
-        except Exception:
-            return np.repeat(self.value.take(one)(nothing(here)), e.shape[1], axis=1)
-
-
-def _checked(worth: Array, e: Array) -> Array:
-    if worth.shape != e.shape[:2] or not is_all(np.isfinite(worth)):
-        raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
-    return worth
-
-
-def _as_plain(gate: Gate) -> HardGate | None:
-    """Return a gate that is its projection and nothing else: only there `project` speaks for it."""
-    names = ("apply", "expect", "draw")
-    if not isinstance(gate, HardGate):
-        return None
-    kind: Any = type(gate)
-    return gate if all(getattr(kind, n) is getattr(HardGate, n) for n in names) else None
-
-
-def _projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Array | None:
-    """Return e behind some plain gates, or None where one raises or answers nonsense."""
-    left = e
-    try:
-        for i, gate in enumerate(gates):
-            if gate is not None:
-                if i > 0 and not is_all(np.isfinite(left)):  # as in `apply`: infinite is nothing
-                    left = np.where(np.isfinite(left), left, np.nan)
-                left = gate.project(left, rows)
-    except Exception:
-        return None
-    return left if left.shape == e.shape else None
-
-
-def _leaves_alone(gate: HardGate, e: Array, rows: Rows) -> bool:
-    """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
-    try:
-        left = gate.project(e[:, None, :], rows)[:, 0]
-        return left.shape == e.shape and is_all(left == e)
-    except Exception:
-        return False
-
-
-def _guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
-    try:
-        return gate.draw(rng, n)
-    except Exception as error:
-        return error
-
-
-def _guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
-    """Ask a gate how far it moves; where it raises, infinitely far."""
-    try:
-        return gate.moved(e, rows)
-    except Exception:
-        if e.shape[0] == 1:
-            return np.full(e.shape[:2], np.inf)
-        index = [np.array([i]) for i in range(e.shape[0])]
-        return np.concatenate([_guarded_moved(gate, e[i], rows.take(i)) for i in index])
-
-
-def _guarded_apply(
-    gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array
-) -> tuple[Array, Array, dict[int, str]]:
-    """Apply one gate; where it raises or answers nonsense, veto those rows and say why."""
-    faults: dict[int, str] = {}
-    try:
-        left, status = _answer(gate, draws, e, rows)
-    except Exception:
-        left, status = np.full(e.shape, np.nan), np.full(e.shape[0], VETOED, dtype=np.int8)
-        for i in np.flatnonzero(runs):
-            one = slice(i, i + 1)
-            some = draws[one] if isinstance(draws, np.ndarray) else draws
-            try:
-                row, said = _answer(gate, some, e[one], rows.take(one))
-                left[i], status[i] = row[0], said[0]
-            except Exception as error:
-                faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
-    odd = ~np.isfinite(left).all(axis=1) & runs & (status <= MODIFIED)
-    if is_any(odd):
-        for i in np.flatnonzero(odd):
-            faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
-        status = np.where(odd, VETOED, status).astype(np.int8)
-    return np.where((status <= MODIFIED)[:, None], left, np.nan), status, faults
-
-
-def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]:
-    if isinstance(draws, Exception):
-        raise draws
-    left, status = gate.apply(draws, e, rows)
-    if left.shape != e.shape or status.shape != e.shape[:1]:
-        raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
-        raise InvalidInput("a gate answers with whole numbers: passed, modified, vetoed or held")
-    status = status.astype(np.int8)
-    passed = status == PASSED
-    if is_any(passed):
-        changed = passed & (left != e).any(axis=1)
-        status = np.where(changed, MODIFIED, status).astype(np.int8)
-    return left, status

@@ -1,0 +1,114 @@
+"""The value of an action in front of some gates: nested operators, each failing closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array, is_all
+from gdcb.errors import InvalidInput, ValuationError
+from gdcb.gates.base import Gate, HardGate, Value, nothing
+from gdcb.gates.rules import filled
+from gdcb.records import Rows
+
+Plain = tuple[HardGate | None, ...]
+
+
+def behind(
+    gates: tuple[Gate, ...],
+    plain: Plain,
+    kernels: tuple[Any, ...],
+    at: int,
+    value: Value,
+    rows: Rows,
+) -> Value:
+    """Return the value of actions in front of gate `at`; behind the last gate it is `value`."""
+    return value if at == len(gates) else Behind(gates, plain, kernels, at, value, rows)
+
+
+@dataclass(slots=True)
+class Behind:
+    """The value of an action in front of gate `at`: what `Chain.expect` nests.
+
+    Parameters
+    ----------
+    gates, plain : all gates, and those of them that are their projection and nothing else
+    kernels : what was learned of each gate, None: its own law
+    at : the first gate that the action meets
+    value, rows : value function of what runs, and the rows it was made for
+    """
+
+    gates: tuple[Gate, ...]
+    plain: Plain
+    kernels: tuple[Any, ...]
+    at: int
+    value: Value
+    rows: Rows
+
+    def take(self, index: Array) -> Behind:
+        """Return the same for some of the rows."""
+        value, rows = self.value.take(index), self.rows.take(index)
+        return Behind(self.gates, self.plain, self.kernels, self.at, value, rows)
+
+    def __call__(self, e: Array) -> Array:
+        """Value actions (N, M, D): (N, M)."""
+        if self.at > 0 and not is_all(np.isfinite(e)):  # as in `apply`: infinite is nothing
+            e = np.where(np.isfinite(e), e, np.nan)
+        plain = self.plain[self.at]
+        if plain is not None and plain.keeps_nan:
+            left = projected((plain,), e, self.rows)
+            if left is not None:
+                return self._next()(left)
+        if is_all(np.isfinite(e)):
+            return self._open(e)
+        # What was vetoed before this gate never reaches it: it is worth the null action.
+        known, runs = filled(e)
+        return np.where(runs, self._open(known), self.value(nothing(e)))
+
+    def _next(self) -> Value:
+        """Return the value in front of the next gate."""
+        return behind(self.gates, self.plain, self.kernels, self.at + 1, self.value, self.rows)
+
+    def _open(self, e: Array) -> Array:
+        """Ask the gate for its operator, on actions that all may run."""
+        rest = self._next()
+        gate, kernel = self.gates[self.at], self.kernels[self.at]
+        try:
+            return _checked(gate.expect(rest, e, self.rows, kernel), e)
+        except ValuationError:
+            raise
+        except Exception:
+            return np.concatenate([self._one(rest, e, i) for i in range(e.shape[0])])
+
+    def _one(self, rest: Value, e: Array, i: int) -> Array:
+        """Value one row by itself; where the gate raises even so, at the null action."""
+        one = np.array([i])
+        gate, kernel, here = self.gates[self.at], self.kernels[self.at], e[i : i + 1]
+        try:
+            return _checked(gate.expect(rest.take(one), here, self.rows.take(one), kernel), here)
+        except ValuationError:
+            raise
+        except Exception:
+            return np.repeat(self.value.take(one)(nothing(here)), e.shape[1], axis=1)
+
+
+def projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Array | None:
+    """Return e behind some plain gates, or None where one raises or answers nonsense."""
+    left = e
+    try:
+        for i, gate in enumerate(gates):
+            if gate is not None:
+                if i > 0 and not is_all(np.isfinite(left)):  # as in `apply`: infinite is nothing
+                    left = np.where(np.isfinite(left), left, np.nan)
+                left = gate.project(left, rows)
+    except Exception:
+        return None
+    return left if left.shape == e.shape else None
+
+
+def _checked(worth: Array, e: Array) -> Array:
+    if worth.shape != e.shape[:2] or not is_all(np.isfinite(worth)):
+        raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
+    return worth

@@ -1,0 +1,90 @@
+"""Gates asked in earnest, each failing closed: what raises or answers nonsense vetoes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array, is_all, is_any
+from gdcb.errors import InvalidInput
+from gdcb.gates.base import Gate, HardGate
+from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
+
+
+def as_plain(gate: Gate) -> HardGate | None:
+    """Return a gate that is its projection and nothing else: only there `project` speaks for it."""
+    names = ("apply", "expect", "draw")
+    if not isinstance(gate, HardGate):
+        return None
+    kind: Any = type(gate)
+    return gate if all(getattr(kind, n) is getattr(HardGate, n) for n in names) else None
+
+
+def leaves_alone(gate: HardGate, e: Array, rows: Rows) -> bool:
+    """Whether a hard gate surely lets every row pass as it is; anything else is looked into."""
+    try:
+        left = gate.project(e[:, None, :], rows)[:, 0]
+        return left.shape == e.shape and is_all(left == e)
+    except Exception:
+        return False
+
+
+def guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
+    """Draw for a gate; one that cannot gets its own exception."""
+    try:
+        return gate.draw(rng, n)
+    except Exception as error:
+        return error
+
+
+def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
+    """Ask a gate how far it moves; where it raises, infinitely far."""
+    try:
+        return gate.moved(e, rows)
+    except Exception:
+        if e.shape[0] == 1:
+            return np.full(e.shape[:2], np.inf)
+        index = [np.array([i]) for i in range(e.shape[0])]
+        return np.concatenate([guarded_moved(gate, e[i], rows.take(i)) for i in index])
+
+
+def guarded_apply(
+    gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array
+) -> tuple[Array, Array, dict[int, str]]:
+    """Apply one gate; where it raises or answers nonsense, veto those rows and say why."""
+    faults: dict[int, str] = {}
+    try:
+        left, status = _answer(gate, draws, e, rows)
+    except Exception:
+        left, status = np.full(e.shape, np.nan), np.full(e.shape[0], VETOED, dtype=np.int8)
+        for i in np.flatnonzero(runs):
+            one = slice(i, i + 1)
+            some = draws[one] if isinstance(draws, np.ndarray) else draws
+            try:
+                row, said = _answer(gate, some, e[one], rows.take(one))
+                left[i], status[i] = row[0], said[0]
+            except Exception as error:
+                faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
+    odd = ~np.isfinite(left).all(axis=1) & runs & (status <= MODIFIED)
+    if is_any(odd):
+        for i in np.flatnonzero(odd):
+            faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
+        status = np.where(odd, VETOED, status).astype(np.int8)
+    return np.where((status <= MODIFIED)[:, None], left, np.nan), status, faults
+
+
+def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]:
+    if isinstance(draws, Exception):
+        raise draws
+    left, status = gate.apply(draws, e, rows)
+    if left.shape != e.shape or status.shape != e.shape[:1]:
+        raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
+    if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
+        raise InvalidInput("a gate answers with whole numbers: passed, modified, vetoed or held")
+    status = status.astype(np.int8)
+    passed = status == PASSED
+    if is_any(passed):
+        changed = passed & (left != e).any(axis=1)
+        status = np.where(changed, MODIFIED, status).astype(np.int8)
+    return left, status
