@@ -116,11 +116,36 @@ class Arms:
 class ArmList:
     """A list of arms: numbers with a metric, or bare categories.
 
+    A = {a₁, …, a_K}. With values the arm k has the coordinate a_k, and a coordinate c lies
+    |c − a_k| / step away from it; where no step is declared, distance is counted in spacings of
+    the arms around c. Without values an action is an arm or is none: the distance is 0 or ∞.
+
     Parameters
     ----------
     names : names of the arms; made from the values where omitted
     values : one number an arm, or none: the arms are categories
     step : what counts as one step; the spacing of the arms where omitted
+
+    Notes
+    -----
+    Assumes: outcomes of arms with values vary smoothly with the coordinate: what lies within half
+    a step of an arm is credited to it.
+
+    Stops applying: a coordinate is one number. Two settings that act apart are a grid; an action
+    of many columns that has no such number is a list of categories.
+
+    Examples
+    --------
+    Between 1 and 2 a spacing is 1, between 2 and 4 it is 2: the coordinate 2.5 lies 0.25 spacings
+    from the arm 2.
+
+    >>> import numpy as np
+    >>> arms = ArmList(values=(1.0, 2.0, 4.0)).build()
+    >>> found = arms.locate(np.array([[[2.5]]]))
+    >>> arms.names[found.arm[0, 0]], found.steps.tolist()
+    ('2', [[0.25]])
+    >>> ArmList(names=("allow", "remove")).build().is_exact.tolist()
+    [True]
     """
 
     names: tuple[str, ...] = ()
@@ -148,12 +173,36 @@ class ArmList:
 class Grid:
     """A grid of named factors: one arm a combination.
 
+    A = A¹ × … × A^F, one arm for each (a¹, …, a^F). Its coordinate is what the outcome can see: the
+    product a¹·…·a^F, or (a¹, …, a^F) itself. Distances are the largest over the coordinates, in
+    steps of each.
+
     Parameters
     ----------
     factors : {name: values}, the first varies slowest
     combine : 'product': the outcome sees the product of the factors (one coordinate);
         'none': each factor is a coordinate of its own
     steps : {name: step}, or {'product': step}; the spacing of the arms where omitted
+
+    Notes
+    -----
+    Assumes: with 'product', that the outcome depends on the factors through their product alone.
+
+    Stops applying: the number of arms is the product of the numbers of levels, and independent
+    arms learn each by itself: only a learner over coordinates (`is_curve`) carries what one
+    combination taught to the others. Arms of equal product stay apart as arms.
+
+    Examples
+    --------
+    Nine combinations of three multipliers, five distinct products: 0.8·1.25 = 1 = 1·1, and so on.
+
+    >>> import numpy as np
+    >>> factor = (0.8, 1.0, 1.25)
+    >>> arms = Grid({"A": factor, "B": factor}, combine="product").build()
+    >>> arms.n, np.unique(arms.coords).tolist()
+    (9, [0.64, 0.8, 1.0, 1.25, 1.5625])
+    >>> arms.names[1]
+    'A=0.8 B=1'
     """
 
     factors: dict[str, tuple[float, ...]]
@@ -161,12 +210,7 @@ class Grid:
     steps: dict[str, float] = field(default_factory=dict)
 
     def build(self) -> Arms:
-        """Return the arm space.
-
-        >>> arms = Grid({"A": (0.8, 1.0, 1.25), "B": (0.8, 1.0, 1.25)}, combine="product").build()
-        >>> arms.n, np.unique(arms.coords.round(9)).tolist()
-        (9, [0.64, 0.8, 1.0, 1.25, 1.5625])
-        """
+        """Return the arm space."""
         check_choice("arms.combine", self.combine, ("none", "product"))
         if not self.factors or not all(self.factors.values()):
             raise InvalidInput("arms.factors: expected at least one factor with values")

@@ -45,9 +45,10 @@ class Reward(Protocol):
 
 @dataclass(frozen=True)
 class Payoff:
-    """Two outcome classes with known payoffs: r = y·win(e, x) + (1 − y)·lose(x).
+    """Pay two outcome classes what they are known to be worth: booked × price.
 
-    The learner's posterior is on P(y = 1); the payoff multiplies its draw.
+    r = y·win(e, x) + (1 − y)·lose with y ∈ {0, 1}. The learner's posterior is on P(y = 1), and
+    the payoff multiplies its draw: the worth of an action is P·win(e, x) + (1 − P)·lose.
 
     Parameters
     ----------
@@ -58,9 +59,24 @@ class Payoff:
     win : a function (e (N, M, D), x (N, p)) → (N, M) instead, from Python only; where nothing
         runs e is NaN, and so may the payoff be: the null action's declared reward stands in
 
+    Notes
+    -----
+    Assumes: what a class pays is known, given the action and the context, before the outcome is.
+
+    Stops applying: three classes and more, and payoffs that vary within a class in a way that the
+    class does not tell; learn the reward itself there (`Scaled`).
+
+    Examples
+    --------
+    A price of 120, booked with probability ½, is worth 60; with 10 lost on every night that stays
+    empty it is worth ½·120 − ½·10 = 55.
+
     >>> import numpy as np
-    >>> Payoff(action=0).worth(np.array([[0.5]]), np.array([[[120.0]]]), np.zeros((1, 1))).tolist()
+    >>> p, e, x = np.array([[0.5]]), np.array([[[120.0]]]), np.zeros((1, 1))
+    >>> Payoff(action=0).worth(p, e, x).tolist()
     [[60.0]]
+    >>> Payoff(action=0, lose=-10.0).worth(p, e, x).tolist()
+    [[55.0]]
     """
 
     outcome: tuple[str, ...] = ("success",)
@@ -116,12 +132,34 @@ class Payoff:
 
 @dataclass(frozen=True)
 class Scaled:
-    """The reward itself is learned: r = s(x)·v(a) + noise, s declared and never divided out.
+    """Learn the reward itself, whose size may vary with a declared scale.
+
+    r = s(x)·v(a) + noise, s declared and never divided out: the update is the weighted regression
+    of r on s, never the mean of r/s, in which the noise of rows with small s would drown the rest.
 
     Parameters
     ----------
     outcome : name of the reward
     scale : context column s(x) > 0; None: 1
+
+    Notes
+    -----
+    Assumes: s(x) is known and above 0, and the noise of r has the same variance in every row.
+
+    Stops applying: where the noise grows with s, rows of large s are believed too much. A scale
+    that context makes but nobody declared belongs in the scaler, or in a learner that reads x.
+
+    Examples
+    --------
+    v = 0.5 in a row of scale 8 is worth 4; a reward of 4 is learned as 4 at scale 8.
+
+    >>> import numpy as np
+    >>> reward, x = Scaled(scale=0), np.array([[8.0]])
+    >>> reward.worth(np.array([[0.5]]), np.zeros((1, 1, 1)), x).tolist()
+    [[4.0]]
+    >>> y, s = reward.learn(np.array([[4.0]]), x)
+    >>> y.tolist(), s.tolist()
+    ([4.0], [8.0])
     """
 
     outcome: tuple[str, ...] = ("reward",)

@@ -27,9 +27,24 @@ class BetaState:
 class BetaThompson:
     """Thompson sampling with independent Beta(α, β) arms for outcomes in [0, 1].
 
-    Update: α += w·y, β += w·(1 − y) for the credited arm. Exact for binary outcomes; for
-    outcomes inside (0, 1) it is a pseudo-likelihood whose mean is right and whose spread is not
-    narrower than the truth. Rows credited to no arm teach nothing.
+    P(y = 1 | a) ~ Beta(α_a, β_a), and a row of weight w adds α += w·y, β += w·(1 − y) to the arm it
+    is credited to. Exact for binary outcomes; for outcomes inside (0, 1) it is a
+    pseudo-likelihood whose mean is right and whose spread is not narrower than the truth. Rows
+    credited to no arm teach nothing.
+
+    Parameters
+    ----------
+    wins, losses : the prior's α and β, pseudo-outcomes that every arm starts with
+
+    Notes
+    -----
+    Assumes: within a cell an arm's outcomes are exchangeable (context has been scaled away), arms
+    tell nothing about each other, and units tell nothing about each other.
+
+    Stops applying: where arms have a metric it learns each by itself and a curve learns from all.
+    An action that a gate moved between two arms is worth what the nearest is. Where the
+    probability drifts, old evidence weighs like new unless it is decayed. It refuses a reward
+    scale and rewards outside [0, 1].
 
     Examples
     --------

@@ -26,10 +26,37 @@ def _require_categories(arms: Arms) -> None:
 
 @dataclass(frozen=True)
 class Identity:
-    """Φ(a, δ) = (a, δ): the arm runs as it is, its severity score travels with it.
+    """Run the category as it is; its severity score travels with it.
 
-    Gates and rewards read the severity; the arm of an action is its category. Without severity
-    (`severity=False`) the action is the category alone: the plain bandit.
+    Φ(a, δ) = (a, δ): gates, rewards and cells read the severity δ, and the arm of an action is its
+    category. Without severity Φ(a, δ) = a, the plain bandit. The bound of Assumption 1 is 1
+    with severity and 0 without.
+
+    Parameters
+    ----------
+    name : name of the category among the action's columns
+    severity : whether δ travels along as a second column
+
+    Notes
+    -----
+    Assumes: the arms are categories, given as names without values.
+
+    Stops applying: δ changes no action here. A better scaler helps only through what reads the
+    severity (a gate, cells of δ); without such a reader the second loop is idle, and Theorem 1
+    promises nothing.
+
+    Examples
+    --------
+    δ = 0.7 stands beside each of three categories; the action (1, 0.7) is the arm 'warn'.
+
+    >>> import numpy as np
+    >>> from gdcb.arms import ArmList
+    >>> arms = ArmList(names=("allow", "warn", "remove")).build()
+    >>> phi, delta, x = Identity(), np.array([[[0.7]]]), np.zeros((1, 1))
+    >>> phi.compose(arms, delta, x).tolist()
+    [[[0.0, 0.7], [1.0, 0.7], [2.0, 0.7]]]
+    >>> phi.locate(arms, np.array([[[1.0, 0.7]]]), delta, x).arm.tolist()
+    [[1]]
     """
 
     name: str = "action"
@@ -65,11 +92,37 @@ class Identity:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Φ(tool, relevance) = (tool, number of retrieved examples, template version).
+    """Compose a prompt from a tool and as many retrieved examples as are relevant to it.
 
-    δ is the relevance of the retrieved examples to each tool, in [0, 1], so it has an arm axis;
-    the prompt carries round(relevance · examples) of them. Text is rendered at the edge
-    (`render`); the inverse of a prompt is its tool.
+    Φ(tool, δ) = (tool, ⌊δ · examples + ½⌋, template), δ being the relevance of the retrieved
+    examples to each tool, clipped to [0, 1]: it has an arm axis. The arm of a prompt is its tool.
+    Text is rendered at the edge (`render`).
+
+    Parameters
+    ----------
+    examples : examples that a prompt carries at most
+    template : version of the template, which travels with the action
+    name : name of the tool among the action's columns
+
+    Notes
+    -----
+    Assumes: the arms are categories (tools), and examples come sorted, the best first.
+
+    Stops applying: the number of examples jumps, so Φ has no Lipschitz constant in δ and
+    Assumption 1 fails: Theorem 1 bounds nothing. Prompts of one tool that differ in their
+    examples teach the same arm.
+
+    Examples
+    --------
+    Relevance 0.9 to the first tool and 0.3 to the second: ⌊3.6 + ½⌋ = 4 and ⌊1.2 + ½⌋ = 1
+    examples.
+
+    >>> import numpy as np
+    >>> from gdcb.arms import ArmList
+    >>> tools = ArmList(names=("search", "calculator")).build()
+    >>> delta, x = np.array([[[0.9], [0.3]]]), np.zeros((1, 1))
+    >>> Prompt(examples=4).compose(tools, delta, x).tolist()
+    [[[0.0, 4.0, 1.0], [1.0, 1.0, 1.0]]]
     """
 
     examples: int = 4

@@ -95,15 +95,42 @@ def gain(h: Array, p: Array, r: Array) -> Array:
 
 @dataclass(frozen=True)
 class KalmanGain:
-    """Φ(m, (Q, R)) = K(m, Q, R): the steady-state gain of mode m, its entries as columns.
+    """Make the steady-state Kalman gain of a mode, its entries as the action's columns.
 
-    δ has an arm axis (one pair of scales a mode) and two columns: Q = δ₀·Q_m and R = δ₁·R_m,
-    confined to [low, high]. K(cQ, cR) = K(Q, R): only their ratio matters. The arm of a gain is
-    the mode whose composed gain is nearest; one step is `step` in the largest entry.
+    Φ(m, δ) = K = PHᵀ(HPHᵀ + R)⁻¹, P solving P = F(P − KHP)Fᵀ + Q, with Q = δ₀·Q_m and
+    R = δ₁·R_m: δ has an arm axis (one pair of scales a mode) and two columns, confined to
+    [low, high]. K(cQ, cR) = K(Q, R): only their ratio matters. The arm of a gain is the mode whose
+    composed gain is nearest, the distance being that of the entry that differs most.
 
     Parameters
     ----------
     transition, measurement, process, noise : one matrix a mode: F, H, Q, R
+    step : what counts as one step between gains, in the largest entry
+    low, high : bounds on both columns of δ
+
+    Notes
+    -----
+    Assumes: linear modes that do not change within a round, Q and R positive definite, and
+    every (F, H) detectable.
+
+    Stops applying: a mode that is not detectable has no steady state; its gain is NaN and never
+    runs. In the first steps of a track the steady gain is not the best one. Of the two columns of
+    δ only the ratio is identified. The bound of Assumption 1 is estimated by differences at the
+    rows at hand, not proved for all.
+
+    Examples
+    --------
+    One state, F = H = 1, Q = 1, R = 2: P = 2 solves P²/(P + 2) = 1, so K = 2/4. Tripling both
+    scales changes nothing.
+
+    >>> import numpy as np
+    >>> from gdcb.arms import ArmList
+    >>> one = (((1.0,),),)
+    >>> phi = KalmanGain(transition=one, measurement=one, process=one, noise=(((2.0,),),))
+    >>> modes, x = ArmList(names=("cruise",)).build(), np.zeros((2, 1))
+    >>> delta = np.array([[[1.0, 1.0]], [[3.0, 3.0]]])
+    >>> phi.compose(modes, delta, x).ravel().round(12).tolist()
+    [0.5, 0.5]
     """
 
     transition: tuple[Matrix, ...]

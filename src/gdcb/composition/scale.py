@@ -36,19 +36,42 @@ def _numeric(names: tuple[str, ...], arms: Arms) -> tuple[ActionColumn, ...]:
 
 @dataclass(frozen=True)
 class Multiply:
-    """Φ(a, δ) = base(x) · δ · a on the first q coordinates; later ones pass through.
+    """Scale the arm by a base and by δ: prices, rates, amounts.
 
-    `base` names context columns whose product is the base (price, market multiplier). With
-    (rate, tenor) arms and a one-column δ the rate is scaled and the tenor is not. The coordinate
-    of an action is e / (base · δ): what it is in units of the arms.
+    Φ(a, δ) = base(x) · δ · a on the first q coordinates, q the columns of δ; later ones pass
+    through. With (rate, tenor) arms and a one-column δ the rate is scaled and the tenor is not.
+    The coordinate of an action is e / (base · δ): what it is in units of the arms.
+    ‖Φ(a, δ₁) − Φ(a, δ₂)‖ ≤ max |base · a| · ‖δ₁ − δ₂‖, the bound of Assumption 1.
 
+    Parameters
+    ----------
+    base : context columns whose product is the base (price, market multiplier); none: 1
+    names : names of the action's columns, one a coordinate; made up where omitted
+
+    Notes
+    -----
+    Assumes: base and δ are above 0, and context moves the best action by a factor, so that one
+    nominal arm is best at every x once δ is right.
+
+    Stops applying: near a base or δ of 0 every arm is the same action, and the coordinate
+    e / (base · δ) says nothing. Scale is not identified between arms and δ: c·δ and a/c make
+    the same action, so a scaler must be centred. Where context changes which arm is best even
+    after scaling, give the learner cells, or a learner that reads x.
+
+    Examples
+    --------
+    Base 100, δ = 2: the arms 0.75 and 1.25 become 150 and 250. An executed 210 is the arm
+    210/200 = 1.05 under this δ, nearest to the second.
+
+    >>> import numpy as np
     >>> from gdcb.arms import ArmList
-    >>> arms = ArmList(values=(0.9, 1.1)).build()
+    >>> arms = ArmList(values=(0.75, 1.25)).build()
     >>> phi, delta, x = Multiply(base=(0,)), np.array([[[2.0]]]), np.array([[100.0]])
     >>> phi.compose(arms, delta, x).ravel().tolist()
-    [180.0, 220.00000000000003]
-    >>> phi.locate(arms, np.array([[[212.0]]]), delta, x).coord.ravel().tolist()
-    [1.06]
+    [150.0, 250.0]
+    >>> found = phi.locate(arms, np.array([[[210.0]]]), delta, x)
+    >>> found.coord.ravel().tolist(), found.arm.ravel().tolist()
+    ([1.05], [1])
     """
 
     base: tuple[Column, ...] = column((), numeric=True)
@@ -108,14 +131,39 @@ def _divided(e: Array, unit: Array, q: int) -> Array:
 
 @dataclass(frozen=True)
 class Add:
-    """Φ(a, δ) = a + δ on the first q coordinates; later ones pass through.
+    """Shift the arm by δ: doses, set points, sheds.
 
-    The coordinate of an action is e − δ.
+    Φ(a, δ) = a + δ on the first q coordinates, q the columns of δ; later ones pass through. The
+    coordinate of an action is e − δ. ‖Φ(a, δ₁) − Φ(a, δ₂)‖ = ‖δ₁ − δ₂‖: the bound of
+    Assumption 1 is 1.
 
+    Parameters
+    ----------
+    names : names of the action's columns, one a coordinate; made up where omitted
+
+    Notes
+    -----
+    Assumes: context moves the best action by an amount in the arms' own unit, so that one nominal
+    arm is best at every x once δ is right.
+
+    Stops applying: nothing keeps a + δ within a range (a dose may come out below 0): bounds are a
+    gate's work. The level is not identified between arms and δ: δ + c and a − c make the same
+    action, so a scaler must be centred. Where effects are proportional, multiply.
+
+    Examples
+    --------
+    δ = 0.5: the arms 0 and 2 become 0.5 and 2.5. An executed 2 is the arm 2 − 0.5 = 1.5, nearest
+    to the second.
+
+    >>> import numpy as np
     >>> from gdcb.arms import ArmList
     >>> arms = ArmList(values=(0.0, 2.0)).build()
-    >>> Add().compose(arms, np.array([[[0.5]]]), np.zeros((1, 1))).ravel().tolist()
+    >>> phi, delta, x = Add(), np.array([[[0.5]]]), np.zeros((1, 1))
+    >>> phi.compose(arms, delta, x).ravel().tolist()
     [0.5, 2.5]
+    >>> found = phi.locate(arms, np.array([[[2.0]]]), delta, x)
+    >>> found.coord.ravel().tolist(), found.arm.ravel().tolist()
+    ([1.5], [1])
     """
 
     names: tuple[str, ...] = ()
