@@ -1,0 +1,387 @@
+"""Learners whose arms share weights on features of the action: LinTS, LinUCB, logistic TS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array, logistic, rows_at
+from gdcb.bandits.base import check_factor, require_context, require_same_shape, require_unscaled
+from gdcb.errors import InvalidInput
+from gdcb.logistic import LogisticPosterior
+from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
+from gdcb.posterior import NormalPosterior, unpack
+from gdcb.records import Evidence, Located, Setting
+from gdcb.streams import Stream
+
+
+@dataclass(slots=True)
+class SharedState:
+    """One posterior of the shared weights a cell, and how coordinates are scaled.
+
+    Parameters
+    ----------
+    frame : (2, C) middle and half-width of the arms, which scale coordinates to [−1, 1]
+    weights : the posterior, (cells, ...)
+    """
+
+    frame: Array = field(metadata={"axis": "constant"})
+    weights: NormalPosterior
+
+
+@dataclass(slots=True)
+class LogisticState:
+    """As `SharedState`, with the normal approximation of a logistic posterior."""
+
+    frame: Array = field(metadata={"axis": "constant"})
+    weights: LogisticPosterior
+
+
+@dataclass(frozen=True)
+class ActionFeatures:
+    """ψ(x, c) = (1, x, c, c², x⊗c): what the shared weights multiply.
+
+    Once x is known, ψᵀw is a polynomial in the coordinate c. `at_context` gives the matrix B(x)
+    with ψ(x, c) = B(x)·(1, c, c²), so that a row's draw needs only the few coefficients Bᵀw.
+    """
+
+    features: tuple[Column, ...] = column(("*",))
+    degree: int = 2
+    interactions: bool = True
+    prior_sd: float = 1.0
+    target: ClassVar[str] = "any"
+    is_curve: ClassVar[bool] = True
+    is_contextual: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_tuple("bandit.features", self.features)
+        check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        check_choice("bandit.degree", str(self.degree), ("1", "2"))
+
+    def _frame(self, arms: Arms) -> Array:
+        if bool(arms.is_exact.any()):
+            raise InvalidInput(
+                f"{type(self).__name__} needs arms with a metric; for categories take "
+                "LinearThompson, whose arms have weights of their own"
+            )
+        low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+        return np.stack(((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)))
+
+    def n_features(self, n_coords: int) -> int:
+        """Return d, the length of ψ."""
+        p = len(self.features)
+        return 1 + p + n_coords * self.degree + (p * n_coords if self.interactions else 0)
+
+    def at_context(self, x: Array | None, n_coords: int) -> Array:
+        """Return B(x): (N, d, 1 + C·degree)."""
+        x = take_all(require_context(x, type(self).__name__), self.features)
+        n, p = x.shape
+        c, powers = n_coords, n_coords * self.degree
+        out = np.zeros((n, self.n_features(c), 1 + powers))
+        out[:, 0, 0] = 1.0
+        out[:, 1 : 1 + p, 0] = x
+        out[:, 1 + p : 1 + p + powers, 1:] = np.eye(powers)
+        if self.interactions:
+            for j in range(c):
+                start = 1 + p + powers + j * p
+                out[:, start : start + p, 1 + j] = x
+        return out
+
+    def powers(self, coord: Array, middle: Array, half: Array) -> Array:
+        """Return (1, c, c²) of scaled coordinates: (..., C) → (..., 1 + C·degree)."""
+        c = (coord - middle) / half
+        one = np.ones((*c.shape[:-1], 1))
+        return np.concatenate((one, c, c * c) if self.degree == 2 else (one, c), axis=-1)
+
+    def rows(self, frame: Array, evidence: Evidence, known: Array) -> Array:
+        """Return ψ of some evidence rows: (n, d)."""
+        coord = evidence.coord[known]
+        x = require_context(evidence.x, type(self).__name__)[known]
+        powers = self.powers(coord, frame[0], frame[1])
+        return (self.at_context(x, coord.shape[1]) @ powers[:, :, None])[:, :, 0]
+
+    def framed(self, frame: Array, coefficients: Array) -> Array:
+        """Put the frame behind each row's coefficients: (N, m + 2C)."""
+        behind = np.broadcast_to(frame.reshape(-1), (coefficients.shape[0], frame.size))
+        return np.concatenate((coefficients, behind), axis=1)
+
+    def predictor(self, draw: Array, located: Located) -> Array:
+        """Evaluate the polynomials of framed coefficients at located actions: (N, M)."""
+        c = located.coord.shape[-1]
+        m = draw.shape[1] - 2 * c
+        middle, half = draw[:, None, m : m + c], draw[:, None, m + c : m + 2 * c]
+        if located.is_nominal:
+            middle, half = middle[:1], half[:1]
+        powers = self.powers(located.coord, middle, half)
+        total = draw[:, :1] * powers[..., 0]
+        for j in range(1, m):  # by columns: a matrix product would round by the batch's size
+            total = total + draw[:, j : j + 1] * powers[..., j]
+        return np.asarray(total)
+
+
+def _known(evidence: Evidence) -> Array:
+    return np.flatnonzero((evidence.weight > 0) & np.isfinite(evidence.coord).all(axis=-1))
+
+
+@dataclass(frozen=True)
+class SharedLinear(ActionFeatures):
+    """What LinTS and LinUCB on action features share: a conjugate posterior of the weights."""
+
+    noise: float = 1.0
+    width: float = 1.0
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("bandit.noise", self.noise, 0.0, open_low=True)
+        check_number("bandit.width", self.width, 0.0)
+
+    def init(self, group: Array, arms: Arms) -> SharedState:
+        """Return the prior: every weight N(0, prior_sd²)."""
+        frame = self._frame(arms)
+        return SharedState(frame, self._prior(group.shape[0], self.n_features(arms.n_coords)))
+
+    def _prior(self, cells: int, d: int) -> NormalPosterior:
+        return NormalPosterior.prior((cells,), np.zeros(d), np.full(d, float(self.prior_sd)))
+
+    def _coefficients(self, state: SharedState, at: Setting) -> tuple[Array, Array]:
+        """Return mean (N, m) and covariance (N, m, m) of the polynomial at the row's context."""
+        basis = self.at_context(at.x, state.frame.shape[1])
+        turned = basis.swapaxes(1, 2)
+        mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
+        whole = unpack(rows_at(state.weights.covariance, at.cell), basis.shape[1])
+        return mean, turned @ (whole @ basis)
+
+    def mean(self, state: SharedState, at: Setting, located: Located) -> Array:
+        """Posterior mean ψᵀE[w] at located actions."""
+        mean, _ = self._coefficients(state, at)
+        return self.predictor(self.framed(state.frame, mean), located)
+
+    def update(self, state: SharedState, evidence: Evidence) -> None:
+        """Fold rows in at their executed coordinate, on an arm or between."""
+        known = _known(evidence)
+        if known.size == 0:
+            return
+        phi = self.rows(state.frame, evidence, known)
+        if evidence.scale is not None:
+            phi = phi * evidence.scale[known, None]
+        strength = evidence.weight[known] / self.noise**2
+        state.weights.observe(evidence.cell[known], phi, evidence.y[known], strength)
+
+    def decay(self, state: SharedState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells; the prior stays."""
+        prior = self._prior(1, state.weights.mean.shape[-1])
+        state.weights.decay(cell, check_factor(factor), prior)
+
+    def merge(self, state: SharedState, other: SharedState) -> None:
+        """Add another state's sums; the prior is counted once."""
+        require_same_shape(state.weights.mean, other.weights.mean)
+        state.weights.merge(other.weights, self._prior(1, state.weights.mean.shape[-1]))
+
+
+@dataclass(frozen=True)
+class SharedLinearThompson(SharedLinear):
+    """LinTS with weights that all arms share, on features of context and action.
+
+    r = s·ψ(x, c)ᵀw + N(0, noise²), ψ = (1, x, c, c², x⊗c), c the action's coordinate scaled to
+    [−1, 1] over the arms, w ~ N(0, prior_sd²·I). What one arm learns all arms know, and actions
+    between the arms teach. With a constant scaler c is the action itself: the strongest linear
+    rival of a decoupled scaler, since it may find any bilinear law of context and action.
+
+    Parameters
+    ----------
+    features : context columns; '*' is all of them
+    degree : 1 (c) or 2 (c and c²)
+    interactions : whether x⊗c is among the features
+    prior_sd : standard deviation of every weight beforehand
+    noise : standard deviation of the reward around its mean, declared
+    width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+
+    Notes
+    -----
+    Assumes: the reward is linear in ψ, with normal noise of the declared size; arms have a metric.
+
+    Stops applying: a reward that is a curve in c/δ(x) is not bilinear in (x, c), so it settles on
+    the closest bilinear form over the actions it happened to see. x is taken as it comes:
+    columns of very different size need a prior_sd to match.
+
+    Examples
+    --------
+    No context columns, degree 1, arms at c = ∓1, prior sd 1, noise 1; one reward 3 at c = 1:
+    precision [[2, 1], [1, 2]], shift (3, 3), weights (1, 1): 0 at c = −1 and 2 at c = 1.
+
+    >>> from gdcb.arms import ArmList
+    >>> bandit, arms = SharedLinearThompson(features=(), degree=1), ArmList(values=(-1, 1)).build()
+    >>> zero, x = np.zeros(1, dtype=int), np.zeros((1, 0))
+    >>> state = bandit.init(zero, arms)
+    >>> seen = Evidence(zero, zero + 1, np.ones((1, 1)), np.array([3.0]), None, np.ones(1), x)
+    >>> bandit.update(state, seen)
+    >>> bandit.mean(state, Setting(zero, x), arms.nominal).round(12).tolist()
+    [[0.0, 2.0]]
+    """
+
+    def draw(self, rng: Stream, state: SharedState, at: Setting) -> Array:
+        """Sample the polynomial of each row: (N, m + 2C), the scaling behind the coefficients."""
+        mean, covariance = self._coefficients(state, at)
+        z = rng.normal(*mean.shape)
+        moved = (np.linalg.cholesky(covariance) @ z[:, :, None])[:, :, 0]
+        return self.framed(state.frame, mean + self.width * moved)
+
+    def value(self, draw: Array, located: Located) -> Array:
+        """Evaluate the drawn polynomials at located actions."""
+        return self.predictor(draw, located)
+
+
+@dataclass(frozen=True)
+class SharedLinearUCB(SharedLinear):
+    """LinUCB with weights that all arms share, on features of context and action.
+
+    Index ψᵀE[w] + width·√(ψᵀΣψ) at every located action, with ψ and the posterior N(E[w], Σ) of
+    `SharedLinearThompson` (Li et al. 2010, the shared part of their hybrid model).
+
+    Parameters
+    ----------
+    features : context columns; '*' is all of them
+    degree : 1 (c) or 2 (c and c²)
+    interactions : whether x⊗c is among the features
+    prior_sd : standard deviation of every weight beforehand
+    noise : standard deviation of the reward around its mean, declared
+    width : α, how many standard deviations of optimism
+
+    Notes
+    -----
+    Assumes: as SharedLinearThompson.
+
+    Stops applying: behind a stochastic gate an index is averaged over what the gate may do, which
+    is no longer an upper end of anything; and being deterministic it leaves no propensities.
+
+    Examples
+    --------
+    No context columns, degree 1, arms at c = ∓1, nothing seen: variance 1 + c² = 2 at both.
+
+    >>> from gdcb.arms import ArmList
+    >>> bandit, arms = SharedLinearUCB(features=(), degree=1), ArmList(values=(-1, 1)).build()
+    >>> state, zero = bandit.init(np.zeros(1, dtype=int), arms), np.zeros(1, dtype=int)
+    >>> draw = bandit.draw(Stream((0, 0), 0, 1), state, Setting(zero, np.zeros((1, 0))))
+    >>> bandit.value(draw, arms.nominal).round(6).tolist()
+    [[1.414214, 1.414214]]
+    """
+
+    def draw(self, rng: Stream, state: SharedState, at: Setting) -> tuple[Array, Array]:
+        """Return each row's polynomial and its covariance; nothing is random."""
+        mean, covariance = self._coefficients(state, at)
+        return self.framed(state.frame, mean), covariance
+
+    def value(self, draw: tuple[Array, Array], located: Located) -> Array:
+        """Return the upper ends at located actions."""
+        framed, covariance = draw
+        m = covariance.shape[-1]
+        c = located.coord.shape[-1]
+        middle, half = framed[:, None, m : m + c], framed[:, None, m + c :]
+        powers = self.powers(located.coord, middle, half)
+        spread = ((powers @ covariance) * powers).sum(axis=-1)
+        upper = self.width * np.sqrt(np.maximum(spread, 0.0))
+        return np.asarray(self.predictor(framed, located) + upper)
+
+
+@dataclass(frozen=True)
+class LogisticThompson(ActionFeatures):
+    """Logistic Thompson sampling on features of context and action, payoffs known.
+
+    P(y = 1) = σ(ψ(x, c)ᵀw), w ~ N(0, prior_sd²·I); the reward part multiplies the drawn
+    probability by what each outcome class pays (`Payoff`: booked × price). The posterior is
+    normal, moved row by row to the mode of prior × likelihood (Spiegelhalter and Lauritzen 1990).
+    With degree 1 and no interactions ψ = (1, x, c): the fair logistic rival.
+
+    Parameters
+    ----------
+    features : context columns; '*' is all of them
+    degree : 1 (c) or 2 (c and c²)
+    interactions : whether x⊗c is among the features
+    prior_sd : standard deviation of every weight beforehand
+    width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+
+    Notes
+    -----
+    Assumes: 0/1 outcomes whose log odds are linear in ψ; arms have a metric; two classes.
+
+    Stops applying: row by row the order of rows matters a little, so two states do not merge and
+    a batch refit differs by a fraction of a posterior standard deviation; `refit` on a log gives
+    the exact mode. Far from normal posteriors (a handful of rows, rare outcomes) are drawn
+    from too narrowly on one side.
+
+    Examples
+    --------
+    No context columns, degree 1, arms at c = ∓1, prior sd √2; y = 1 seen at c = 1, φ = (1, 1):
+    the mode t·(1, 1) solves t/2 = 1 − σ(2t), and P(y = 1) there is 0.739.
+
+    >>> from gdcb.arms import ArmList
+    >>> bandit = LogisticThompson(features=(), degree=1, prior_sd=2**0.5)
+    >>> arms, zero, x = ArmList(values=(-1, 1)).build(), np.zeros(1, int), np.zeros((1, 0))
+    >>> state = bandit.init(zero, arms)
+    >>> bandit.update(state, Evidence(zero, zero, np.ones((1, 1)), np.ones(1), None, np.ones(1), x))
+    >>> t = state.weights.mean[0, 0]
+    >>> bool(abs(t / 2 - (1 - logistic(2 * t))) < 1e-9)
+    True
+    >>> bandit.mean(state, Setting(zero, x), arms.nominal).round(3).tolist()
+    [[0.5, 0.739]]
+    """
+
+    degree: int = 1
+    interactions: bool = False
+    width: float = 1.0
+    target: ClassVar[str] = "class"
+    supports: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("bandit.width", self.width, 0.0)
+
+    def init(self, group: Array, arms: Arms) -> LogisticState:
+        """Return the prior: every weight N(0, prior_sd²)."""
+        frame, d = self._frame(arms), self.n_features(arms.n_coords)
+        sd = np.full(d, float(self.prior_sd))
+        return LogisticState(frame, LogisticPosterior.prior(group.shape[0], 0.0, sd))
+
+    def draw(self, rng: Stream, state: LogisticState, at: Setting) -> Array:
+        """Sample the predictor's polynomial of each row: (N, m + 2C)."""
+        mean = rows_at(state.weights.mean, at.cell)
+        z = rng.normal(*mean.shape)
+        drawn = mean + self.width * (rows_at(state.weights.root, at.cell) @ z[:, :, None])[:, :, 0]
+        return self._at(state, at, drawn)
+
+    def _at(self, state: LogisticState, at: Setting, weights: Array) -> Array:
+        basis = self.at_context(at.x, state.frame.shape[1])
+        return self.framed(state.frame, (basis.swapaxes(1, 2) @ weights[:, :, None])[:, :, 0])
+
+    def value(self, draw: Array, located: Located) -> Array:
+        """Evaluate the drawn probabilities at located actions."""
+        return logistic(self.predictor(draw, located))
+
+    def mean(self, state: LogisticState, at: Setting, located: Located) -> Array:
+        """Return the probabilities at the posterior mode."""
+        return self.value(self._at(state, at, rows_at(state.weights.mean, at.cell)), located)
+
+    def update(self, state: LogisticState, evidence: Evidence) -> None:
+        """Learn rows in their order, at their executed coordinate."""
+        require_unscaled(evidence, "LogisticThompson")
+        known = _known(evidence)
+        if known.size:
+            phi = self.rows(state.frame, evidence, known)
+            y, weight = evidence.y[known], evidence.weight[known]
+            state.weights.observe(evidence.cell[known], phi, y, weight)
+
+    def refit(self, state: LogisticState, evidence: Evidence) -> None:
+        """Put the exact mode of these rows in place of what every cell among them has learned."""
+        require_unscaled(evidence, "LogisticThompson")
+        known = _known(evidence)
+        phi, y = self.rows(state.frame, evidence, known), evidence.y[known]
+        for cell in np.unique(evidence.cell[known]):
+            own = evidence.cell[known] == cell
+            found = LogisticPosterior.fit(
+                phi[own], y[own], evidence.weight[known][own], 0.0, self.prior_sd**-2.0
+            )
+            state.weights.mean[cell], state.weights.root[cell] = found.mean[0], found.root[0]
