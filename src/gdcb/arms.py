@@ -30,14 +30,17 @@ class Arms:
     coords : (K, C) coordinate of each arm
     steps : (C,) what counts as one step along each coordinate; NaN: the local spacing
     is_exact : (C,) coordinates that are categories and match exactly
+    levels : (K, F) level of each arm along each of F factors, counted from 0; one factor with a
+        level an arm where omitted
     """
 
     names: tuple[str, ...]
     coords: Array
     steps: Array
     is_exact: Array
+    levels: Array = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
     nominal: Located = field(init=False)
-    _levels: tuple[Array, ...] = field(init=False)
+    _values: tuple[Array, ...] = field(init=False)
     _middle: Array = field(init=False)
     _first: Array = field(init=False)
     _places: Array = field(init=False)
@@ -52,11 +55,16 @@ class Arms:
             raise InvalidInput("arms: every arm needs finite coordinates")
         if (self.steps <= 0).any() or np.isinf(self.steps).any():
             raise InvalidInput(f"arms: steps must be positive, got {self.steps.tolist()}")
+        if self.levels.size == 0:
+            object.__setattr__(self, "levels", np.arange(k)[:, None])
+        shape, kind = self.levels.shape, self.levels.dtype.kind
+        if len(shape) != 2 or shape[0] != k or kind not in "iu" or (self.levels < 0).any():
+            raise InvalidInput(f"arms: expected a level >= 0 of every factor for {k} arms")
         located = Located(np.arange(k)[None], self.coords[None], lambda: np.zeros((1, k)), True)
-        levels = tuple(np.unique(column) for column in self.coords.T)
+        values = tuple(np.unique(column) for column in self.coords.T)
         object.__setattr__(self, "nominal", located)
-        object.__setattr__(self, "_levels", levels)
-        object.__setattr__(self, "_middle", (levels[0][1:] + levels[0][:-1]) / 2)
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_middle", (values[0][1:] + values[0][:-1]) / 2)
         object.__setattr__(self, "_first", np.unique(self.coords[:, 0], return_index=True)[1])
         object.__setattr__(self, "_places", self._place(self.coords))
 
@@ -73,7 +81,7 @@ class Arms:
     def _place(self, coord: Array) -> Array:
         """Return coordinates (..., C) in steps; with local spacing the arms lie at 0, 1, 2, etc."""
         out = np.empty(coord.shape)
-        for j, levels in enumerate(self._levels):
+        for j, levels in enumerate(self._values):
             value = coord[..., j]
             if levels.size == 1 or not np.isnan(self.steps[j]):
                 out[..., j] = value / (1.0 if np.isnan(self.steps[j]) else self.steps[j])
@@ -218,21 +226,22 @@ class Grid:
         for name, values in self.factors.items():
             for value in values:
                 check_number(f"arms.factors.{name}", value)
-        levels = np.array(list(product(*axes)), dtype=float)
+        coords = np.array(list(product(*axes)), dtype=float)
+        levels = np.array(list(product(*(range(len(values)) for values in axes))), dtype=np.int64)
         names = tuple(
             " ".join(f"{name}={value:g}" for name, value in zip(self.factors, row, strict=True))
-            for row in levels
+            for row in coords
         )
         if self.combine == "product":
             # Rounded so that 0.8·1.25 and 1.25·0.8 are one coordinate.
-            levels, labels = levels.prod(axis=1, keepdims=True).round(12), ["product"]
+            coords, labels = coords.prod(axis=1, keepdims=True).round(12), ["product"]
         else:
             labels = list(self.factors)
         unknown = set(self.steps) - set(labels)
         if unknown:
             raise InvalidInput(f"arms.steps: no coordinate {', '.join(sorted(unknown))}")
         steps = np.array([_step(self.steps.get(label)) for label in labels])
-        return Arms(names, levels, steps, np.zeros(len(labels), dtype=bool))
+        return Arms(names, coords, steps, np.zeros(len(labels), dtype=bool), levels)
 
 
 def _step(declared: float | None) -> float:
