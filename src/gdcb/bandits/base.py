@@ -31,7 +31,9 @@ class Bandit(Protocol):
     supports : which of the optional methods it has: 'decay' (`decay(state, factor, cell)`
         discounts evidence towards the prior), 'merge' (`merge(state, other)` adds another state's
         evidence), 'marginals' (`marginals(state, at)` gives each arm's own law, from which
-        propensities follow by quadrature)
+        propensities follow by quadrature), 'predictive' (`predictive(state, evidence)` gives the
+        log density (N,) of each outcome before it is learned, NaN where it has none, and
+        `likelihood` says of what: 'bernoulli' or 'normal')
     """
 
     @property

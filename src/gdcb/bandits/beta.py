@@ -11,6 +11,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
 from gdcb.bandits.marginals import Marginals
+from gdcb.bandits.predictive import log_bernoulli
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -66,7 +67,8 @@ class BetaThompson:
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = False
-    supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge", "predictive"})
+    likelihood: ClassVar[str] = "bernoulli"
 
     def __post_init__(self) -> None:
         check_number("bandit.wins", self.wins, 0.05)
@@ -90,6 +92,17 @@ class BetaThompson:
         """Posterior mean α / (α + β)."""
         counts = state.counts[at.cell]
         return self.value(counts[:, 0] / (counts[:, 0] + counts[:, 1]), located)
+
+    def predictive(self, state: BetaState, evidence: Evidence) -> Array:
+        """Return the log probability of each outcome before it is learned.
+
+        A row credited to no arm is judged by the prior mean, as `value` does.
+        """
+        require_unscaled(evidence, "Beta-Thompson")
+        counts = state.counts[evidence.cell, :, np.maximum(evidence.arm, 0)]
+        counts = np.where(evidence.arm[:, None] >= 0, counts, (self.wins, self.losses))
+        p = counts / counts.sum(axis=1, keepdims=True)
+        return log_bernoulli(evidence.y, p[:, 0], p[:, 1])
 
     def update(self, state: BetaState, evidence: Evidence) -> None:
         """Add weighted counts to the credited arms."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, logistic, scatter_add
-from gdcb.bandits.base import require_unscaled
+from gdcb.arrays import Array, is_all, logistic, scatter_add
+from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
+from gdcb.bandits.nodes import count_outcomes, frame_of, grid_of, nodes_of, require_metric
+from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
 from gdcb.errors import InvalidInput
+from gdcb.logistic import LogisticPosterior, logistic_mode
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
-
-_MARGIN = (1.0, 2.0, 4.0)  # nodes beyond the end arms, in end gaps
-_TOLERANCE = 1e-9
 
 
 @dataclass(slots=True)
@@ -26,10 +25,10 @@ class CurveState:
 
     Parameters
     ----------
-    nodes : C arrays, the node positions along each coordinate (logistic link)
+    nodes : C arrays, the node positions along each coordinate (logistic link, relative form)
     design : (B, d) features of the nodes
     frame : (2, C) middle and half-width of the arms, which scale coordinates to [−1, 1]
-    trials, wins : (cells, B) weighted counts at the nodes (logistic link)
+    trials, wins : (cells, B) weighted counts at the nodes (logistic link, relative form)
     precision, shift : (cells, d, d), (cells, d) natural parameters (identity link)
     mean : (cells, d) posterior mean of the coefficients
     root : (cells, d, d) with root·rootᵀ = posterior covariance
@@ -50,19 +49,40 @@ class CurveState:
 class CurveThompson:
     """Thompson sampling on a polynomial response curve of the arm coordinates.
 
-    Linear predictor η(c) = w₀ + Σⱼ wⱼcⱼ (+ Σⱼ wⱼⱼcⱼ², degree 2), where the coordinate of
-    an action is the arm it would be under the δ in force: e/δ for products, e − δ for sums. So
-    overrides between the arms teach too, and what one arm learns all arms know.
+    Relative form: η(c) = w₀ + Σⱼ wⱼcⱼ (+ Σⱼ wⱼⱼcⱼ², degree 2), where the coordinate c of an
+    action is the arm it would be under the δ in force: e/δ for products, e − δ for sums. Additive
+    form: η = w₀ + Σⱼ wⱼeⱼ (+ Σⱼ wⱼⱼeⱼ²) + Σⱼ γⱼℓⱼ, in the action itself, with an offset in what
+    δ says of the context: e = c·δ and ℓ = log δ (`rebuild='product'`), or e = c + δ and ℓ = δ
+    (`rebuild='sum'`). Either way overrides between the arms teach too, and what one arm learns all
+    arms know.
 
-    `link='identity'`: r = s·η + N(0, noise²), conjugate, exact. `link='logistic'`: P(y=1) = σ(η),
-    a Laplace posterior around the exact mode. Its statistics are weighted counts at fixed nodes
-    (the arms, points between them and a margin), so they add up in any order; an action between two
-    nodes is shared by them linearly, an error of second order in their gap, and one beyond the
-    margin is left out. The prior is independent normal on coefficients of the coordinates scaled
-    to [−1, 1] over the arms.
+    `link='identity'`: r = s·η + N(0, noise²), conjugate, exact. `link='logistic'`: P(y=1) = σ(η).
+    In the relative form that is a Laplace posterior around the exact mode. Its statistics are
+    weighted counts at fixed nodes (the arms, points between them and a margin), so they add up in
+    any order; an action between two nodes is shared by them linearly, an error of second order in
+    their gap, and one beyond the margin is left out. In the additive form rows have two inputs
+    and are learned one by one: after each the posterior is the Laplace approximation of the last
+    one times the row's likelihood, so their order matters a little.
 
-    The curve is only as right as its form: where the truth is not a polynomial in c, the
-    posterior concentrates on the closest one.
+    Parameters
+    ----------
+    link : 'logistic' for classes in [0, 1], 'identity' for rewards
+    degree : 1 or 2
+    prior_mean, prior_sd : independent normal prior of (w₀, wⱼ, wⱼⱼ, γⱼ); one number, or all.
+        Coordinates are scaled to [−1, 1] over the arms, δ in a sum by the same half-width
+    noise : standard deviation of a reward (identity link)
+    form : 'relative' or 'additive'
+    rebuild : how the additive form gets the action back from c and δ: 'product' or 'sum'
+
+    Notes
+    -----
+    Assumes: the predictor is a polynomial in c (relative) or in e and ℓ (additive). In the additive
+    form δ has no arm axis, and its q columns act on the first q coordinates, as in `Multiply` and
+    `Add`; a base in e does not enter.
+
+    Stops applying: where the truth has another form the posterior concentrates on the closest
+    polynomial, with more confidence than it deserves. With few rows the logistic posterior is
+    skew and its Gaussian is not.
 
     Examples
     --------
@@ -86,13 +106,16 @@ class CurveThompson:
     prior_mean: tuple[float, ...] = ()
     prior_sd: float | tuple[float, ...] = 2.0
     noise: float = 1.0
+    form: str = "relative"
+    rebuild: str = "product"
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
-    is_contextual: ClassVar[bool] = False
-    supports: ClassVar[frozenset[str]] = frozenset()
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
 
     def __post_init__(self) -> None:
         check_choice("bandit.link", self.link, ("logistic", "identity"))
+        check_choice("bandit.form", self.form, ("relative", "additive"))
+        check_choice("bandit.rebuild", self.rebuild, ("product", "sum"))
         if self.degree not in (1, 2):
             raise InvalidInput(f"bandit.degree: expected 1 or 2, got {self.degree!r}")
         check_number("bandit.noise", self.noise, 0.0, open_low=True)
@@ -102,27 +125,28 @@ class CurveThompson:
         for sd in sds:
             check_number("bandit.prior_sd", sd, 0.0, open_low=True)
 
+    @property
+    def is_contextual(self) -> bool:
+        """Whether it reads δ: in the additive form."""
+        return self.form == "additive"
+
+    @property
+    def likelihood(self) -> str:
+        """Return 'bernoulli' or 'normal': what `predictive` is a density of."""
+        return "bernoulli" if self.link == "logistic" else "normal"
+
+    @property
+    def _has_counts(self) -> bool:
+        return self.link == "logistic" and self.form == "relative"
+
     def init(self, group: Array, arms: Arms) -> CurveState:
         """Return the prior curve in every cell."""
-        if bool(arms.is_exact.any()):
-            raise InvalidInput("CurveThompson needs arms with a metric; these are categories")
+        require_metric(arms, "CurveThompson")
         cells, c = group.shape[0], arms.n_coords
-        d = 1 + c * self.degree
-        for name, value in (("prior_sd", self.prior_sd), ("prior_mean", self.prior_mean)):
-            if isinstance(value, tuple) and len(value) not in (
-                (0, d) if name[6:] == "mean" else (d,)
-            ):
-                raise InvalidInput(f"bandit.{name}: expected {d} numbers, got {len(value)}")
-        sd = np.broadcast_to(np.asarray(self.prior_sd, dtype=float), (d,))
-        mean = np.array(self.prior_mean or np.zeros(d), dtype=float)
-        low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
-        frame = np.stack(((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)))
-        nodes: tuple[Array, ...] = ()
-        grid = np.zeros((0, c))
-        if self.link == "logistic":
-            gaps = 16 if c == 1 else 4
-            nodes = tuple(_nodes(column, gaps) for column in arms.coords.T)
-            grid = np.array(list(product(*nodes)), dtype=float)
+        mean, sd = self._prior(c)
+        frame = frame_of(arms)
+        nodes = nodes_of(arms) if self._has_counts else ()
+        grid = grid_of(nodes) if nodes else np.zeros((0, c))
         return CurveState(
             nodes,
             self.features((grid - frame[0]) / frame[1]),
@@ -135,43 +159,112 @@ class CurveThompson:
             np.tile(np.diag(sd), (cells, 1, 1)),
         )
 
-    def features(self, coord: Array) -> Array:
-        """Return (1, c, c²) of scaled coordinates (..., C): (..., d)."""
+    def _prior(self, c: int) -> tuple[Array, Array]:
+        """Return mean and standard deviation (d,) of the coefficients over c coordinates."""
+        d = 1 + c * (self.degree + self.is_contextual)
+        for name, value in (("prior_sd", self.prior_sd), ("prior_mean", self.prior_mean)):
+            if isinstance(value, tuple) and len(value) not in (
+                (0, d) if name[6:] == "mean" else (d,)
+            ):
+                raise InvalidInput(f"bandit.{name}: expected {d} numbers, got {len(value)}")
+        sd = np.broadcast_to(np.asarray(self.prior_sd, dtype=float), (d,))
+        return np.array(self.prior_mean or np.zeros(d), dtype=float), sd
+
+    def features(self, coord: Array, offset: Array | None = None) -> Array:
+        """Return (1, u, u², ℓ) of scaled coordinates u (..., C) and, if any, ℓ (..., C)."""
         c = coord.shape[-1]
-        out = np.empty((*coord.shape[:-1], 1 + c * self.degree))
+        d = 1 + c * self.degree
+        out = np.empty((*coord.shape[:-1], d if offset is None else d + c))
         out[..., 0] = 1.0
         out[..., 1 : 1 + c] = coord
         if self.degree == 2:
-            out[..., 1 + c :] = coord * coord
+            out[..., 1 + c : d] = coord * coord
+        if offset is not None:
+            out[..., d:] = offset
         return out
 
     def draw(self, rng: Stream, state: CurveState, at: Setting) -> Array:
-        """Sample the coefficients of each row's curve: (N, d + 2C), the scaling behind them."""
+        """Sample each row's curve in c: coefficients, and the scaling of c behind them."""
         mean = state.mean.take(at.cell, axis=0)
         z = rng.normal(*mean.shape)
-        return self._framed(state, mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0])
+        drawn = mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
+        return self._framed(state, drawn, at)
 
-    def _framed(self, state: CurveState, coefficients: Array) -> Array:
-        """Put the middle and half-width of every coordinate behind each row's coefficients."""
-        n, d = coefficients.shape
-        out = np.empty((n, d + state.frame.size))
-        out[:, :d] = coefficients
-        out[:, d:] = state.frame.reshape(-1)
+    def _framed(self, state: CurveState, coefficients: Array, at: Setting) -> Array:
+        """Turn coefficients (N, d) into curves in c: (N, 1 + C·degree + 2C).
+
+        With e = c·δ the scaled action (e − middle)/half is (c − middle/δ)/(half/δ): a row's δ
+        moves into its frame, and its offset γℓ into the intercept.
+        """
+        n, c = coefficients.shape[0], state.frame.shape[1]
+        d = 1 + c * self.degree
+        out = np.empty((n, d + 2 * c))
+        out[:, :d] = coefficients[:, :d]
+        middle, half = state.frame
+        if self.is_contextual:
+            delta, offset = self._offset(state, at.delta, n)
+            for j in range(c):
+                out[:, 0] += coefficients[:, d + j] * offset[:, j]
+            if self.rebuild == "product":
+                middle, half = middle / delta, half / delta
+            else:
+                middle = middle - delta
+        out[:, d : d + c], out[:, d + c :] = middle, half
         return out
+
+    def _offset(self, state: CurveState, delta: Array | None, n: int) -> tuple[Array, Array]:
+        """Return δ of every coordinate (N, C), neutral behind its own q columns, and ℓ."""
+        c = state.frame.shape[1]
+        if delta is None:
+            raise InvalidInput("CurveThompson in the additive form needs δ, got none")
+        if delta.ndim != 3 or delta.shape[:2] != (n, 1) or not 1 <= delta.shape[2] <= c:
+            raise InvalidInput(
+                f"CurveThompson in the additive form: expected δ of shape ({n}, 1, 1 to {c}), one "
+                f"a row and none of its own for an arm; got {delta.shape}"
+            )
+        is_product = self.rebuild == "product"
+        full = np.full((n, c), float(is_product))
+        full[:, : delta.shape[2]] = delta[:, 0]
+        if not is_all(np.isfinite(full) & (full > 0.0) if is_product else np.isfinite(full)):
+            wanted = "finite numbers > 0" if is_product else "finite numbers"
+            raise InvalidInput(f"CurveThompson: expected δ of {wanted}, got {delta}")
+        return full, np.log(full) if is_product else full / state.frame[1]
+
+    def _inputs(self, state: CurveState, coord: Array, delta: Array | None) -> Array:
+        """Return the features of located actions, coordinate (N, C), under their δ: (N, d)."""
+        middle, half = state.frame
+        if not self.is_contextual:
+            return self.features((coord - middle) / half)
+        full, offset = self._offset(state, delta, coord.shape[0])
+        action = coord * full if self.rebuild == "product" else coord + full
+        return self.features((action - middle) / half, offset)
 
     def value(self, draw: Array, located: Located) -> Array:
         """Evaluate the drawn curves at located actions."""
         c = located.coord.shape[-1]
         d = draw.shape[1] - 2 * c
         middle, half = draw[:, None, d : d + c], draw[:, None, d + c :]
-        if located.is_nominal:
+        if located.is_nominal and not self.is_contextual:
             middle, half = middle[:1], half[:1]
         predictor = _times(draw, self.features((located.coord - middle) / half))
         return logistic(predictor) if self.link == "logistic" else predictor
 
     def mean(self, state: CurveState, at: Setting, located: Located) -> Array:
         """Evaluate the curve of the posterior mean (for the logistic link, of the mode)."""
-        return self.value(self._framed(state, state.mean[at.cell]), located)
+        return self.value(self._framed(state, state.mean[at.cell], at), located)
+
+    def predictive(self, state: CurveState, evidence: Evidence) -> Array:
+        """Return the log density of each outcome before it is learned; NaN where nothing ran."""
+        if self.link == "logistic":
+            require_unscaled(evidence, "CurveThompson with the logistic link")
+        phi = self._inputs(state, evidence.coord, evidence.delta)
+        eta = (phi * state.mean[evidence.cell]).sum(axis=1)
+        along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
+        variance = (along * along).sum(axis=1)
+        if self.link == "logistic":
+            return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
+        scale = 1.0 if evidence.scale is None else evidence.scale
+        return log_normal(evidence.y, scale * eta, scale**2 * variance + self.noise**2)
 
     def update(self, state: CurveState, evidence: Evidence) -> None:
         """Add the rows' sums and refresh the posterior of the touched cells."""
@@ -182,61 +275,86 @@ class CurveThompson:
         if cell.size == 0:
             return
         coord = evidence.coord[known]
-        touched = np.unique(cell)
+        if self._has_counts:
+            count_outcomes(state.trials, state.wins, state.nodes, cell, coord, y, weight)
+            self._refresh(state, np.unique(cell))
+            return
+        phi = self._inputs(state, coord, None if evidence.delta is None else evidence.delta[known])
         if self.link == "logistic":
-            self._count(state, cell, coord, y, weight)
-            start, prior = state.mean[touched], state.precision[touched]
-            mean, precision = _laplace(
-                state.design,
-                state.trials[touched],
-                state.wins[touched],
-                prior,
-                state.shift[touched],
-                start,
-            )
+            LogisticPosterior(state.mean, state.root).observe(cell, phi, y, weight)
+            return
+        scale = 1.0 if evidence.scale is None else evidence.scale[known]
+        if not is_all(np.isfinite(y * scale)):
+            raise InvalidInput(f"CurveThompson: expected finite rewards and scales, got {y}")
+        strength = weight * scale / self.noise**2
+        outer = phi[:, :, None] * phi[:, None, :]
+        scatter_add(state.precision, cell, (strength * scale)[:, None, None] * outer)
+        scatter_add(state.shift, cell, (strength * y)[:, None] * phi)
+        self._refresh(state, np.unique(cell))
+
+    def _refresh(self, state: CurveState, cell: Array) -> None:
+        """Work out the posterior of some cells from their sums."""
+        precision, shift = state.precision[cell], state.shift[cell]
+        if self._has_counts:
+            trials, wins, start = state.trials[cell], state.wins[cell], state.mean[cell]
+            mean, precision = logistic_mode(state.design, trials, wins, precision, shift, start)
         else:
-            scale = 1.0 if evidence.scale is None else evidence.scale[known]
-            features = self.features((coord - state.frame[0]) / state.frame[1])
-            strength = weight * scale / self.noise**2
-            outer = features[:, :, None] * features[:, None, :]
-            scatter_add(state.precision, cell, (strength * scale)[:, None, None] * outer)
-            scatter_add(state.shift, cell, (strength * y)[:, None] * features)
-            precision = state.precision[touched]
-            mean = np.linalg.solve(precision, state.shift[touched][..., None])[..., 0]
-        state.mean[touched] = mean
-        state.root[touched] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+            mean = np.linalg.solve(precision, shift[..., None])[..., 0]
+        state.mean[cell] = mean
+        state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
 
-    def _count(self, state: CurveState, cell: Array, coord: Array, y: Array, weight: Array) -> None:
-        """Add weighted outcomes to the nodes around each coordinate."""
-        index = np.zeros((cell.size, 1), dtype=np.int64)
-        share = weight[:, None]
-        inside = np.ones(cell.size, dtype=bool)
-        for j, nodes in enumerate(state.nodes):
-            value = coord[:, j]
-            inside &= (value >= nodes[0] - _TOLERANCE) & (value <= nodes[-1] + _TOLERANCE)
-            left = (np.searchsorted(nodes, value, side="right") - 1).clip(0, nodes.size - 2)
-            part = ((value - nodes[left]) / (nodes[left + 1] - nodes[left])).clip(0.0, 1.0)
-            index = index * nodes.size + left[:, None]
-            index = np.concatenate((index, index + 1), axis=1)
-            share = np.concatenate((share * (1.0 - part)[:, None], share * part[:, None]), axis=1)
-        flat = (cell[:, None] * state.design.shape[0] + index)[inside]
-        share, y = share[inside], y[inside]
-        scatter_add(state.trials.reshape(-1), flat.ravel(), share.ravel())
-        scatter_add(state.wins.reshape(-1), flat.ravel(), (share * y[:, None]).ravel())
+    def decay(self, state: CurveState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells; the prior stays."""
+        check_factor(factor)
+        if self._has_counts:
+            state.trials[cell] *= factor
+            state.wins[cell] *= factor
+            self._refresh(state, cell)
+            return
+        precision, shift = self._natural(state, cell)
+        prior, pull = self._prior_natural(state)
+        self._write(
+            state, cell, prior + factor * (precision - prior), pull + factor * (shift - pull)
+        )
 
+    def merge(self, state: CurveState, other: CurveState) -> None:
+        """Add another state's evidence; its prior is counted once.
 
-def _nodes(levels: Array, gaps: int) -> Array:
-    """Return the arms' positions, at least `gaps` even parts between them, and a margin."""
-    distinct = np.unique(levels)
-    if distinct.size == 1:
-        distinct = distinct[0] + np.array([-1.0, 0.0, 1.0])
-    parts = -(-gaps // (distinct.size - 1))
-    share = np.arange(parts) / parts
-    inner = (distinct[:-1, None] + share * np.diff(distinct)[:, None]).ravel()
-    margin = np.array(_MARGIN)
-    below = distinct[0] - margin * (distinct[1] - distinct[0])
-    above = distinct[-1] + margin * (distinct[-1] - distinct[-2])
-    return np.unique(np.concatenate((below, inner, distinct[-1:], above)))
+        In the additive logistic form the evidence is each posterior's Gaussian over the prior.
+        """
+        require_same_shape(state.mean, other.mean)
+        require_same_shape(state.trials, other.trials)
+        if not np.array_equal(state.frame, other.frame):
+            raise InvalidInput("merge: expected a state over the same arms")
+        cell = np.arange(state.mean.shape[0])
+        if self._has_counts:
+            state.trials += other.trials
+            state.wins += other.wins
+            self._refresh(state, cell)
+            return
+        precision, shift = self._natural(state, cell)
+        more, pulled = self._natural(other, cell)
+        prior, pull = self._prior_natural(state)
+        self._write(state, cell, precision + (more - prior), shift + (pulled - pull))
+
+    def _prior_natural(self, state: CurveState) -> tuple[Array, Array]:
+        mean, sd = self._prior(state.frame.shape[1])
+        return np.diag(sd**-2.0), mean * sd**-2.0
+
+    def _natural(self, state: CurveState, cell: Array) -> tuple[Array, Array]:
+        """Return the natural parameters of some cells' posterior."""
+        if self.link == "identity":
+            return state.precision[cell], state.shift[cell]
+        inverse = np.linalg.inv(state.root[cell])
+        precision = inverse.swapaxes(-1, -2) @ inverse
+        return precision, (precision @ state.mean[cell][..., None])[..., 0]
+
+    def _write(self, state: CurveState, cell: Array, precision: Array, shift: Array) -> None:
+        """Put other natural parameters in force."""
+        if self.link == "identity":
+            state.precision[cell], state.shift[cell] = precision, shift
+        state.mean[cell] = np.linalg.solve(precision, shift[..., None])[..., 0]
+        state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
 
 
 def _times(weights: Array, features: Array) -> Array:
@@ -248,48 +366,3 @@ def _times(weights: Array, features: Array) -> Array:
     for j in range(1, features.shape[-1]):
         total = total + weights[:, j : j + 1] * features[..., j]
     return np.asarray(total)
-
-
-def _laplace(
-    design: Array, trials: Array, wins: Array, prior: Array, shift: Array, start: Array
-) -> tuple[Array, Array]:
-    """Find the mode of a logistic posterior under a normal prior, by capped Newton steps.
-
-    Each cell stops by itself, and no product runs across cells, so that its result does not
-    depend on the cells beside it.
-
-    Returns
-    -------
-    mean : (n, d) mode
-    precision : (n, d, d) negative Hessian there
-    """
-    mean = start.copy()
-    active = np.arange(start.shape[0])
-    for _ in range(100):
-        rows = slice(None) if active.size == start.shape[0] else active
-        w, a = mean[rows], prior[rows]
-        gradient, hessian = _derivatives(design, trials[rows], wins[rows], w)
-        gradient += shift[rows] - (a @ w[..., None])[..., 0]
-        step = np.linalg.solve(a + hessian, gradient[..., None])[..., 0]
-        # The predictor moves at most 2 a step at any node: Newton cannot overshoot the mode far.
-        reach = np.abs(_times(step, design)).max(axis=1)
-        mean[rows] = w + step * np.minimum(1.0, 2.0 / np.maximum(reach, 1e-300))[:, None]
-        active = active[reach > 1e-7]  # the error after a step is of the order of its square
-        if active.size == 0:
-            break
-    return mean, prior + _derivatives(design, trials, wins, mean)[1]
-
-
-def _derivatives(design: Array, trials: Array, wins: Array, w: Array) -> tuple[Array, Array]:
-    """Return gradient (n, d) and negative Hessian (n, d, d) of the logistic log likelihood."""
-    n, d = w.shape
-    p = logistic(_times(w, design))
-    expected = trials * p
-    residual, curvature = wins - expected, expected * (1.0 - p)
-    gradient, hessian = np.empty((n, d)), np.empty((n, d, d))
-    for j in range(d):
-        gradient[:, j] = (residual * design[:, j]).sum(axis=1)
-        for k in range(j, d):
-            total = (curvature * (design[:, j] * design[:, k])).sum(axis=1)
-            hessian[:, j, k] = hessian[:, k, j] = total
-    return gradient, hessian
