@@ -35,7 +35,9 @@ def n_packed(d: int) -> int:
 def outer(phi: Array) -> Array:
     """Return φφᵀ packed: (N, d) → (N, P)."""
     row, column, _, _ = _triangle(phi.shape[1])
-    return np.asarray(phi.take(row, axis=1) * phi.take(column, axis=1))
+    product = phi.take(row, axis=1)
+    product *= phi.take(column, axis=1)
+    return product
 
 
 def form(phi: Array) -> Array:
@@ -45,7 +47,9 @@ def form(phi: Array) -> Array:
     >>> float(form(np.array([[1.0, 2.0]]))[0] @ packed)  # 2 + 2·1·2 + 3·4
     18.0
     """
-    return outer(phi) * _triangle(phi.shape[1])[2]
+    product = outer(phi)
+    product *= _triangle(phi.shape[1])[2]
+    return product
 
 
 def pack(matrix: Array) -> Array:
@@ -127,14 +131,20 @@ class NormalPosterior:
     def _step(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
         """Add one row each to different owners."""
         d = phi.shape[1]
-        self.precision[owner] += strength[:, None] * outer(phi)
+        added = outer(phi)
+        added *= strength[:, None]
+        self.precision[owner] += added
         self.shift[owner] += (strength * y)[:, None] * phi
         covariance, mean = self.covariance.take(owner, axis=0), self.mean.take(owner, axis=0)
         reach = (unpack(covariance, d) @ phi[:, :, None])[:, :, 0]
         gain = strength / (1.0 + strength * (phi * reach).sum(axis=1))
         error = y - (phi * mean).sum(axis=1)
-        self.covariance[owner] = covariance - gain[:, None] * outer(reach)
-        self.mean[owner] = mean + (gain * error)[:, None] * reach
+        taken = outer(reach)
+        taken *= gain[:, None]
+        covariance -= taken
+        self.covariance[owner] = covariance
+        mean += (gain * error)[:, None] * reach
+        self.mean[owner] = mean
         steps = self.steps.take(owner) + 1
         self.steps[owner] = steps
         if int(steps.max()) >= REFRESH:
