@@ -8,6 +8,7 @@ from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.limits import Bounds, Cap
 from gdcb.gates.physics import Physics
 from gdcb.gates.policy import PolicyFilter
+from gdcb.gates.review import Review
 from gdcb.gates.shield import Shield
 from gdcb.gates.simulated import SimulatedPerson
 
@@ -23,6 +24,7 @@ __all__ = [
     "NumberKernel",
     "Physics",
     "PolicyFilter",
+    "Review",
     "Shield",
     "SimulatedPerson",
     "Value",

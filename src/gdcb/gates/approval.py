@@ -37,6 +37,11 @@ class Approval:
     def __post_init__(self) -> None:
         check_choice("gate.per", self.per, ("unit", "group"))
 
+    @property
+    def holds(self) -> bool:
+        """Whether proposals wait for a real person."""
+        return isinstance(self.person, Hold)
+
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse a kernel that cannot know these actions."""
         self.kernel.check(columns)

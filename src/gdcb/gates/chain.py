@@ -247,12 +247,15 @@ class Chain:
         if at < 0:
             return f"{said}; vetoed"
         gate = self.gates[at]
-        if said is None and verdict.statuses[row, at] == HELD:
-            said = "it waits for a person"
-        elif said is None:
+        if said is None:
             entered, left = verdict.trail[row, at], verdict.trail[row, at + 1]
+            one = rows.take(np.array([row]))
             try:
-                said = gate.reason(entered, left, rows.take(np.array([row])))
+                if verdict.statuses[row, at] == HELD:
+                    why = getattr(gate, "why", None)  # of those who ask only sometimes
+                    said = f"it waits for a person{': ' + why(entered, one) if why else ''}"
+                else:
+                    said = gate.reason(entered, left, one)
             except Exception as error:
                 said = f"it gave no reason ({type(error).__name__}: {error})"
         return f"{gate.name} (version {gate.version}): {said}"
