@@ -238,6 +238,38 @@ class Agent(Fold):
             self.refit(due.tolist())
         return True
 
+    def appeal(self, id: str, upheld: bool, reason: str, *, by: str = "") -> bool:
+        """Write down how an appeal against an executed decision ended.
+
+        `upheld`: the appeal was upheld, the decision is held to be wrong. An appeal changes
+        nothing that was learned: what ran has run, and its outcome is still the outcome of what
+        ran. Teaching it as a veto would tell the kernel that the person at the gate said no when
+        they said yes, and taking the outcome back would bias the arms towards what nobody
+        complains about. Whoever wants appeals to count makes them part of the outcome.
+
+        Returns
+        -------
+        True if it was news, False if it was known already.
+        """
+        record = self._find(id)
+        if not isinstance(upheld, bool):
+            raise InvalidInput(f"upheld: expected True or False, got {upheld!r}")
+        check_text("by", by, may_be_empty=True)
+        if not check_text("reason", reason, may_be_empty=True).strip():
+            raise InvalidInput("reason: say why the appeal ended so")
+        event = ev.AppealDecided(id, upheld, by, reason)
+        if record.executed is None:
+            raise Conflict(f"appeal: decision {id} is {record.status} and has not run")
+        if record.appeal is not None:
+            if record.appeal != event:
+                word = "upheld" if record.appeal.upheld else "turned down"
+                raise Conflict(
+                    f"appeal: decision {id} has one already, {word}: {record.appeal.reason}"
+                )
+            return False
+        self.fold(event)
+        return True
+
     def refit(self, owners: Sequence[int] | None = None) -> None:
         """Refit scalers now (all by default), put them in force, and refold the arms."""
         scaler = self.instance.scaler
@@ -254,8 +286,11 @@ class Agent(Fold):
     def __getitem__(self, id: str) -> Case:
         """Return a decision as people read it."""
         record, instance = self._find(id), self.instance
-        executed, outcome = record.executed, record.outcome
+        executed, outcome, appeal = record.executed, record.outcome, record.appeal
         names = instance.reward.outcome
+        decided = None
+        if appeal is not None:
+            decided = {"upheld": appeal.upheld, "by": appeal.by, "reason": appeal.reason}
         return Case(
             id,
             record.made.unit,
@@ -265,6 +300,7 @@ class Agent(Fold):
             None if executed is None else instance.decode_action(executed.action[0]),
             record.reason,
             None if outcome is None else dict(zip(names, outcome.outcome, strict=True)),
+            decided,
         )
 
     def __contains__(self, id: object) -> bool:

@@ -24,6 +24,7 @@ class Case:
     executed : what ran, None while held or where nothing runs
     reason : why, in a sentence
     outcome : what came of it, None before it is known
+    appeal : how an appeal against it ended (upheld, by, reason), None where there was none
     """
 
     id: str
@@ -34,6 +35,7 @@ class Case:
     executed: dict[str, Any] | None
     reason: str
     outcome: dict[str, float] | None
+    appeal: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Record:
     executed: Executed | None = None
     outcome: ev.OutcomeObserved | None = None
     label: list[float | None] | None = None
+    appeal: ev.AppealDecided | None = None
 
     @property
     def status(self) -> str:

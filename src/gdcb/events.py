@@ -120,6 +120,26 @@ class ScalerFitted:
     versions: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class AppealDecided:
+    """An appeal against an executed decision was upheld or turned down.
+
+    It comes after the fact and undoes nothing: what ran has run, and its outcome is still the
+    outcome of what ran. So it teaches no learner; it is kept for people and for audits.
+
+    Parameters
+    ----------
+    id : decision id
+    upheld : whether the appeal was upheld: the decision is held to be wrong
+    by, reason : who decided, and why
+    """
+
+    id: str
+    upheld: bool
+    by: str
+    reason: str
+
+
 Event = (
     DecisionMade
     | GateApplied
@@ -130,6 +150,7 @@ Event = (
     | OutcomeObserved
     | LabelObserved
     | ScalerFitted
+    | AppealDecided
 )
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -143,6 +164,7 @@ KINDS: dict[str, type[Event]] = {
         OutcomeObserved,
         LabelObserved,
         ScalerFitted,
+        AppealDecided,
     )
 }
 

@@ -145,6 +145,8 @@ class Fold:
             self.records[event.id].label = event.label
         elif isinstance(event, ev.LabelObserved):
             self.records[event.id].label = event.label
+        elif isinstance(event, ev.AppealDecided):
+            self.records[event.id].appeal = event
         self.events.append(event)
 
     def teach(self, event: ev.Event) -> None:

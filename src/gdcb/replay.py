@@ -59,6 +59,11 @@ def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.Decision
         is_outcome = isinstance(event, ev.OutcomeObserved)
         if (record.outcome if is_outcome else record.label) is not None:
             raise Conflict(f"replay: decision {event.id} was observed twice")
+    elif isinstance(event, ev.AppealDecided):
+        record = agent.records[event.id]
+        if record.executed is None or record.appeal is not None:
+            what = "before it ran" if record.executed is None else "twice"
+            raise Conflict(f"replay: decision {event.id} was appealed {what}")
     elif isinstance(event, ev.ScalerFitted):
         again = agent.fitted(event.owners)
     if again != event:
