@@ -127,27 +127,29 @@ class HierarchicalThompson:
         check_factor(factor)
         state.weight[cell] *= factor
         state.total[cell] *= factor
-        self._gather(state)
+        self._gather(state, np.unique(state.group[cell]))
 
     def merge(self, state: HierarchicalState, other: HierarchicalState) -> None:
         """Add another state's sums, and tell the groups."""
         require_same_shape(state.weight, other.weight)
         state.weight += other.weight
         state.total += other.total
-        self._gather(state)
+        self._gather(state, np.unique(state.group))
 
     def marginals(self, state: HierarchicalState, at: Setting) -> Marginals:
         """Return every arm's normal law, hyper-posterior integrated out."""
         mean, variance = self._posterior(state, at.cell)
         return Marginals("normal", (mean, np.sqrt(variance)))
 
-    def _gather(self, state: HierarchicalState) -> None:
-        """Sum what all cells tell their groups afresh."""
-        spread = state.weight * self.between**2 + self.noise**2
-        state.hyper_precision[:] = self.sd**-2
-        state.hyper_shift[:] = self.sd**-2 * self.mean_prior
-        scatter_add(state.hyper_precision, state.group, state.weight / spread)
-        scatter_add(state.hyper_shift, state.group, state.total / spread)
+    def _gather(self, state: HierarchicalState, groups: Array) -> None:
+        """Sum what their cells tell some groups afresh; the others keep their bits."""
+        cell = np.flatnonzero(np.isin(state.group, groups))
+        weight, total, group = state.weight[cell], state.total[cell], state.group[cell]
+        spread = weight * self.between**2 + self.noise**2
+        state.hyper_precision[groups] = self.sd**-2
+        state.hyper_shift[groups] = self.sd**-2 * self.mean_prior
+        scatter_add(state.hyper_precision, group, weight / spread)
+        scatter_add(state.hyper_shift, group, total / spread)
 
     def _message(self, state: HierarchicalState, cell: Array, arm: Array) -> tuple[Array, Array]:
         n, total = state.weight[cell, arm], state.total[cell, arm]

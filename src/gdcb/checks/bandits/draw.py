@@ -1,0 +1,143 @@
+"""What a bandit's draws and means promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gdcb.checks.bandits.case import CELLS, GROUP, BanditCase, delta_of
+from gdcb.checks.base import (
+    bytes_of,
+    require,
+    require_close,
+    require_finite,
+    require_same_bytes,
+    require_shape,
+)
+from gdcb.checks.ground import stream
+from gdcb.records import Located, Setting, take_rows
+from gdcb.streams import Stream
+
+
+def a_draw_has_the_rows_first(case: BanditCase) -> None:
+    """Draws are arrays, or tuples of them, whose leading axis is the rows'."""
+    for rng in (stream(), Stream((1, 2), 3, 1)):  # a simulation, and live: a key a row
+        draw = case.bandit.draw(rng, case.taught(), case.at())
+        for part in draw if isinstance(draw, tuple) else (draw,):
+            require(isinstance(part, np.ndarray), f"expected arrays, got {type(part).__name__}")
+            rows = part.shape[0] if part.ndim else 0
+            require(rows == GROUP.size, f"expected {GROUP.size} rows, got {rows}")
+            require_finite(part, "a draw")
+
+
+def values_and_means_have_their_shape(case: BanditCase) -> None:
+    """Values and means are finite, (N, M) for M actions, on the arms and between them.
+
+    What is learned of a class lies within [0, 1].
+    """
+    state, at = case.taught(), case.at()
+    draw = case.bandit.draw(stream(), state, at)
+    for where, located in (("arms", case.arms.nominal), ("actions", case.between(GROUP.size))):
+        shape = (GROUP.size, located.arm.shape[1])
+        value, mean = case.bandit.value(draw, located), case.bandit.mean(state, at, located)
+        for name, found in ((f"value at {where}", value), (f"mean at {where}", mean)):
+            require_shape(found, shape, name)
+            require_finite(found, name)
+        if case.bandit.target == "class":
+            inside = (mean >= 0.0).all() and (mean <= 1.0).all()
+            require(inside, f"mean at {where}: a class's probability outside 0 and 1")
+
+
+def an_arm_located_is_the_arm(case: BanditCase) -> None:
+    """Actions located exactly at an arm are worth what the arm is."""
+    state, at = case.taught(), case.at()
+    draw = case.bandit.draw(stream(), state, at)
+    coords = np.repeat(case.arms.coords[None], GROUP.size, axis=0)
+    located, nominal = case.arms.locate(coords), case.arms.nominal
+    first = located.arm[:1]  # twins are found as the first of them
+    pick = np.repeat(first, GROUP.size, axis=0)
+    for name, found, arms in (
+        ("value", case.bandit.value(draw, located), case.bandit.value(draw, nominal)),
+        ("mean", case.bandit.mean(state, at, located), case.bandit.mean(state, at, nominal)),
+    ):
+        expected = np.take_along_axis(arms, pick, axis=1)
+        require_close(found, expected, f"{name} at the arms, located and nominal")
+
+
+def some_rows_of_a_draw_stand_alone(case: BanditCase) -> None:
+    """Rows taken out of a draw say of their actions what they said among all rows, to the bit."""
+    draw = case.bandit.draw(stream(), case.taught(), case.at())
+    some = np.array([4, 1])
+    for located, few in (
+        (case.arms.nominal, case.arms.nominal),
+        (case.between(GROUP.size), case.between(2)),
+    ):
+        whole = case.bandit.value(draw, located)[some]
+        require_same_bytes(case.bandit.value(take_rows(draw, some), few), whole, "values")
+
+
+def what_does_not_run_disturbs_nothing(case: BanditCase) -> None:
+    """Beside an action that does not run (NaN), and one near no arm, values stay as they were."""
+    draw = case.bandit.draw(stream(), case.taught(), case.at())
+    located = case.between(GROUP.size)
+    expected = case.bandit.value(draw, located)
+    coord, arm = located.coord.copy(), located.arm.copy()
+    coord[:, 0] = np.nan
+    if not case.bandit.is_curve:
+        arm[:, 1] = -1
+    steps = located.steps
+    value = case.bandit.value(draw, Located(arm, coord, lambda: steps))
+    require_shape(value, expected.shape, "values beside NaN")
+    require_same_bytes(value[:, 2:].copy(), expected[:, 2:].copy(), "values beside NaN")
+    require_finite(value[:, 1:], "the value of an action near no arm")
+
+
+def the_same_key_draws_the_same(case: BanditCase) -> None:
+    """Under the same key it draws the same, and drawing does not change the state."""
+    state, at = case.taught(), case.at()
+    before = bytes_of(state)
+    one = case.bandit.draw(stream(2), state, at)
+    require_same_bytes(case.bandit.draw(stream(2), state, at), one, "two draws of one key")
+    require(bytes_of(state) == before, "drawing changed the state")
+    case.bandit.mean(state, at, case.arms.nominal)
+    require(bytes_of(state) == before, "reading the mean changed the state")
+
+
+def a_draw_does_not_see_its_neighbours(case: BanditCase) -> None:
+    """Rows draw the same bits whatever rows come behind them and whatever their cells learned."""
+    state, other = case.taught(), case.taught()
+    case.bandit.update(other, case.evidence(9, seed=8, cell=np.repeat([4, 5, 5], 3)))
+    located = case.between(GROUP.size)
+    few = replace(located, arm=located.arm[:4], coord=located.coord[:4])
+    whole = case.bandit.value(case.bandit.draw(stream(), state, case.at()), located)
+    beside = case.bandit.value(case.bandit.draw(stream(), other, case.at()), located)
+    alone = case.bandit.value(case.bandit.draw(stream(), state, case.at(CELLS[:4])), few)
+    require_same_bytes(alone, whole[:4], "rows drawn without those behind them")
+    require_same_bytes(beside[:4], whole[:4], "rows beside cells that learned more")
+    means = [
+        case.bandit.mean(state, case.at(cells), here)[:4]
+        for cells, here in ((CELLS, located), (CELLS[:4], few))
+    ]
+    require_same_bytes(means[0], means[1], "means without the rows behind them")
+
+
+def reads_context_only_if_it_says_so(case: BanditCase) -> None:
+    """Without `is_contextual` it needs neither x nor δ; with it, one of them matters."""
+    state, located = case.taught(60), case.between(GROUP.size)
+    at = case.at()
+    mean = case.bandit.mean(state, at, located)
+    if not case.bandit.is_contextual:
+        bare = Setting(at.cell)
+        require_same_bytes(case.bandit.mean(state, bare, located), mean, "means without context")
+        draws = [case.bandit.draw(stream(), state, here) for here in (at, bare)]
+        require_same_bytes(draws[1], draws[0], "draws without context")
+        one, two = case.state(), case.state()
+        seen = case.evidence(12)
+        case.bandit.update(one, seen)
+        case.bandit.update(two, replace(seen, x=None, delta=None))
+        require_same_bytes(two, one, "what is learned without context")
+        return
+    x = case.ground.contexts(GROUP.size, seed=8)
+    moved = case.bandit.mean(state, Setting(at.cell, x, 1.3 * delta_of(x)), located)
+    require(moved.tobytes() != mean.tobytes(), "it is contextual, and no context changes its mean")

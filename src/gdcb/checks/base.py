@@ -1,0 +1,200 @@
+"""What a check is, and how a list of them is run on a part."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import GdcbError
+from gdcb.parts import describe
+from gdcb.records import to_bytes
+
+
+class NonConforming(GdcbError, AssertionError):
+    """A part that does not keep what its kind promises; the sentences say which promises."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise of a kind of part, ready to be run on one part.
+
+    Parameters
+    ----------
+    name : the promise in a few words, the same for every part of its kind
+    sentence : the promise in full
+    run : raises `NonConforming`, or whatever the part raises, where the promise is broken
+    """
+
+    name: str
+    sentence: str
+    run: Callable[[], None]
+
+    def __call__(self) -> None:
+        """Run it."""
+        self.run()
+
+    def __str__(self) -> str:
+        """Return its name: pytest shows it."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one check: `broken` says how the promise was broken, empty: it was kept."""
+
+    name: str
+    sentence: str
+    broken: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the promise was kept."""
+        return not self.broken
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a whole list on one part."""
+
+    part: str
+    kind: str
+    results: tuple[Result, ...]
+
+    @property
+    def broken(self) -> tuple[Result, ...]:
+        """The promises that were broken."""
+        return tuple(result for result in self.results if not result.is_kept)
+
+    @property
+    def is_conforming(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.broken
+
+    def __str__(self) -> str:
+        """Return one line, and two more for every broken promise."""
+        kept = len(self.results) - len(self.broken)
+        lines = [f"{self.part} ({self.kind}): keeps {kept} of {len(self.results)} promises"]
+        for result in self.broken:
+            lines += [f"✗ {result.name}: {result.sentence}", f"  {result.broken}"]
+        return "\n".join(lines)
+
+
+def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]:
+    """Turn functions of a case into checks; the first paragraph of a docstring is its sentence."""
+    return [
+        Check(
+            function.__name__.replace("_", " "),
+            " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split()),
+            partial(function, case),
+        )
+        for function in functions
+    ]
+
+
+def run_all(part: str, kind: str, checks: Iterable[Check]) -> Report:
+    """Run a list to its end, whatever fails on the way."""
+    results = []
+    for one in checks:
+        try:
+            one.run()
+            broken = ""
+        except NonConforming as error:
+            broken = str(error)
+        except Exception as error:  # a part that raises has broken the promise, however it did
+            broken = f"it raised {type(error).__name__}: {error}"
+        results.append(Result(one.name, one.sentence, broken))
+    return Report(part, kind, tuple(results))
+
+
+def require(holds: Any, broken: str) -> None:
+    """Raise `NonConforming` with a sentence unless something holds."""
+    if not bool(holds):
+        raise NonConforming(broken)
+
+
+def require_close(found: Array, expected: Array, what: str, within: float = 1e-9) -> None:
+    """Require equal shapes, and numbers that agree relative to the largest of them."""
+    require_shape(found, expected.shape, what)
+    if expected.size == 0:
+        return
+    size = max(1.0, float(np.abs(expected).max()))
+    gap = float(np.abs(found - expected).max())
+    require(gap <= within * size, f"{what}: they differ by {gap:.3g} where {size:.3g} is largest")
+
+
+def require_shape(found: Any, expected: tuple[int, ...], what: str) -> None:
+    """Require an array of a shape."""
+    require(isinstance(found, np.ndarray), f"{what}: expected an array, got {type(found).__name__}")
+    require(found.shape == expected, f"{what}: expected shape {expected}, got {found.shape}")
+
+
+def require_finite(found: Array, what: str) -> None:
+    """Require numbers, no NaN and no infinity."""
+    bad = int((~np.isfinite(found)).sum())
+    require(bad == 0, f"{what}: {bad} of {found.size} are not finite")
+
+
+def require_same_bytes(found: Any, expected: Any, what: str) -> None:
+    """Require that two records of arrays, or two arrays, agree to the last bit."""
+    require(bytes_of(found) == bytes_of(expected), f"{what}: the bytes differ")
+
+
+def bytes_of(record: Any) -> bytes:
+    """Return the bytes of a record of arrays, of an array or of a tuple of them."""
+    if isinstance(record, np.ndarray):
+        return record.tobytes()
+    if isinstance(record, tuple):
+        return b"".join(bytes_of(part) for part in record)
+    return b"" if record is None else to_bytes(record)
+
+
+def require_refusal(act: Callable[[], Any], kind: type[Exception], what: str) -> None:
+    """Require that something is refused, with an error of a kind."""
+    try:
+        act()
+    except kind:
+        return
+    except Exception as error:
+        raise NonConforming(
+            f"{what}: expected {kind.__name__}, it raised {type(error).__name__}: {error}"
+        ) from error
+    raise NonConforming(f"{what}: expected {kind.__name__}, it was taken")
+
+
+def require_frozen(part: Any) -> None:
+    """Require that nothing can be set on a part."""
+    require(not isinstance(part, type), f"expected a part, got the class {part!r}")
+    names = [field.name for field in dataclasses.fields(part)] if is_record(part) else []
+    for name in names[:1] or ["_probe"]:
+        before = getattr(part, name, None)
+        try:
+            setattr(part, name, before)
+        except (AttributeError, TypeError):
+            continue
+        if not names:
+            delattr(part, name)
+        raise NonConforming(f"'{name}' can be set; write @dataclass(frozen=True)")
+
+
+def require_described(part: Any) -> None:
+    """Require that a part's settings are plain data: agents compare them by it."""
+    import json
+
+    said = describe(part)
+    try:
+        json.dumps(said, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise NonConforming(f"describe: not plain data ({error})") from error
+    require(said == describe(part), "describe: twice, and it said another thing")
+
+
+def is_record(part: Any) -> bool:
+    """Whether something is an instance of a dataclass."""
+    return dataclasses.is_dataclass(part) and not isinstance(part, type)
