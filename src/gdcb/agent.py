@@ -277,7 +277,7 @@ class Agent(Fold):
         wanted = list(range(n)) if owners is None else list(owners)
         if any(isinstance(owner, bool) or not 0 <= owner < n for owner in wanted):
             raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {wanted}")
-        if scaler.n_labels == 0 or not wanted:
+        if scaler.learns_from == "nothing" or not wanted:
             return
         self.fold(self.fitted(wanted))
 

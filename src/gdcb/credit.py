@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.adjustment import AdjustmentState
 from gdcb.arrays import Array, is_any, scatter_add
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
@@ -151,6 +152,26 @@ def evidence(
     return Evidence(cell, arm, coord, log.y, log.scale, weight, log.x, delta), located
 
 
+def adjust(
+    instance: Instance,
+    state: AdjustmentState | None,
+    log: Log,
+    seen: Evidence,
+    is_batch: bool = False,
+) -> Evidence:
+    """Take off what context explains, where the instance declares an adjustment.
+
+    A batch is cross-fitted over its own rows; a row that comes by itself is adjusted by the
+    outcome model that was in force before it.
+    """
+    if instance.adjustment is None or state is None:
+        return seen
+    if not is_batch:
+        return instance.adjustment.apply(state, log.group, seen, log.propensity)
+    n_groups, n_arms = state.theta.shape[:2]
+    return instance.adjustment.cross_fit(n_groups, n_arms, log.group, seen, log.propensity)
+
+
 def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
     """Weigh overridden rows by the probability that they carry no private information.
 
@@ -222,6 +243,23 @@ def check_log(instance: Instance, log: Log) -> None:
         raise InvalidInput(f"scale: expected finite numbers > 0, got {log.scale}")
     if (log.arm < -1).any() or (log.arm >= instance.space.n).any():
         raise InvalidInput(f"arm: expected -1 to {instance.space.n - 1}, got {log.arm}")
+
+
+def learn_scaler(
+    instance: Instance, state: Any, log: Log, label: Array | None, weight: Array
+) -> None:
+    """Teach the scaler what it learns from: the rows' labels, or their outcomes.
+
+    An outcome says something about δ only where a proposed or person's action ran.
+    """
+    scaler = instance.scaler
+    if scaler.learns_from == "outcome":
+        owner = log.unit if scaler.per == "unit" else log.group
+        action = instance.composition.relative(log.action, log.x)
+        y = np.where(log.is_null, np.nan, log.y)
+        scaler.observe(state, owner, log.x, action, y[:, None], weight)
+    elif label is not None and scaler.n_labels:
+        learn_label(instance, state, log, label)
 
 
 def learn_label(instance: Instance, state: Any, log: Log, label: Array) -> None:

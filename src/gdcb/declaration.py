@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from gdcb import round as turn
+from gdcb.adjustment import Adjustment
 from gdcb.bandits import Bandit
 from gdcb.context import Category, Flag, Number, Schema
 from gdcb.errors import InvalidInput, UnknownField, UnknownPart
@@ -37,7 +38,7 @@ GROUPS = {
     "reward": "gdcb.rewards",
 }
 _COLUMNS = {"number": Number, "flag": Flag, "category": Category}
-_SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules}
+_SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules, "adjustment": Adjustment}
 _REQUIRED = ("context", "arms", "composition", "bandit")
 _KNOWN = {"name", "title", "gates", "closed", *_REQUIRED, *_SETTINGS, "scaler", "reward"}
 

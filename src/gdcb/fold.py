@@ -44,6 +44,11 @@ class Fold:
             raise InvalidInput(f"instance: expected an Instance, got {instance!r}")
         if isinstance(given[1], type) or not hasattr(given[1], "draw"):
             raise InvalidInput(f"bandit: expected a bandit such as BetaThompson(), got {bandit!r}")
+        if instance.adjustment is not None and instance.adjustment.form == "aipw":
+            raise InvalidInput(
+                "adjustment: form 'aipw' needs propensities, which a live decision gives only on "
+                "demand; take form 'centred' here"
+            )
         self.instance, self.seed = instance, check_seed(seed)
         self.bandit = instance.bind(bandit)
         self.events: list[ev.Event] = []
@@ -139,7 +144,7 @@ class Fold:
             if record.verdict is not None:
                 record.executed = turn.execute(self.instance, record.verdict, record.rows)
         elif isinstance(event, ev.OutcomeObserved):
-            if self.instance.scaler.n_labels:  # only a refit ever reads them
+            if self.instance.scaler.learns_from != "nothing":  # only a refit ever reads them
                 self.logs.append(self.log(event))
             self.records[event.id].outcome = event
             self.records[event.id].label = event.label

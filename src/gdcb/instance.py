@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.adjustment import Adjustment
 from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array, is_all
 from gdcb.bandits import Bandit
@@ -136,6 +137,7 @@ class Instance:
     null: NullAction = field(default_factory=NullAction)
     cells: Cells = field(default_factory=Cells)
     rules: Rules = field(default_factory=Rules)
+    adjustment: Adjustment | None = None
     name: str = "instance"
     title: str = ""
     space: Arms = field(init=False)
@@ -159,6 +161,7 @@ class Instance:
             ("composition", self.composition),
             ("reward", self.reward),
             ("null", self.null),
+            ("adjustment", self.adjustment),
         ):
             object.__setattr__(self, name, bind(part, columns))
         object.__setattr__(self, "chain", bind(gate, columns))
@@ -175,9 +178,15 @@ class Instance:
                 f"{type(self.composition).__name__} needs a δ above 0: a ridge scaler with "
                 "link 'exp', or a constant above 0"
             )
+        if self.scaler.learns_from == "outcome" and self.reward.target != "class":
+            raise InvalidInput(
+                f"{type(self.scaler).__name__} is fitted on outcome classes, but the reward of "
+                f"this instance is learned as a {self.reward.target}"
+            )
         self.reward.fits(len(self.actions))
         for judge in self.chain.gates:
             judge.check(self.actions)
+        self._check_adjustment()
         self._try_once()
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
@@ -190,6 +199,20 @@ class Instance:
             f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
             f"{type(self.scaler).__name__}, {gates})"
         )
+
+    def _check_adjustment(self) -> None:
+        if self.adjustment is None:
+            return
+        if self.reward.target != "reward":
+            raise InvalidInput(
+                "adjustment: an outcome class cannot be adjusted; it is for rewards (reward "
+                "'scaled'), not for payoffs of a class"
+            )
+        width = len(self.adjustment.reference[0])
+        if width != self.context.width:
+            raise InvalidInput(
+                f"adjustment.reference: expected rows of {self.context.width} columns, got {width}"
+            )
 
     def _try_once(self) -> None:
         """Compose one row, so that parts that do not fit show here and not at a decision."""

@@ -195,7 +195,10 @@ class Executed:
 
 @dataclass(slots=True)
 class Log:
-    """Finished rows as columns: all that a refold needs. See `Executed` for the flags."""
+    """Finished rows as columns: all that a refold needs. See `Executed` for the flags.
+
+    `propensity` (N,) is how likely the executed arm was, where somebody asked (AIPW does).
+    """
 
     unit: Array
     group: Array
@@ -209,6 +212,7 @@ class Log:
     y: Array
     scale: Array | None
     weight: Array
+    propensity: Array | None = None
 
     def take(self, index: Array) -> Log:
         """Return the rows at `index`."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gdcb import credit
+from gdcb.adjustment import AdjustmentState
 from gdcb.arrays import Array, is_all, is_any
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
@@ -34,13 +35,14 @@ from gdcb.valuation import Valuation, pick
 
 @dataclass(slots=True)
 class RoundState:
-    """All that is learned: both loops, the gates' kernels, the null action, the contrast."""
+    """All that is learned: both loops, gates' kernels, null action, contrast, outcome model."""
 
     bandit: Any
     scaler: Any
     kernels: tuple[Any, ...]
     null: NullState
     contrast: ContrastState
+    adjustment: AdjustmentState | None = None
 
 
 def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
@@ -55,6 +57,7 @@ def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
         instance.chain.init_kernels(n_units, n_groups, len(instance.actions)),
         NullState.zeros(n_units),
         ContrastState.zeros(np.repeat(group, bands), instance.space.n),
+        instance.adjustment.init(n_groups, instance.space.n) if instance.adjustment else None,
     )
 
 
@@ -108,6 +111,7 @@ def finished(
     executed: Executed,
     outcome: Array,
     weight: Array | None = None,
+    propensity: Array | None = None,
 ) -> Log:
     """Write the finished rows down as a log, outcome (N, outcomes) included."""
     y, reward_scale = instance.reward.learn(outcome, rows.x)
@@ -124,6 +128,7 @@ def finished(
         y,
         reward_scale,
         np.ones(rows.n) if weight is None else weight,
+        propensity,
     )
 
 
@@ -151,11 +156,14 @@ def learn(
     if delta is None or not (in_force == log.version).all():
         delta = scaler.predict(state.scaler, owner, log.x)
     seen, located = credit.evidence(instance, log, delta, in_force)
-    bandit.update(state.bandit, credit.weigh(instance, state.contrast, log, seen))
+    adjusted = credit.adjust(instance, state.adjustment, log, seen)
+    weighed = credit.weigh(instance, state.contrast, log, adjusted)
+    bandit.update(state.bandit, weighed)
+    if instance.adjustment is not None and state.adjustment is not None:
+        instance.adjustment.learn(state.adjustment, log.group, seen)
     credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
     credit.learn_null(instance, state.null, log, outcome)
-    if label is not None and scaler.n_labels:
-        credit.learn_label(instance, state.scaler, log, label)
+    credit.learn_scaler(instance, state.scaler, log, label, weighed.weight)
     return scaler.due(state.scaler)
 
 
@@ -178,7 +186,8 @@ def refold(
         seen, located = credit.evidence(instance, some, delta, in_force)
         parts = (instance, bandit, state.bandit, state.contrast, some)
         credit.learn_contrast(*parts, seen, located)
-        bandit.update(fresh, credit.weigh(instance, state.contrast, some, seen))
+        adjusted = credit.adjust(instance, state.adjustment, some, seen, is_batch=True)
+        bandit.update(fresh, credit.weigh(instance, state.contrast, some, adjusted))
     bands = instance.cells.n
     units = np.flatnonzero(np.isin(group, groups))
     cells = (units[:, None] * bands + np.arange(bands)).ravel()

@@ -110,7 +110,7 @@ def simulate(
     state = turn.init(instance, bandit, group)
     nature = world.start(streams.at(WORLD, 0), group)
     logs: list[Log] = []
-    keep = keep_log or instance.scaler.n_labels > 0
+    keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):
         rows = world.context(streams.at(CONTEXT, t), nature, t, group)
         if t == 0:
