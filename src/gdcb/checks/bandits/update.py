@@ -94,7 +94,7 @@ def cells_may_change_places(case: BanditCase) -> None:
 
 
 def an_update_does_not_see_its_neighbours(case: BanditCase) -> None:
-    """Cells of a group learn the same bits whichever groups learn beside it, one row each or more."""
+    """Cells of a group learn the same bits whichever groups learn beside it, in one row or many."""
     for n in (6, 30):
         seen = case.evidence(n)
         whole, alone = case.state(), case.state()
