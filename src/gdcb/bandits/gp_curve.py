@@ -1,0 +1,298 @@
+"""Gaussian-process Thompson: the curve over the arm coordinates has no declared form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array, is_all, logistic, scatter_add
+from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
+from gdcb.bandits.nodes import corners, count_outcomes, frame_of, grid_of, nodes_of, require_metric
+from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
+from gdcb.errors import InvalidInput
+from gdcb.parts import check_choice, check_number
+from gdcb.records import Evidence, Located, Setting
+from gdcb.streams import Stream
+
+
+@dataclass(slots=True)
+class GPCurveState:
+    """Sums, and the posterior of z that they imply; the curve at the nodes is m + basis·z.
+
+    Parameters
+    ----------
+    nodes : C arrays, the node positions along each coordinate
+    basis : (B, B) symmetric root of the prior covariance K of the curve at the nodes
+    trials, wins : (cells, B) weighted counts at the nodes (logistic link)
+    precision, shift : (cells, B, B), (cells, B) natural parameters of z (identity link)
+    mean : (cells, B) posterior mean of z
+    root : (cells, B, B) with root·rootᵀ = posterior covariance of z
+    """
+
+    nodes: tuple[Array, ...] = field(metadata={"axis": "constant"})
+    basis: Array = field(metadata={"axis": "constant"})
+    trials: Array
+    wins: Array
+    precision: Array
+    shift: Array
+    mean: Array
+    root: Array
+
+
+@dataclass(frozen=True)
+class GPCurveThompson:
+    """Thompson sampling on a Gaussian process over the arm coordinates.
+
+    The curve η has the prior GP(m, A²·k(d)), d the distance of two coordinates in lengthscales;
+    k(d) = exp(−d²/2) for 'rbf' and (1 + √5d + 5d²/3)·exp(−√5d) for 'matern'. It lives on fixed
+    nodes (the arms, points between them and a margin) and is linear between them. With
+    covariance K at the nodes, η = m + K^½·z and z ~ N(0, I): a regression whose precision
+    I + Σ w·s²·φφᵀ/noise² has eigenvalues of 1 and more, however smooth the kernel.
+
+    `link='identity'`: r = s·η + N(0, noise²), conjugate, exact for the interpolated curve.
+    `link='logistic'`: P(y=1) = σ(η), a Laplace posterior around the exact mode of weighted counts
+    at the nodes, between which outcomes are shared linearly. Either way sums add up in any order,
+    and only touched cells are worked out anew.
+
+    Parameters
+    ----------
+    link : 'logistic' for classes in [0, 1], 'identity' for rewards
+    kernel : 'matern' (smoothness 5/2) or 'rbf'
+    amplitude : A, prior standard deviation of the curve
+    lengthscale : in units of the arms' span, along every coordinate
+    prior_mean : m
+    noise : standard deviation of a reward (identity link)
+
+    Notes
+    -----
+    Assumes: η is a draw of the declared process; amplitude, lengthscale and noise are not learned.
+    One or two coordinates.
+
+    Stops applying: beyond the nodes (four end gaps outside the arms) the curve is held constant,
+    and rows there are left out. A curve that bends within a gap of the nodes (a
+    lengthscale below about 1/8) is blunted. A cell keeps B² numbers: with two coordinates the B
+    nodes may exceed 100, so that many cells need much memory.
+
+    Examples
+    --------
+    Two arms far apart in lengthscales are independent: prior N(0, 1), noise 1, one reward 3 on
+    the second arm. Its mean is 3/2, and the first arm learns nothing.
+
+    >>> from gdcb.arms import ArmList
+    >>> bandit = GPCurveThompson(link="identity", kernel="rbf", lengthscale=0.01)
+    >>> arms = ArmList(values=(-1.0, 1.0)).build()
+    >>> state = bandit.init(np.zeros(1, dtype=int), arms)
+    >>> zero = np.zeros(1, dtype=int)
+    >>> bandit.update(
+    ...     state, Evidence(zero, zero, np.ones((1, 1)), np.array([3.0]), None, np.ones(1))
+    ... )
+    >>> abs(bandit.mean(state, Setting(zero), arms.nominal).round(9)).tolist()
+    [[0.0, 1.5]]
+    """
+
+    link: str = "logistic"
+    kernel: str = "matern"
+    amplitude: float = 1.0
+    lengthscale: float = 0.5
+    prior_mean: float = 0.0
+    noise: float = 1.0
+    target: ClassVar[str] = "any"
+    is_curve: ClassVar[bool] = True
+    is_contextual: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
+
+    def __post_init__(self) -> None:
+        check_choice("bandit.link", self.link, ("logistic", "identity"))
+        check_choice("bandit.kernel", self.kernel, ("matern", "rbf"))
+        check_number("bandit.prior_mean", self.prior_mean)
+        for name in ("amplitude", "lengthscale", "noise"):
+            check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)
+
+    @property
+    def likelihood(self) -> str:
+        """Return 'bernoulli' or 'normal': what `predictive` is a density of."""
+        return "bernoulli" if self.link == "logistic" else "normal"
+
+    def init(self, group: Array, arms: Arms) -> GPCurveState:
+        """Return the prior process in every cell."""
+        require_metric(arms, "GPCurveThompson")
+        if arms.n_coords > 2:
+            raise InvalidInput(
+                f"GPCurveThompson: expected one or two coordinates, got {arms.n_coords}; its nodes "
+                "are a grid"
+            )
+        nodes = nodes_of(arms)
+        span = 2.0 * frame_of(arms)[1]
+        basis = _root_of(self.covariance(grid_of(nodes) / (self.lengthscale * span)))
+        cells, b = group.shape[0], basis.shape[0]
+        n_counts, n_sums = (b, 0) if self.link == "logistic" else (0, b)
+        return GPCurveState(
+            nodes,
+            basis,
+            np.zeros((cells, n_counts)),
+            np.zeros((cells, n_counts)),
+            np.tile(np.eye(n_sums), (cells, 1, 1)),
+            np.zeros((cells, n_sums)),
+            np.zeros((cells, b)),
+            np.tile(np.eye(b), (cells, 1, 1)),
+        )
+
+    def covariance(self, point: Array) -> Array:
+        """Return the prior covariance of the curve at points (B, C) in lengthscales: (B, B)."""
+        square = ((point[:, None] - point[None]) ** 2).sum(axis=-1)
+        if self.kernel == "rbf":
+            return np.asarray(self.amplitude**2 * np.exp(-0.5 * square))
+        d = np.sqrt(5.0 * square)
+        return np.asarray(self.amplitude**2 * (1.0 + d + d * d / 3.0) * np.exp(-d))
+
+    def draw(self, rng: Stream, state: GPCurveState, at: Setting) -> tuple[Array, ...]:
+        """Sample each row's curve at the nodes (N, B); behind it, where the nodes are."""
+        mean = state.mean.take(at.cell, axis=0)
+        z = rng.normal(*mean.shape)
+        z = mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
+        return self._curve(state, z)
+
+    def _curve(self, state: GPCurveState, z: Array) -> tuple[Array, ...]:
+        values = self.prior_mean + (state.basis @ z[..., None])[..., 0]
+        n = z.shape[0]
+        return values, *(np.broadcast_to(part, (n, part.size)) for part in state.nodes)
+
+    def value(self, draw: tuple[Array, ...], located: Located) -> Array:
+        """Read the drawn curves at located actions, linearly between the nodes."""
+        values, *nodes = draw
+        n, m, c = located.coord.shape
+        if values.shape[0] == 0:
+            return np.zeros((0, m))
+        index, share, _ = corners(
+            tuple(part[0] for part in nodes), located.coord.reshape(-1, c).astype(float)
+        )
+        index, share = index.reshape(n, m, -1), share.reshape(n, m, -1)
+        total = np.zeros((values.shape[0], m))
+        for j in range(index.shape[2]):
+            if located.is_nominal:
+                total += values[:, index[0, :, j]] * share[..., j]
+            else:
+                total += np.take_along_axis(values, index[..., j], axis=1) * share[..., j]
+        return logistic(total) if self.link == "logistic" else total
+
+    def mean(self, state: GPCurveState, at: Setting, located: Located) -> Array:
+        """Read the curve of the posterior mean (for the logistic link, of the mode)."""
+        return self.value(self._curve(state, state.mean[at.cell]), located)
+
+    def predictive(self, state: GPCurveState, evidence: Evidence) -> Array:
+        """Return the log density of each outcome before it is learned; NaN where nothing ran."""
+        if self.link == "logistic":
+            require_unscaled(evidence, "GPCurveThompson with the logistic link")
+        phi = self._features(state, evidence.coord)[0]
+        eta = self.prior_mean + (phi * state.mean[evidence.cell]).sum(axis=1)
+        along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
+        variance = (along * along).sum(axis=1)
+        if self.link == "logistic":
+            return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
+        scale = 1.0 if evidence.scale is None else evidence.scale
+        return log_normal(evidence.y, scale * eta, scale**2 * variance + self.noise**2)
+
+    def _features(self, state: GPCurveState, coord: Array) -> tuple[Array, Array]:
+        """Return φ (N, B), with η = m + φᵀz at coordinates (N, C), and whether nodes enclose it."""
+        index, share, inside = corners(state.nodes, coord)
+        phi = state.basis[index[:, 0]] * share[:, :1]
+        for j in range(1, index.shape[1]):
+            phi += state.basis[index[:, j]] * share[:, j : j + 1]
+        return phi, inside
+
+    def update(self, state: GPCurveState, evidence: Evidence) -> None:
+        """Add the rows' sums and refresh the posterior of the touched cells."""
+        if self.link == "logistic":
+            require_unscaled(evidence, "GPCurveThompson with the logistic link")
+        known = (evidence.weight > 0) & np.isfinite(evidence.coord).all(axis=-1)
+        cell, y, weight = evidence.cell[known], evidence.y[known], evidence.weight[known]
+        if cell.size == 0:
+            return
+        coord = evidence.coord[known]
+        if self.link == "logistic":
+            count_outcomes(state.trials, state.wins, state.nodes, cell, coord, y, weight)
+        else:
+            scale = 1.0 if evidence.scale is None else evidence.scale[known]
+            if not is_all(np.isfinite(y * scale)):
+                raise InvalidInput(f"GPCurveThompson: expected finite rewards and scales, got {y}")
+            phi, inside = self._features(state, coord)
+            strength = np.where(inside, weight * scale, 0.0) / self.noise**2
+            outer = phi[:, :, None] * phi[:, None, :]
+            scatter_add(state.precision, cell, (strength * scale)[:, None, None] * outer)
+            rest = strength * (y - scale * self.prior_mean)
+            scatter_add(state.shift, cell, rest[:, None] * phi)
+        self._refresh(state, np.unique(cell))
+
+    def _refresh(self, state: GPCurveState, cell: Array) -> None:
+        """Work out the posterior of some cells from their sums."""
+        if self.link == "logistic":
+            trials, wins, start = state.trials[cell], state.wins[cell], state.mean[cell]
+            mean, precision = _mode(state.basis, self.prior_mean, trials, wins, start)
+        else:
+            precision = state.precision[cell]
+            mean = np.linalg.solve(precision, state.shift[cell][..., None])[..., 0]
+        state.mean[cell] = mean
+        state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+
+    def decay(self, state: GPCurveState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells; the prior stays."""
+        check_factor(factor)
+        eye = np.eye(state.precision.shape[-1])
+        state.precision[cell] = eye + factor * (state.precision[cell] - eye)
+        for part in (state.shift, state.trials, state.wins):
+            part[cell] *= factor
+        self._refresh(state, cell)
+
+    def merge(self, state: GPCurveState, other: GPCurveState) -> None:
+        """Add another state's evidence; its prior is counted once."""
+        require_same_shape(state.mean, other.mean)
+        if not np.allclose(state.basis, other.basis, rtol=0.0, atol=1e-9 * self.amplitude):
+            raise InvalidInput("merge: expected a state over the same arms and kernel")
+        state.precision += other.precision - np.eye(state.precision.shape[-1])
+        state.shift += other.shift
+        state.trials += other.trials
+        state.wins += other.wins
+        self._refresh(state, np.arange(state.mean.shape[0]))
+
+
+def _root_of(covariance: Array) -> Array:
+    """Return the symmetric root (B, B), with root·root = covariance.
+
+    Unlike other roots it is unique: states that were written elsewhere share its coordinates.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def _mode(
+    basis: Array, offset: float, trials: Array, wins: Array, start: Array
+) -> tuple[Array, Array]:
+    """Find the mode of z (n, B) under N(0, I) and logistic counts at the nodes (n, B).
+
+    Newton steps, damped as in `gdcb.logistic.logistic_mode`, whose sums by columns would cost
+    B² passes here. Each of the n stops by itself. Returns the mode and the precision there.
+    """
+    mean = start.copy()
+    active = np.arange(start.shape[0])
+    for _ in range(200):
+        z = mean[active]
+        p, precision = _precision(basis, offset, trials[active], z)
+        residual = wins[active] - trials[active] * p
+        gradient = (basis @ residual[..., None])[..., 0] - z
+        step = np.linalg.solve(precision, gradient[..., None])[..., 0]
+        reach = np.abs(basis @ step[..., None])[..., 0].max(axis=1, initial=1e-300)
+        mean[active] = z + step * (np.log1p(reach) / reach)[:, None]
+        active = active[reach > 1e-7]  # the error after a step is of the order of its square
+        if active.size == 0:
+            break
+    return mean, _precision(basis, offset, trials, mean)[1]
+
+
+def _precision(basis: Array, offset: float, trials: Array, z: Array) -> tuple[Array, Array]:
+    """Return the nodes' probabilities (n, B) and I + basis·diag(trials·p·(1 − p))·basis."""
+    p = logistic(offset + (basis @ z[..., None])[..., 0])
+    curvature = trials * p * (1.0 - p)
+    return p, np.eye(basis.shape[1]) + (basis * curvature[:, None, :]) @ basis
