@@ -61,6 +61,14 @@ class Approval:
         owner = rows.unit if self.per == "unit" else rows.group
         return self.kernel.expect(kernel, owner, value, e, rows)
 
+    def reach(self, e: Array, rows: Rows) -> Array | None:
+        """Return what the person may let run where e (N, M, D) enters; None: anything."""
+        return self.person.reach(e, rows)
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return η(x) of the person's own law: (N,)."""
+        return self.person.contraction(e, rows)
+
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return 0: what a person will do is not sure."""
         return np.zeros(e.shape[:2])

@@ -13,6 +13,7 @@ import numpy as np
 
 from gdcb.arrays import Array, is_all
 from gdcb.errors import InvalidInput
+from gdcb.gates.contraction import is_mixed
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 
 
@@ -123,6 +124,20 @@ class HardGate:
     def expect(self, value: Value, e: Array, rows: Rows, kernel: Any = None) -> Array:
         """Value the projection."""
         return value(self.project(e, rows))
+
+    def reach(self, e: Array, rows: Rows) -> Array:
+        """Return what may leave the gate where e (N, M, D) enters: its images, (N, M, D)."""
+        n, m, d = e.shape
+        some = rows.take(np.repeat(np.arange(n), m))
+        left, status = self.apply(None, e.reshape(n * m, d), some)
+        return np.where((status <= MODIFIED)[:, None], left, np.nan).reshape(n, m, d)
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return η(x) on the actions e (N, M, D): 1 where two images differ, else 0; (N,).
+
+        An idempotent gate with two feasible actions leaves both alone: its η is 1.
+        """
+        return is_mixed(self.reach(e, rows)).astype(float)
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return the largest change of a column; infinite for a veto."""

@@ -12,6 +12,7 @@ from gdcb.arrays import Array, is_all, is_any
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate, Value
 from gdcb.gates.behind import behind, projected
+from gdcb.gates.contraction import contractions
 from gdcb.gates.guarded import as_plain, guarded_apply, guarded_draw, guarded_moved, leaves_alone
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, STATUS, VETOED, Rows, Verdict
 
@@ -180,6 +181,15 @@ class Chain:
             before = behind(self.gates, self._plain, known, i, value, rows)(e)
             parts[..., i], worth = before - worth, before
         return parts
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return an upper bound of each gate's η(x) on what may reach it from e (N, M, D): (N, G).
+
+        Their product over gates bounds the chain's η(x): two policies' executed actions differ
+        in total variation by at most η(x) times what their proposals differ. See
+        `gdcb.analysis.cell_kernel` for the exact value on arm cells.
+        """
+        return contractions(self.gates, e, rows)
 
     def counts(self, verdict: Verdict) -> dict[str, dict[str, int]]:
         """Count what each gate did to the rows of a verdict, by its name and by status.

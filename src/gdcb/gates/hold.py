@@ -8,6 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.gates.base import Value
+from gdcb.gates.contraction import is_mixed
 from gdcb.records import HELD, Rows
 
 
@@ -26,3 +27,11 @@ class Hold:
     def expect(self, value: Value, e: Array, rows: Rows) -> Array:
         """Value the proposal itself: of a person nobody has watched, nothing is known."""
         return value(e)
+
+    def reach(self, e: Array, rows: Rows) -> None:
+        """Return None: a person may put in any action."""
+        return None
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return 1 where proposals differ: of a person nobody has watched, nothing is known."""
+        return is_mixed(e).astype(float)

@@ -13,6 +13,7 @@ from gdcb.errors import InvalidInput
 from gdcb.gates import rules
 from gdcb.gates.approval import Approval
 from gdcb.gates.base import Value, require_number
+from gdcb.gates.contraction import is_mixed
 from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.rules import Question
@@ -181,6 +182,16 @@ class Review:
         if not is_any(flagged):
             return value(e)
         return np.where(flagged, self._approval.expect(value, e, rows, kernel), value(e))
+
+    def reach(self, e: Array, rows: Rows) -> Array | None:
+        """Return what may run where e (N, M, D) enters, asked about or not; None: anything."""
+        left = self._approval.reach(e, rows)
+        return None if left is None else np.concatenate((e, left), axis=1)
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return η(x): the person's where all are flagged; 1 where any other passes; (N,)."""
+        is_free = ~self.flags(e, rows).all(axis=1)
+        return np.where(is_free, is_mixed(e), self._approval.contraction(e, rows))
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return 0: what a person will do is not sure."""

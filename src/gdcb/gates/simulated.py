@@ -11,6 +11,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing, status_of
+from gdcb.gates.contraction import is_mixed
 from gdcb.parts import check_number
 from gdcb.records import VETOED, Rows
 
@@ -62,14 +63,36 @@ class SimulatedPerson:
         status[np.isnan(left).any(axis=1)] = VETOED
         return left, status
 
+    def reach(self, e: Array, rows: Rows) -> Array:
+        """Return what may run where e (N, M, D) enters: e, the own actions, and nothing."""
+        parts = [e, self._nodes(e, rows)]
+        if self.veto > 0:
+            parts.append(nothing(e))
+        return np.concatenate(parts, axis=1)
+
+    def contraction(self, e: Array, rows: Rows) -> Array:
+        """Return η(x) on the actions e (N, M, D), or an upper bound: (N,).
+
+        p(x) exactly where approval does not depend on e: what is not approved is the same
+        whatever was proposed. sup_e p(e, x) as an upper bound where it does. 1 where the own
+        action keeps a column in which the proposals differ: edits anchored on the proposal.
+        """
+        p = np.clip(self.approve(e, rows), 0.0, 1.0).max(axis=1)
+        kept = np.isnan(self.own(rows))[:, None] & (e != e[:, :1])
+        return np.where(is_mixed(e), np.where(kept.any(axis=(1, 2)), 1.0, p), 0.0)
+
+    def _nodes(self, e: Array, rows: Rows) -> Array:
+        """Return the points of the own actions: own₁ −, 0, +; own₂ −, 0, +; and so on."""
+        own = self.own(rows)[:, None]
+        own = np.where(np.isnan(own), e, own) if np.isnan(own).any() else own
+        nodes = np.repeat(own, _POINTS.size, axis=1)
+        nodes[..., 0] += self.spread * np.tile(_POINTS, own.shape[1])
+        return nodes
+
     def expect(self, value: Value, e: Array, rows: Rows) -> Array:
         """Return p·v(e) + (1 − p)·[veto·v(null) + (1 − veto)·E v(own)], exactly."""
         p = self.approve(e, rows)
-        own = self.own(rows)[:, None]
-        own = np.where(np.isnan(own), e, own) if np.isnan(own).any() else own
-        nodes = np.repeat(own, _POINTS.size, axis=1)  # own₁ −, 0, +; own₂ −, 0, +; …
-        nodes[..., 0] += self.spread * np.tile(_POINTS, own.shape[1])
-        worth = value(nodes).reshape(rows.n, own.shape[1], _POINTS.size)
+        worth = value(self._nodes(e, rows)).reshape(rows.n, -1, _POINTS.size)
         other = (worth * _SHARES).sum(axis=-1)
         if self.veto > 0:
             other = self.veto * value(nothing(e)) + (1.0 - self.veto) * other
