@@ -79,7 +79,13 @@ def _look_up(name: str, columns: Mapping[str, Sequence[int]], where: str) -> lis
 
 
 def describe(part: Any) -> Any:
-    """Return a part as plain data: settings by name, functions by where they are defined."""
+    """Return a part as plain data: settings by name, functions by where they are defined.
+
+    A part that is no plain data, such as a fitted model, says itself what it is: a method
+    `describe` without arguments.
+    """
+    if not isinstance(part, type) and hasattr(type(part), "describe"):
+        return part.describe()
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         fields = {
             f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part) if f.init
@@ -121,18 +127,23 @@ def take(x: Array, name: Column) -> Array:
 
 def take_all(x: Array, names: Sequence[Column]) -> Array:
     """Return some bound context columns of x (N, p): (N, len(names))."""
-    return np.asarray(x[:, _index(tuple(names))])
+    index = _index(tuple(names))
+    if isinstance(index, slice):
+        return np.asarray(x[:, index])
+    # Not x[:, index]: that lies column by column, and products would then round a row
+    # differently in batches of different size.
+    return np.asarray(x.take(index, axis=1))
 
 
 @cache
-def _index(names: tuple[Column, ...]) -> slice | list[int]:
+def _index(names: tuple[Column, ...]) -> slice | Array:
     """Return a slice where the columns lie side by side: it copies nothing."""
     positions = [name for name in names if isinstance(name, int)]
     if len(positions) != len(names):
         raise InvalidInput(f"columns {names} are not bound; build an Instance with this part")
     if positions and positions == list(range(positions[0], positions[0] + len(positions))):
         return slice(positions[0], positions[-1] + 1)
-    return positions
+    return np.array(positions, dtype=np.int64)
 
 
 def check_number(

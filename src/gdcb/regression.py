@@ -67,7 +67,7 @@ class RidgeSums:
     def scale(self, owner: Array, factor: float) -> None:
         """Multiply all sums of some owners: their rows count for `factor`."""
         for sums in (self.gram, self.moment, self.square, self.count):
-            sums[owner] *= factor
+            sums[owner] = sums[owner] * factor + 0.0  # 0, never −0, where nothing is left
 
     def residual_variance(self, owner: Array) -> Array:
         """Return the unbiased residual variance of the first target given φ: (N,)."""

@@ -2,14 +2,22 @@
 
 from gdcb.scalers.base import Scaler
 from gdcb.scalers.constant import ConstantScaler, ConstantState
+from gdcb.scalers.estimator import EstimatorScaler, FittedEstimator
+from gdcb.scalers.gaussian_process import GaussianProcessScaler
 from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.neural import NeuralScaler, Trunk
 from gdcb.scalers.ridge import RidgeScaler
 
 __all__ = [
     "ConstantScaler",
     "ConstantState",
+    "EstimatorScaler",
+    "FittedEstimator",
+    "GaussianProcessScaler",
     "LinearHead",
+    "NeuralScaler",
     "RidgeScaler",
     "RidgeState",
     "Scaler",
+    "Trunk",
 ]

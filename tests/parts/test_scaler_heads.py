@@ -1,0 +1,254 @@
+"""What every scaler promises: rows apart, bytes, versions, schedule, merging, decay, binding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeRegressor
+
+from gdcb import Multiply, Number, Schema, records
+from gdcb.arms import ArmList
+from gdcb.errors import InvalidInput
+from gdcb.instance import Instance
+from gdcb.parts import describe
+from gdcb.scalers import (
+    ConstantScaler,
+    EstimatorScaler,
+    GaussianProcessScaler,
+    LinearHead,
+    NeuralScaler,
+    RidgeScaler,
+    RidgeState,
+    Trunk,
+)
+from tests.parts.builders import rng_of
+
+TREE = DecisionTreeRegressor(max_depth=3, random_state=0).fit(
+    rng_of(1).normal(size=(80, 2)), rng_of(2).normal(size=80)
+)
+
+
+def gaussian(**settings: Any) -> LinearHead:
+    """Return a Gaussian process with seven inducing points."""
+    inducing = tuple(tuple(row) for row in rng_of(3).normal(size=(7, 2)).tolist())
+    known: dict[str, Any] = {"features": (0, 2), "lengths": (1.0, 2.0), "inducing": inducing}
+    return GaussianProcessScaler(**known | {"shift": (0.4,), "unit": (2.0,)} | settings)
+
+
+def neural(**settings: Any) -> LinearHead:
+    """Return a network with hidden layers of 9 and 5 units."""
+    rng = rng_of(4)
+    trunk = Trunk(
+        np.zeros(2),
+        np.ones(2),
+        (rng.normal(size=(2, 9)), rng.normal(size=(9, 5))),
+        (rng.normal(size=9), rng.normal(size=5)),
+        "tanh",
+    )
+    known: dict[str, Any] = {"features": (0, 2), "trunk": trunk}
+    return NeuralScaler(**known | settings)
+
+
+def estimator(**settings: Any) -> LinearHead:
+    """Return a tree."""
+    scaler = EstimatorScaler.from_history((0, 2), TREE, rng_of(5).normal(size=(9, 2)))
+    return replace(scaler, **settings)
+
+
+def ridge(**settings: Any) -> LinearHead:
+    """Return a ridge regression."""
+    return RidgeScaler(**{"features": (0, 2)} | settings)
+
+
+HEADS = [ridge, gaussian, neural, estimator]
+each_head = pytest.mark.parametrize("make", HEADS, ids=lambda make: make.__name__)
+
+
+def taught(scaler: LinearHead, n: int, seed: int, n_owners: int = 3) -> RidgeState:
+    """Return a state after n rows of several owners, all published."""
+    state = scaler.init(n_owners)
+    teach(scaler, state, n, seed)
+    scaler.publish(state, np.arange(n_owners))
+    return state
+
+
+def teach(scaler: LinearHead, state: RidgeState, n: int, seed: int) -> None:
+    """Add n rows of random owners."""
+    rng = rng_of(seed)
+    owner = rng.integers(0, state.versions.size, n)
+    x, label = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
+    action = np.exp(rng.normal(size=(n, 1)))
+    scaler.observe(state, owner, x, action, label, rng.uniform(0.5, 2.0, n))
+
+
+@each_head
+def test_a_row_knows_nothing_of_the_rows_beside_it(make: Callable[..., LinearHead]) -> None:
+    """δ and its error have the same bytes in a batch of 33, in halves, and alone."""
+    scaler = make(link="identity")
+    state, rng = taught(scaler, 60, 6), rng_of(7)
+    x, owner = rng.normal(size=(33, 3)), rng.integers(0, 3, 33)
+    for ask in (scaler.predict, scaler.uncertainty):
+        batch = ask(state, owner, x)
+        assert batch.shape == (33, 1, 1)
+        alone = np.concatenate([ask(state, owner[i : i + 1], x[i : i + 1]) for i in range(33)])
+        halves = np.concatenate((ask(state, owner[:16], x[:16]), ask(state, owner[16:], x[16:])))
+        assert batch.tobytes() == alone.tobytes() == halves.tobytes()
+
+
+def test_columns_apart_leave_rows_apart() -> None:
+    """Four columns that do not lie side by side: the same bytes in a batch and alone."""
+    scaler, rng = RidgeScaler(features=(0, 2, 5, 7)), rng_of(19)
+    x, zero = rng.normal(size=(33, 8)), np.zeros(33, dtype=np.int64)
+    state = scaler.fit(x, rng.normal(size=(33, 1)))
+    batch = scaler.predict(state, zero, x)
+    alone = [scaler.predict(state, zero[:1], x[i : i + 1]) for i in range(33)]
+    assert batch.tobytes() == np.concatenate(alone).tobytes()
+
+
+@each_head
+def test_one_row_an_owner_is_the_same_in_any_company(make: Callable[..., LinearHead]) -> None:
+    """Sums of an owner have the same bytes, whoever is taught beside it: a simulation."""
+    scaler, rng = make(floor=1e-9), rng_of(8)
+    many, one = scaler.init(9), scaler.init(1)
+    for _ in range(5):
+        x, label = rng.normal(size=(9, 3)), rng.normal(size=(9, 1))
+        action, weight = np.exp(rng.normal(size=(9, 1))), np.ones(9)
+        scaler.observe(many, np.arange(9), x, action, label, weight)
+        scaler.observe(
+            one, np.zeros(1, dtype=np.int64), x[4:5], action[4:5], label[4:5], weight[4:5]
+        )
+    scaler.publish(many, np.arange(9))
+    scaler.publish(one, np.zeros(1, dtype=np.int64))
+    expected = records.flatten(one)
+    for name, array in records.flatten(many).items():
+        assert array[4].tobytes() == expected[name][0].tobytes(), name
+
+
+@each_head
+def test_the_error_is_smaller_where_more_was_seen(make: Callable[..., LinearHead]) -> None:
+    """Ten times the same rows: the standard error falls at every context that φ can tell."""
+    scaler, rng = make(link="identity"), rng_of(9)
+    x, label = rng.normal(size=(40, 3)), rng.normal(size=(40, 1))
+    zero = np.zeros(40, dtype=np.int64)
+    few = scaler.uncertainty(scaler.fit(x, label), zero, x)
+    many = scaler.uncertainty(scaler.fit(np.tile(x, (10, 1)), np.tile(label, (10, 1))), zero, x)
+    assert (many < few).all()
+
+
+@each_head
+def test_versions_and_schedule(make: Callable[..., LinearHead]) -> None:
+    """Due after `every` labelled rows; each publication is a version; observing moves no δ."""
+    scaler = make(every=20)
+    state, x = scaler.init(1), rng_of(10).normal(size=(5, 3))
+    zero = np.zeros(5, dtype=np.int64)
+    assert (scaler.predict(state, zero, x) == 1.0).all()
+    teach(scaler, state, 19, 11)
+    assert scaler.due(state).size == 0
+    teach(scaler, state, 1, 12)
+    assert (scaler.predict(state, zero, x) == 1.0).all()
+    assert scaler.publish(state, scaler.due(state)).tolist() == [0]
+    assert scaler.version(state, zero[:1]).tolist() == [1]
+    assert (scaler.predict(state, zero, x) != 1.0).any()
+
+
+@each_head
+def test_a_state_survives_its_bytes(make: Callable[..., LinearHead]) -> None:
+    """Written and read: the same bytes again, and it learns on alike."""
+    scaler = make(floor=1e-9)
+    state = taught(scaler, 30, 13)
+    again = records.from_bytes(records.to_bytes(state), scaler.init(3))
+    teach(scaler, state, 10, 14)
+    teach(scaler, again, 10, 14)
+    assert records.to_bytes(again) == records.to_bytes(state)
+
+
+@each_head
+def test_merged_states_are_one_state_of_all_rows(make: Callable[..., LinearHead]) -> None:
+    """Sums, windows and rows since publication add up to those of all rows, to 1e-12."""
+    scaler = make(floor=1e-9)
+    assert "merge" in scaler.supports
+    left, right, both = scaler.init(3), scaler.init(3), scaler.init(3)
+    for state, seeds in ((left, (15,)), (right, (16,)), (both, (15, 16))):
+        for seed in seeds:
+            teach(scaler, state, 25, seed)
+    before = records.to_bytes(right)
+    scaler.merge(left, right)
+    for name, array in records.flatten(left).items():
+        np.testing.assert_allclose(
+            array, records.flatten(both)[name], rtol=1e-12, atol=1e-12, err_msg=name
+        )
+    assert records.to_bytes(right) == before
+    with pytest.raises(InvalidInput, match="merge: expected a state of shape"):
+        scaler.merge(left, scaler.init(2))
+
+
+@each_head
+def test_decayed_rows_count_for_less_and_the_prior_stays(
+    make: Callable[..., LinearHead],
+) -> None:
+    """Decay by 0.3 is the fit with weights 0.3; by 0 it is the prior; other owners stay."""
+    scaler, rng = make(), rng_of(17)
+    assert "decay" in scaler.supports
+    x, label, weight = rng.normal(size=(40, 3)), rng.normal(size=(40, 1)), rng.uniform(0.5, 2, 40)
+    owner, action = rng.integers(0, 2, 40), np.ones((40, 1))
+    state, light = scaler.init(2), scaler.init(2)
+    scaler.observe(state, owner, x, action, label, weight)
+    scaler.observe(light, owner, x, action, label, np.where(owner == 0, 0.3, 1.0) * weight)
+    scaler.decay(state, 0.3, np.array([0]))
+    both = np.arange(2)
+    np.testing.assert_allclose(
+        scaler.solve(state.sums, both), scaler.solve(light.sums, both), rtol=1e-9, atol=1e-12
+    )
+    scaler.decay(state, 0.0, both)
+    for name, array in records.flatten(state.sums).items():
+        assert array.tobytes() == records.flatten(scaler.init(2).sums)[name].tobytes(), name
+    for bad in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InvalidInput, match="decay: expected"):
+            scaler.decay(state, bad, both)
+
+
+@each_head
+def test_labels_of_the_wrong_shape_are_refused(make: Callable[..., LinearHead]) -> None:
+    """Nothing is written."""
+    scaler = make()
+    state = taught(scaler, 10, 18)
+    before = records.to_bytes(state)
+    zero, x = np.zeros(2, dtype=np.int64), np.ones((2, 3))
+    with pytest.raises(InvalidInput, match=r"label: expected shape \(2, 1\), got \(2, 2\)"):
+        scaler.observe(state, zero, x, np.ones((2, 1)), np.ones((2, 2)), np.ones(2))
+    assert records.to_bytes(state) == before
+
+
+@each_head
+def test_names_are_bound_by_an_instance_and_describe_is_plain(
+    make: Callable[..., LinearHead],
+) -> None:
+    """Columns by name become positions; what goes into the fingerprint is JSON."""
+    instance = Instance(
+        context=Schema({"a": Number(-9, 9), "base": Number(1, 9), "b": Number(-9, 9)}),
+        arms=ArmList(values=(0.8, 1.0, 1.25)),
+        composition=Multiply(base=("base",)),
+        scaler=make(features=("a", "b")),
+    )
+    assert isinstance(instance.scaler, LinearHead)
+    assert instance.scaler.features == (0, 2)
+    assert instance.scaler == make(features=(0, 2))
+    text = json.dumps(describe(instance.scaler), sort_keys=True)
+    assert text == json.dumps(describe(make(features=(0, 2))), sort_keys=True)
+    assert text != json.dumps(describe(make(features=(0, 2), every=7)), sort_keys=True)
+
+
+def test_what_scalers_learn_from() -> None:
+    """Heads learn from labels, the constant from nothing; only heads merge and decay."""
+    assert {make().learns_from for make in HEADS} == {"label"}
+    constant = ConstantScaler()
+    assert (constant.learns_from, constant.supports, constant.n_labels) == (
+        "nothing",
+        frozenset(),
+        0,
+    )
