@@ -70,6 +70,6 @@ def test_readme_names_the_two_commands() -> None:
 
 def test_no_page_has_a_hole() -> None:
     """No placeholder is left where a table or a result belongs."""
-    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"\b[A-Z]+_(TABLE|RESULT)\b", text), page

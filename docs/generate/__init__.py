@@ -1,0 +1,1 @@
+"""Pages that are made from the registered parts when the site is built."""
