@@ -16,6 +16,7 @@ from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.bandits.gp_curve import GPCurveState, GPCurveThompson
 from gdcb.bandits.nodes import grid_of
+from gdcb.checks.lists import report
 from gdcb.errors import InvalidInput
 from gdcb.records import Evidence, Located, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
@@ -384,3 +385,9 @@ def test_states_come_back_from_bytes(bandit: GPCurveThompson) -> None:
     """A state written and read has the same bytes again."""
     data = records.to_bytes(learned(bandit, ARMS, on_nodes(ARMS, 9, 15, is_class=True)))
     assert records.to_bytes(records.from_bytes(data, learned(bandit, ARMS))) == data
+
+
+@BOTH
+def test_keeps_what_bandits_promise(bandit: GPCurveThompson) -> None:
+    """The conformance list, with both links."""
+    assert report(bandit).is_conforming, str(report(bandit))

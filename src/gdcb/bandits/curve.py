@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -108,9 +109,7 @@ class CurveThompson:
     noise: float = 1.0
     form: str = "relative"
     rebuild: str = "product"
-    target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
-    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
 
     def __post_init__(self) -> None:
         check_choice("bandit.link", self.link, ("logistic", "identity"))
@@ -126,9 +125,19 @@ class CurveThompson:
             check_number("bandit.prior_sd", sd, 0.0, open_low=True)
 
     @property
+    def target(self) -> str:
+        """Return 'class' for the logistic link; the identity link takes any number."""
+        return "class" if self.link == "logistic" else "any"
+
+    @property
     def is_contextual(self) -> bool:
         """Whether it reads δ: in the additive form."""
         return self.form == "additive"
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Return the optional methods; rows learned one by one leave no sums to merge."""
+        return frozenset({"decay", "predictive", *(["merge"] if self._has_sums else [])})
 
     @property
     def likelihood(self) -> str:
@@ -138,6 +147,10 @@ class CurveThompson:
     @property
     def _has_counts(self) -> bool:
         return self.link == "logistic" and self.form == "relative"
+
+    @property
+    def _has_sums(self) -> bool:
+        return self.link == "identity" or self.form == "relative"
 
     def init(self, group: Array, arms: Arms) -> CurveState:
         """Return the prior curve in every cell."""
@@ -300,61 +313,61 @@ class CurveThompson:
             mean, precision = logistic_mode(state.design, trials, wins, precision, shift, start)
         else:
             mean = np.linalg.solve(precision, shift[..., None])[..., 0]
-        state.mean[cell] = mean
-        state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+        _write(state, cell, mean, precision)
 
     def decay(self, state: CurveState, factor: float, cell: Array) -> None:
-        """Keep `factor` of the evidence in some cells; the prior stays."""
-        check_factor(factor)
+        """Keep `factor` of the evidence in some cells; the prior stays.
+
+        In the additive logistic form that is the share of the way from the prior's natural
+        parameters to the posterior's.
+        """
+        if check_factor(factor) == 1.0:
+            return
         if self._has_counts:
             state.trials[cell] *= factor
             state.wins[cell] *= factor
             self._refresh(state, cell)
             return
-        precision, shift = self._natural(state, cell)
-        prior, pull = self._prior_natural(state)
-        self._write(
-            state, cell, prior + factor * (precision - prior), pull + factor * (shift - pull)
-        )
-
-    def merge(self, state: CurveState, other: CurveState) -> None:
-        """Add another state's evidence; its prior is counted once.
-
-        In the additive logistic form the evidence is each posterior's Gaussian over the prior.
-        """
-        require_same_shape(state.mean, other.mean)
-        require_same_shape(state.trials, other.trials)
-        if not np.array_equal(state.frame, other.frame):
-            raise InvalidInput("merge: expected a state over the same arms")
-        cell = np.arange(state.mean.shape[0])
-        if self._has_counts:
-            state.trials += other.trials
-            state.wins += other.wins
-            self._refresh(state, cell)
-            return
-        precision, shift = self._natural(state, cell)
-        more, pulled = self._natural(other, cell)
-        prior, pull = self._prior_natural(state)
-        self._write(state, cell, precision + (more - prior), shift + (pulled - pull))
-
-    def _prior_natural(self, state: CurveState) -> tuple[Array, Array]:
         mean, sd = self._prior(state.frame.shape[1])
-        return np.diag(sd**-2.0), mean * sd**-2.0
+        prior, pull = np.diag(sd**-2.0), mean * sd**-2.0
+        precision, shift = self._natural(state, cell)
+        precision, shift = prior + factor * (precision - prior), pull + factor * (shift - pull)
+        if self.link == "identity":
+            state.precision[cell], state.shift[cell] = precision, shift
+        _write(state, cell, np.linalg.solve(precision, shift[..., None])[..., 0], precision)
 
     def _natural(self, state: CurveState, cell: Array) -> tuple[Array, Array]:
-        """Return the natural parameters of some cells' posterior."""
+        """Return precision (n, d, d) and shift (n, d) of some cells' posterior."""
         if self.link == "identity":
             return state.precision[cell], state.shift[cell]
         inverse = np.linalg.inv(state.root[cell])
         precision = inverse.swapaxes(-1, -2) @ inverse
         return precision, (precision @ state.mean[cell][..., None])[..., 0]
 
-    def _write(self, state: CurveState, cell: Array, precision: Array, shift: Array) -> None:
-        """Put other natural parameters in force."""
+    @property
+    def merge(self) -> Callable[[CurveState, CurveState], None]:
+        """Add another state's evidence, its prior counted once; only there where it is sums."""
+        if not self._has_sums:
+            raise AttributeError("rows learned one by one leave no sums to merge")
+        return self._merge
+
+    def _merge(self, state: CurveState, other: CurveState) -> None:
+        require_same_shape(state.mean, other.mean)
+        if not np.array_equal(state.frame, other.frame):
+            raise InvalidInput("merge: expected a state over the same arms")
+        state.trials += other.trials
+        state.wins += other.wins
         if self.link == "identity":
-            state.precision[cell], state.shift[cell] = precision, shift
-        state.mean[cell] = np.linalg.solve(precision, shift[..., None])[..., 0]
-        state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+            mean, sd = self._prior(state.frame.shape[1])
+            state.precision += other.precision - np.diag(sd**-2.0)
+            state.shift += other.shift - mean * sd**-2.0
+        self._refresh(state, np.arange(state.mean.shape[0]))
+
+
+def _write(state: CurveState, cell: Array, mean: Array, precision: Array) -> None:
+    """Put a posterior in force in some cells."""
+    state.mean[cell] = mean
+    state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
 
 
 def _times(weights: Array, features: Array) -> Array:

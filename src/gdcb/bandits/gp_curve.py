@@ -99,7 +99,6 @@ class GPCurveThompson:
     lengthscale: float = 0.5
     prior_mean: float = 0.0
     noise: float = 1.0
-    target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
@@ -110,6 +109,11 @@ class GPCurveThompson:
         check_number("bandit.prior_mean", self.prior_mean)
         for name in ("amplitude", "lengthscale", "noise"):
             check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)
+
+    @property
+    def target(self) -> str:
+        """Return 'class' for the logistic link; the identity link takes any number."""
+        return "class" if self.link == "logistic" else "any"
 
     @property
     def likelihood(self) -> str:
@@ -239,7 +243,8 @@ class GPCurveThompson:
 
     def decay(self, state: GPCurveState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""
-        check_factor(factor)
+        if check_factor(factor) == 1.0:
+            return
         eye = np.eye(state.precision.shape[-1])
         state.precision[cell] = eye + factor * (state.precision[cell] - eye)
         for part in (state.shift, state.trials, state.wins):
