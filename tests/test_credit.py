@@ -297,14 +297,14 @@ def test_a_bad_outcome_or_label_leaves_the_state_alone() -> None:
 
 
 def test_a_refusal_by_the_learner_leaves_the_state_alone() -> None:
-    """A logistic curve refuses a reward of 3; the contrast beside it must not have learned it."""
+    """A logistic curve refuses a class of 3; the contrast beside it must not have learned it."""
     person = Approval(SimulatedPerson(refuses, hundred))
-    instance = rewarded(gate=Chain((person, Bounds(high=900.0))))
+    instance = pricing(gate=Chain((person, Bounds(high=900.0))))
     bandit = CurveThompson(link="logistic")
     state = start(instance, bandit)
     before = to_bytes(state)
     with pytest.raises(InvalidInput, match=r"expected outcomes in \[0, 1\]"):
-        teach(instance, bandit, state, row(100.0, y=3.0))
+        turn.learn(instance, bandit, state, row(100.0, y=3.0), np.ones((1, 1)))
     assert to_bytes(state) == before
 
 
