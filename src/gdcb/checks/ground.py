@@ -31,12 +31,14 @@ class Ground:
     ----------
     context : the columns; by default what the part names, as numbers between ½ and 1½
     arms : arm space, or None: whichever of the two default ones fits
+    n_columns : columns q of δ
     """
 
     context: Schema = field(
         default_factory=lambda: Schema({f"column {i}": Number(0.5, 1.5) for i in range(_COLUMNS)})
     )
     arms: Arms | None = None
+    n_columns: int = 1
 
     def contexts(self, n: int, seed: int = 0) -> Array:
         """Draw contexts x (n, p) within the schema."""
@@ -53,7 +55,8 @@ class Ground:
 def ground_for(part: Any, instance: Instance | None = None) -> tuple[Any, Ground]:
     """Return the part with its columns bound, and the ground that has those columns."""
     if instance is not None:
-        return bind(part, instance.context.positions), Ground(instance.context, instance.space)
+        ground = Ground(instance.context, instance.space, instance.scaler.n_columns)
+        return bind(part, instance.context.positions), ground
     names, width = _columns_of(part)
     columns: dict[str, Kind] = {name: Number(0.5, 1.5) for name in names}
     while len(columns) < max(_COLUMNS, width):

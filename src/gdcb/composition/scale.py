@@ -108,7 +108,7 @@ class Multiply:
         return arms.locate(_divided(e, unit, q))
 
     def relative(self, e: Array, x: Array) -> Array:
-        """Return e / base."""
+        """Return e / base; only the columns that δ scales are on its scale."""
         base = base_of(self.base, x)
         return e if base is None else e / base[:, None]
 
