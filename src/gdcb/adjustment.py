@@ -9,6 +9,7 @@ E[σ²(a, X)]/n plus the error of m̄.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from gdcb.records import Evidence
 from gdcb.regression import RidgeSums, with_intercept
 
 FOLDS = 5
-_MOST = 10.0  # a propensity below a tenth of even play is clipped there
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Adjustment:
 
     'centred': r̃ = r − (m(a, x) − m̄(a)). Its mean is the arm's value if arms are chosen
     independently of x, or if m is right up to a constant an arm. 'aipw': the same r̃ with the
-    row weighted by even play over its propensity, (1/K)/π(a | x), clipped at 10: right if
+    row weighted by even play over its propensity, (1/K)/π(a | x), clipped: right if
     either m or π is (doubly robust, self-normalised). With a declared scale, r̃ = r − s·(m − m̄).
 
     Online, m is the version published before the row came; in batch it is cross-fitted over
@@ -58,6 +58,7 @@ class Adjustment:
     form : 'centred' or 'aipw'
     penalty : ridge penalty λ of m
     every : rows an owner sees between publications of m
+    clip : largest weight of 'aipw'; lower is steadier and, where rows are clipped, biased
 
     Notes
     -----
@@ -86,12 +87,14 @@ class Adjustment:
     form: str = "centred"
     penalty: float = 1.0
     every: int = 50
+    clip: float = 20.0
 
     def __post_init__(self) -> None:
         check_choice("adjustment.form", self.form, ("centred", "aipw"))
         check_tuple("adjustment.features", self.features)
         check_number("adjustment.penalty", self.penalty, 0.0, open_low=True)
         check_number("adjustment.every", self.every, 1)
+        check_number("adjustment.clip", self.clip, 1.0)
         widths = {len(row) for row in self.reference}
         if len(widths) != 1:
             raise InvalidInput("adjustment.reference: expected rows of x, all of one length")
@@ -120,18 +123,35 @@ class Adjustment:
         theta = state.theta[owner, np.maximum(seen.arm, 0)]
         return self._adjusted(theta, state.theta.shape[1], seen, propensity)
 
+    @cached_property
+    def _centre(self) -> Array:
+        """φ averaged over the reference: m is linear, so m̄(a) = θ_aᵀφ̄."""
+        centre: Array = with_intercept(np.array(self.reference), self.features).mean(axis=0)
+        return centre
+
     def _adjusted(
         self, theta: Array, n_arms: int, seen: Evidence, propensity: Array | None
     ) -> Evidence:
-        centre = with_intercept(np.array(self.reference), self.features).mean(axis=0)
-        gap = ((with_intercept(_context(seen), self.features) - centre) * theta).sum(axis=1)
+        gap = ((with_intercept(_context(seen), self.features) - self._centre) * theta).sum(axis=1)
         if seen.scale is not None:
             gap = gap * seen.scale
         on_arm = seen.arm >= 0
         weight = seen.weight
         if self.form == "aipw":
-            weight = np.where(on_arm, weight * _even_play(propensity, n_arms, on_arm), weight)
+            weight = np.where(on_arm, weight * self._even_play(propensity, n_arms, on_arm), weight)
         return replace(seen, y=np.where(on_arm, seen.y - gap, seen.y), weight=weight)
+
+    def _even_play(self, propensity: Array | None, n_arms: int, on_arm: Array) -> Array:
+        if propensity is None:
+            raise InvalidInput(
+                "adjustment: form 'aipw' needs the propensity of every executed arm; "
+                "give it with the rows, or take form 'centred'"
+            )
+        good = (propensity > 0) & (propensity <= 1)
+        if propensity.shape != on_arm.shape or not bool((good | ~on_arm).all()):
+            raise InvalidInput(f"propensity: expected one number in (0, 1] a row, got {propensity}")
+        even = 1.0 / (n_arms * np.where(good, propensity, 1.0))
+        return np.minimum(even, self.clip)
 
     def learn(self, state: AdjustmentState, owner: Array, seen: Evidence) -> None:
         """Add rows to m's sums, and publish m for the owners whose time has come."""
@@ -144,10 +164,10 @@ class Adjustment:
 
     def publish(self, state: AdjustmentState, owners: Array) -> None:
         """Put the fit of all rows so far in force for these owners."""
-        n_arms = state.theta.shape[1]
+        n_arms, d = state.theta.shape[1:]
         for_arms = (owners[:, None] * n_arms + np.arange(n_arms)).ravel()
         fitted = state.sums.solve(for_arms, self.penalty)[:, 0]
-        state.theta[owners] = fitted.reshape(owners.size, n_arms, -1)
+        state.theta[owners] = fitted.reshape(owners.size, n_arms, d)
         state.rows[owners] = 0
         state.versions[owners] += 1
 
@@ -205,16 +225,3 @@ def _turn(owner: Array) -> Array:
     turn = np.empty(owner.size, dtype=np.int64)
     turn[order] = np.arange(owner.size) - np.repeat(starts, counts)
     return turn
-
-
-def _even_play(propensity: Array | None, n_arms: int, on_arm: Array) -> Array:
-    if propensity is None:
-        raise InvalidInput(
-            "adjustment: form 'aipw' needs the propensity of every executed arm; "
-            "give it with the rows, or take form 'centred'"
-        )
-    good = (propensity > 0) & (propensity <= 1)
-    if propensity.shape != on_arm.shape or not bool((good | ~on_arm).all()):
-        raise InvalidInput(f"propensity: expected one number in (0, 1] a row, got {propensity}")
-    even = 1.0 / (n_arms * np.where(good, propensity, 1.0))
-    return np.minimum(even, _MOST)
