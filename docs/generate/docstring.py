@@ -14,7 +14,9 @@ _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w(?:[^*]*\w)?)\*(?![\w*])")
 # A symbol of one letter (hats and bars may follow it) with an index of one or two.
 _INDEX = re.compile(r"(?<!\w)([^\W\d_][\u0300-\u036f]*)\\_([^\W_]{1,2})(?!\w|\\_)")
-_POWER = re.compile(r"\^([^\W_])(?!\w)")
+# An index or a power in brackets, or a power of one letter.
+_LONG_INDEX = re.compile(r"\\_\\{(.+?)\\}")
+_POWER = re.compile(r"\^(?:\(([^()]+)\)|([^\W_])(?!\w))")
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ def markdown(block: str) -> str:
 
     >>> print(markdown("δ_θ(x) | `a_b` in [low, high], *not* a*b"))
     δ<sub>θ</sub>(x) \| `a_b` in \[low, high\], *not* a\*b
+    >>> print(markdown("Π_{h≠f} g_h · a^A / m^(F−1), n_arms"))
+    Π<sub>h≠f</sub> g<sub>h</sub> · a<sup>A</sup> / m<sup>F−1</sup>, n\_arms
     """
     if is_doctest(block):
         return f"```pycon\n{inspect.cleandoc(block)}\n```"
@@ -152,5 +156,5 @@ def _literal(text: str) -> str:
     escaped = re.sub(r"([\\`*_{}\[\]|#])", r"\\\1", html.escape(marked, quote=False))
     escaped = re.sub(r"^(\d+)([.)])(?= )", r"\1\\\2", escaped)
     escaped = re.sub(r"^([-+])(?= )", r"\\\1", escaped)
-    indexed = _INDEX.sub(r"\1<sub>\2</sub>", escaped)
-    return _POWER.sub(r"<sup>\1</sup>", indexed).replace("\0", "*")
+    indexed = _LONG_INDEX.sub(r"<sub>\1</sub>", _INDEX.sub(r"\1<sub>\2</sub>", escaped))
+    return _POWER.sub(r"<sup>\1\2</sup>", indexed).replace("\0", "*")

@@ -20,7 +20,7 @@ from docs.generate.taxonomy import (
 
 _FONT, _SMALL, _LINE, _PAD, _GLYPH = 17, 15, 25, 12, 24
 _LETTER = 10.4  # width of a letter, on average, bold and in a wide font
-_LEFT, _NAMES = 172.0, 54.0  # where the cells begin, and where the columns are named
+_NAMES = 54.0  # the line on which columns are named
 # Fill and outline of a gate's glyph.
 _INK = {
     "open": ("#ffffff", "#333333"),
@@ -58,19 +58,20 @@ def svg() -> str:
         counts = [len(inside.get((column, row), ())) for column in columns]
         heights[row] = 2 * _PAD + _LINE * max(1 + len(names), *counts)
     top = _NAMES + 20 * max(map(len, columns.values())) + _PAD
-    across, down = _LEFT + sum(widths.values()) + 2, top + sum(heights.values())
-    legend, bottom = _legend(down + 34, across)
+    start = max(map(_width, rows)) + 2 * _PAD
+    across, down = start + sum(widths.values()) + 2, top + sum(heights.values())
+    legend, bottom = _legend(start, down + 34, across)
     out = [
-        _text(_LEFT + _PAD, 26, "composition Φ: simple → complex", fill="#555555"),
+        _text(start + _PAD, 26, "composition Φ: simple → complex", fill="#555555"),
         _text(_PAD, top - _PAD, "scaler δ ↑", fill="#555555"),
     ]
-    left = _LEFT
+    left = start
     for column, width in widths.items():
         out += _heading("composition", column, columns[column], left + _PAD, _NAMES)
         left += width
     for row, height in heights.items():
         out += _heading("scaler", row, rows[row], _PAD, top + _PAD + _FONT)
-        left = _LEFT
+        left = start
         for column, width in widths.items():
             fill = "#eef2f7" if column != "identity" and row != "none" else "#ffffff"
             out.append(
@@ -96,15 +97,15 @@ def svg() -> str:
     return "".join([head, *out, *legend, "</svg>"])
 
 
-def _legend(y: float, across: float) -> tuple[list[str], float]:
+def _legend(start: float, y: float, across: float) -> tuple[list[str], float]:
     """Draw the steps of the gate with the gates of each; return where it ends, too."""
     out = [_text(_PAD, y, "gate g", fill="#555555")]
     for step, names in gates_by_step().items():
         out += [
-            _glyph(step, _LEFT, y - 14),
-            _text(_LEFT + _GLYPH, y, step, weight="bold"),
+            _glyph(step, start + _PAD, y - 14),
+            _text(start + _PAD + _GLYPH, y, step, weight="bold"),
         ]
-        x = indent = _LEFT + _GLYPH + max(map(_width, GATES)) + _PAD
+        x = indent = start + _GLYPH + max(map(_width, GATES)) + 2 * _PAD
         for name in names:
             if x + _width(name) > across:
                 x, y = indent, y + 20

@@ -36,37 +36,25 @@ KINDS = {
     "reward": ("Rewards", "A reward", "[reward]"),
 }
 
-# What parts of a kind declare: attribute, heading of its column, and what it means.
+# What parts of a kind declare: attribute, heading of its column, and what to call it on a page.
 DECLARES = {
     "bandit": (
-        (
-            "target",
-            "learns",
-            "what it learns: an outcome's `class`, the `reward`, or `any` of them",
-        ),
-        ("is_curve", "between arms", "whether it learns and predicts between the arms"),
-        ("is_contextual", "reads x", "whether it reads the context or δ itself"),
-        ("supports", "also does", "optional methods: decay, merge, marginals"),
+        ("target", "learns", "Learns (`class`, `reward` or `any`)"),
+        ("is_curve", "between arms", "Learns and predicts between the arms"),
+        ("is_contextual", "reads x", "Reads the context or δ itself"),
+        ("supports", "also does", "Optional methods"),
     ),
     "scaler": (
-        ("learns_from", "learns from", "where its labels come from"),
-        ("is_positive", "δ above 0", "whether δ is always above 0, as a product needs it"),
-        ("supports", "also does", "optional methods"),
+        ("learns_from", "learns from", "Learns from"),
+        ("is_positive", "δ above 0", "δ is always above 0"),
+        ("supports", "also does", "Optional methods"),
     ),
-    "composition": (
-        (
-            "needs_positive",
-            "needs δ above 0",
-            "whether it refuses a scaler whose δ may be 0 or less",
-        ),
-    ),
+    "composition": (("needs_positive", "needs δ above 0", "Needs δ above 0"),),
     "gate": (
-        ("is_hard", "known function", "whether it is a known function"),
-        ("is_person", "a person", "whether a person answers"),
+        ("is_hard", "known function", "A known function"),
+        ("is_person", "a person", "A person answers"),
     ),
-    "reward": (
-        ("target", "is learned", "what a bandit learns of it: the `class` or the `reward`"),
-    ),
+    "reward": (("target", "is learned", "What a bandit learns of it"),),
 }
 
 # Settings that mean the same in every part of a kind.
@@ -74,6 +62,7 @@ _COMMON = {
     ("gate", "name"): "name of the rule, in every verdict",
     ("gate", "version"): "version of the rule, in every verdict",
 }
+_PYTHON = "from Python only"
 _TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
 
@@ -138,7 +127,7 @@ def page(one: Part) -> str:
         inline(doc.summary),
         *_section("Formula", doc.formula),
         "## In a file",
-        f"```toml\n{toml(one)}\n```",
+        in_file(one),
         _settings(one),
         *_section("Assumes", (_sentence(doc.assumes),)),
         *_section("Where it stops applying", (_sentence(doc.stops),)),
@@ -156,8 +145,11 @@ def page(one: Part) -> str:
 def table(kind: str) -> str:
     """Return the parts of a kind beside each other, as a Markdown table."""
     found = parts(kind)
+    # A column with the same answer everywhere helps nobody to choose.
     declared = [
-        line for line in DECLARES.get(kind, ()) if any(declaration(one, line[0]) for one in found)
+        line
+        for line in DECLARES.get(kind, ())
+        if len({declaration(one, line[0]) for one in found}) > 1
     ]
     lines = [
         ["part", "what it does", *(heading for _, heading, _ in declared), "stops applying"],
@@ -186,11 +178,16 @@ def navigation(kind: str) -> list[Any]:
     return [f"parts/{kind}/index.md", *({one.name: one.uri} for one in parts(kind))]
 
 
-def toml(one: Part) -> str:
-    """Return the least that a file says to have this part."""
-    required = [field.name for field in one.settings if _default(field) is dataclasses.MISSING]
+def in_file(one: Part) -> str:
+    """Return the least that a file says to have this part, or why no file can."""
+    hints = typing.get_type_hints(one.cls)
+    required = [field for field in one.settings if _default(field) is dataclasses.MISSING]
+    foreign = [field.name for field in required if _type(hints[field.name], field) == _PYTHON]
+    if foreign:
+        return f"No file can name it: `{'`, `'.join(foreign)}` comes from Python."
     lines = [KINDS[one.kind][2], f'part = "{one.name}"']
-    return "\n".join(lines + [f"# {name} = … is required" for name in required])
+    lines += [f"# {field.name} = … is required" for field in required]
+    return "\n".join(("```toml", *lines, "```"))
 
 
 def declaration(one: Part, attribute: str) -> str:
@@ -257,8 +254,8 @@ def _section(title: str, blocks: tuple[str, ...]) -> list[str]:
 
 def _declares(one: Part) -> list[str]:
     lines = [
-        f"- **{heading}**: {declaration(one, attribute)} ({meaning})"
-        for attribute, heading, meaning in DECLARES.get(one.kind, ())
+        f"- {called}: **{declaration(one, attribute)}**"
+        for attribute, _, called in DECLARES.get(one.kind, ())
         if declaration(one, attribute)
     ]
     return ["## What it declares", "\n".join(lines)] if lines else []
@@ -307,10 +304,10 @@ def _type(hint: Any, field: dataclasses.Field[Any] | None = None) -> str:
     if field is not None and field.metadata.get("column"):
         is_many = any(typing.get_origin(one) is tuple for one in (hint, *typing.get_args(hint)))
         return "list of context columns" if is_many else "context column"
-    if field is not None and field.name in GROUPS:
-        return f"table of a [{field.name}](../{field.name}/index.md)"
     if hint in _TYPES:
         return _TYPES[hint]
+    if field is not None and field.name in GROUPS:
+        return f"table of a [{field.name}](../{field.name}/index.md)"
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in inner)
@@ -321,7 +318,7 @@ def _type(hint: Any, field: dataclasses.Field[Any] | None = None) -> str:
         return f"list of {_plural(_type(inner[0]))}"
     if origin is dict:
         return f"table of {_plural(_type(inner[1]))}"
-    return "from Python only"
+    return _PYTHON
 
 
 def _plural(kind: str) -> str:
