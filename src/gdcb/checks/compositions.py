@@ -19,9 +19,8 @@ from gdcb.checks.base import (
     require_same_bytes,
     require_shape,
 )
-from gdcb.checks.ground import CATEGORIES, METRIC, Ground
+from gdcb.checks.ground import Ground, fitting
 from gdcb.composition import ActionColumn
-from gdcb.errors import InvalidInput
 from gdcb.records import Located
 
 _N = 5
@@ -57,13 +56,7 @@ class CompositionCase:
 
 def case_of(composition: Any, ground: Ground) -> CompositionCase:
     """Find arms that a composition takes."""
-    arms = ground.arms or METRIC
-    if ground.arms is None:
-        try:
-            composition.columns(METRIC)
-        except InvalidInput:
-            arms = CATEGORIES
-    return CompositionCase(composition, ground, arms)
+    return CompositionCase(composition, ground, fitting(composition.columns, ground))
 
 
 def _sealed(array: Array) -> Array:

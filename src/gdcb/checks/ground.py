@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gdcb.arms import ArmList, Arms
+from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.context import Category, Flag, Kind, Number, Schema
+from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.parts import bind
 from gdcb.records import Rows
 from gdcb.streams import DRAW, Stream, Streams
 
-# Five arms with a metric, unevenly spaced; and five without one.
+# Five arms with a metric, unevenly spaced; five without one; six that are made of two factors.
 METRIC = ArmList(values=(0.8, 0.9, 1.0, 1.1, 1.25)).build()
 CATEGORIES = ArmList(names=("a", "b", "c", "d", "e")).build()
+FACTORS = Grid({"first": (0.8, 1.0, 1.25), "second": (1.0, 2.0)}).build()
 _COLUMNS = 3  # at least so many context columns, whatever the part names
 
 
@@ -30,7 +33,7 @@ class Ground:
     Parameters
     ----------
     context : the columns; by default what the part names, as numbers between ½ and 1½
-    arms : arm space, or None: whichever of the two default ones fits
+    arms : arm space, or None: whichever of the default ones fits
     n_columns : columns q of δ
     """
 
@@ -96,6 +99,19 @@ def _encoded(kind: Kind, rng: np.random.Generator, n: int) -> Array:
     low = kind.low if math.isfinite(kind.low) else min(0.5, kind.high - 1.0)
     high = kind.high if math.isfinite(kind.high) else max(1.5, low + 1.0)
     return low + (high - low) * rng.random((n, 1))
+
+
+def fitting(part_takes: Callable[[Arms], Any], ground: Ground) -> Arms:
+    """Return the ground's arms, or the first of the default ones that are not refused."""
+    if ground.arms is not None:
+        return ground.arms
+    for arms in (METRIC, CATEGORIES, FACTORS):
+        try:
+            part_takes(arms)
+        except InvalidInput:
+            continue
+        return arms
+    return METRIC
 
 
 def stream(t: int = 0, seed: int = 1) -> Stream:

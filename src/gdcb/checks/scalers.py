@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,11 @@ class ScalerCase:
         """What its rows bring."""
         return str(getattr(self.scaler, "learns_from", ""))
 
+    @property
+    def n(self) -> int:
+        """Rows that make a fit: an outcome says less of δ than a label does."""
+        return 600 if self.learns_from == "outcome" else 60
+
     def signal(self, x: Array) -> Array:
         """Return the truth behind the labels (N,): it rises with the first column in use."""
         features = getattr(self.scaler, "features", ()) or (0,)
@@ -75,7 +80,7 @@ class ScalerCase:
         signal = self.signal(x)
         action = np.exp(0.5 * rng.normal(size=(n, 1)))
         if self.learns_from == "outcome":
-            chance = 1.0 / (1.0 + np.exp(-3.0 + 3.0 * action[:, 0] / np.exp(signal)))
+            chance = 1.0 / (1.0 + np.exp(-6.0 + 6.0 * action[:, 0] / np.exp(signal)))
             label = (rng.random((n, 1)) < chance[:, None]).astype(float)
         else:
             noise = 0.1 * rng.normal(size=(n, self.scaler.n_labels))
@@ -88,6 +93,14 @@ class ScalerCase:
         if lesson is not None:
             self.scaler.observe(state, *lesson.parts())
         return state
+
+    def taught(self) -> Any:
+        """Return a state that saw `n` rows."""
+        return copy(self._taught)
+
+    @cached_property
+    def _taught(self) -> Any:
+        return self.state(self.lesson(self.n))
 
     def delta(self, state: Any, owner: Array = OWNERS) -> Array:
         """Return the δ in force of each owner at the same three contexts: (owners, 3, K, q)."""
@@ -102,9 +115,9 @@ class ScalerCase:
         self.scaler.publish(after, OWNERS.copy())
         return self.delta(after)
 
-    def published(self, n: int = 60) -> Any:
+    def published(self, n: int = 0) -> Any:
         """Return a state that was taught and published."""
-        state = self.state(self.lesson(n))
+        state = self.state(self.lesson(n)) if n else self.taught()
         self.scaler.publish(state, OWNERS.copy())
         return state
 
@@ -211,7 +224,7 @@ def delta_waits_for_a_publication(case: ScalerCase) -> None:
     state = case.state()
     before, zero = case.delta(state), case.scaler.version(state, OWNERS)
     require((zero == 0).all(), f"version before data: expected 0, got {zero}")
-    case.scaler.observe(state, *case.lesson(60).parts())
+    case.scaler.observe(state, *case.lesson(case.n).parts())
     require_same_bytes(case.delta(state), before, "δ after rows and before a publication")
     require((case.scaler.version(state, OWNERS) == 0).all(), "rows changed the version")
     some = np.array([0, 2])
@@ -223,7 +236,7 @@ def delta_waits_for_a_publication(case: ScalerCase) -> None:
     if case.learns_from == "nothing":
         require(changed.size == 0, "it learns from nothing, and published something")
         return
-    require(changed.size > 0, "publish: 15 rows an owner, and nobody's δ changed")
+    require(changed.size > 0, f"publish: {case.n} rows, and nobody's δ changed")
     moved = np.abs(after[changed] - before[changed]).reshape(changed.size, -1).max(axis=1)
     require((moved > 0).all(), "publish: it named owners whose δ is the same as before")
 
@@ -233,7 +246,7 @@ def a_version_counts_publications(case: ScalerCase) -> None:
     state = case.state()
     expected = np.zeros(OWNERS.size, dtype=np.int64)
     for i in range(3):
-        case.scaler.observe(state, *case.lesson(40, seed=i).parts())
+        case.scaler.observe(state, *case.lesson(case.n, seed=i).parts())
         changed = case.scaler.publish(state, np.array([0, 1 + i]))
         expected[changed] += 1
         found = case.scaler.version(state, OWNERS)
@@ -281,7 +294,7 @@ def inputs_are_left_alone(case: ScalerCase) -> None:
 
 def a_missing_label_teaches_nothing(case: ScalerCase) -> None:
     """Rows without a label (NaN) leave the fit as it was."""
-    state, other = case.state(case.lesson(60)), case.state(case.lesson(60))
+    state, other = case.taught(), case.taught()
     lost = case.lesson(24, seed=4)
     lost.label[:] = np.nan
     case.scaler.observe(other, *lost.parts())
@@ -290,7 +303,7 @@ def a_missing_label_teaches_nothing(case: ScalerCase) -> None:
 
 def a_row_without_weight_teaches_nothing(case: ScalerCase) -> None:
     """Rows of weight 0 leave the fit as it was."""
-    state, other = case.state(case.lesson(60)), case.state(case.lesson(60))
+    state, other = case.taught(), case.taught()
     light = case.lesson(24, seed=4)
     light.weight[:] = 0.0
     case.scaler.observe(other, *light.parts())
@@ -299,16 +312,18 @@ def a_row_without_weight_teaches_nothing(case: ScalerCase) -> None:
 
 def a_batch_is_a_loop(case: ScalerCase) -> None:
     """Rows observed at once teach what they teach one by one, to 1e-9."""
-    lesson, state = case.lesson(40), case.state()
+    lesson = case.lesson(40, seed=4)
+    state, other = case.taught(), case.taught()
+    case.scaler.observe(other, *lesson.parts())
     for i in range(40):
         case.scaler.observe(state, *lesson.take(np.array([i])).parts())
-    require_close(case.fitted(state), case.fitted(case.state(lesson)), "a batch and a loop")
+    require_close(case.fitted(state), case.fitted(other), "a batch and a loop")
 
 
 def owners_do_not_see_each_other(case: ScalerCase) -> None:
     """Owners learn the same bits whichever owners learn and publish beside them."""
-    lesson = case.lesson(60)
-    whole, alone = case.state(lesson), case.state(lesson.take(lesson.owner == 1))
+    lesson = case.lesson(case.n)
+    whole, alone = case.taught(), case.state(lesson.take(lesson.owner == 1))
     case.scaler.publish(whole, OWNERS.copy())
     case.scaler.publish(alone, np.array([1]))
     require_same_bytes(case.delta(alone)[1], case.delta(whole)[1], "δ of an owner that was alone")
@@ -334,7 +349,7 @@ def it_learns_the_signal(case: ScalerCase) -> None:
 
 def a_refusal_changes_nothing(case: ScalerCase) -> None:
     """Labels of the wrong shape are refused or ignored, and leave the state's bytes."""
-    state, lesson = case.state(case.lesson(60)), case.lesson(24, seed=4)
+    state, lesson = case.taught(), case.lesson(24, seed=4)
     before = bytes_of(state)
     wrong = np.zeros((24, case.scaler.n_labels + 2))
     try:
@@ -382,13 +397,13 @@ def a_state_grows(case: ScalerCase) -> None:
 
 def merging_halves_is_the_whole(case: ScalerCase) -> None:
     """Two halves learned apart and merged fit as the whole, in any order of rows, to 1e-9."""
-    lesson = case.lesson(60)
-    order = np.random.default_rng(5).permutation(60)
+    lesson = case.lesson(case.n)
+    order = np.random.default_rng(5).permutation(case.n)
     one, two = case.state(lesson.take(order[:24])), case.state(lesson.take(order[24:]))
     before = bytes_of(two)
     case.scaler.merge(one, two)
     require(bytes_of(two) == before, "`merge` changed the state that it took from")
-    require_close(case.fitted(one), case.fitted(case.state(lesson)), "two halves and the whole")
+    require_close(case.fitted(one), case.fitted(case.taught()), "two halves and the whole")
     expected = case.fitted(one)
     case.scaler.merge(one, case.state())
     require_close(case.fitted(one), expected, "after merging a state without data")
@@ -396,7 +411,7 @@ def merging_halves_is_the_whole(case: ScalerCase) -> None:
 
 def a_wrong_merge_is_refused(case: ScalerCase) -> None:
     """States of other owners are refused, and nothing is changed."""
-    state = case.state(case.lesson(60))
+    state = case.taught()
     before, other = bytes_of(state), case.state(n_owners=2)
     act = partial(case.scaler.merge, state, other)
     require_refusal(act, InvalidInput, "a state of 2 owners")
@@ -405,9 +420,8 @@ def a_wrong_merge_is_refused(case: ScalerCase) -> None:
 
 def decay_goes_from_all_to_nothing(case: ScalerCase) -> None:
     """Decay by 1 keeps the fit, by 0 returns to neutral, ½ twice is ¼; others keep their bits."""
-    lesson = case.lesson(60)
-    expected = case.fitted(case.state(lesson))
-    states = [case.state(lesson) for _ in range(4)]
+    expected = case.fitted(case.taught())
+    states = [case.taught() for _ in range(4)]
     case.scaler.decay(states[0], 1.0, OWNERS)
     require_close(case.fitted(states[0]), expected, "the fit after decay by 1")
     case.scaler.decay(states[1], 0.0, OWNERS)
@@ -423,7 +437,7 @@ def decay_goes_from_all_to_nothing(case: ScalerCase) -> None:
 
 def a_wrong_decay_is_refused(case: ScalerCase) -> None:
     """Factors outside [0, 1] are refused, and nothing is changed."""
-    state = case.state(case.lesson(60))
+    state = case.taught()
     before = bytes_of(state)
     for factor in (-0.1, 1.1, np.nan):
         act = partial(case.scaler.decay, state, factor, OWNERS)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array
-from gdcb.checks.ground import CATEGORIES, METRIC, Ground, stream
+from gdcb.checks.ground import Ground, fitting, stream
 from gdcb.errors import InvalidInput
 from gdcb.records import Evidence, Located, Setting
 
@@ -71,12 +71,7 @@ class BanditCase:
 
 def case_of(bandit: Any, ground: Ground) -> BanditCase:
     """Find arms and outcomes that a bandit takes."""
-    arms = ground.arms or METRIC
-    if ground.arms is None:
-        try:
-            bandit.init(np.zeros(1, dtype=np.int64), METRIC)
-        except InvalidInput:
-            arms = CATEGORIES
+    arms = fitting(lambda arms: bandit.init(np.zeros(1, dtype=np.int64), arms), ground)
     case = BanditCase(bandit, ground, arms, is_class=getattr(bandit, "target", "") == "class")
     if getattr(bandit, "target", "") == "any":
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +22,21 @@ from gdcb.streams import Stream
 
 
 def a_draw_has_the_rows_first(case: BanditCase) -> None:
-    """Draws are arrays, or tuples of them, whose leading axis is the rows'."""
+    """Draws are arrays, or tuples of them (within tuples), whose leading axis is the rows'."""
     for rng in (stream(), Stream((1, 2), 3, 1)):  # a simulation, and live: a key a row
         draw = case.bandit.draw(rng, case.taught(), case.at())
-        for part in draw if isinstance(draw, tuple) else (draw,):
+        for part in _parts(draw):
             require(isinstance(part, np.ndarray), f"expected arrays, got {type(part).__name__}")
             rows = part.shape[0] if part.ndim else 0
             require(rows == GROUP.size, f"expected {GROUP.size} rows, got {rows}")
             require_finite(part, "a draw")
+
+
+def _parts(draw: Any) -> list[Any]:
+    """Return the arrays of a draw; a learner of several learners has tuples within tuples."""
+    if isinstance(draw, tuple):
+        return [one for part in draw for one in _parts(part)]
+    return [draw]
 
 
 def values_and_means_have_their_shape(case: BanditCase) -> None:
