@@ -79,6 +79,27 @@ class LogisticPosterior:
             shift = 0.0 if offset is None else offset[rows]
             self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
 
+    def decay(
+        self,
+        owner: Array,
+        factor: float,
+        mean: Sequence[float] | Array | float,
+        sd: Sequence[float] | Array | float,
+    ) -> None:
+        """Let the evidence of some owners count for `factor`, towards the prior N(mean, sd²).
+
+        Natural parameters are mixed: Σ⁻¹ ← f·Σ⁻¹ + (1 − f)·Σ₀⁻¹, and Σ⁻¹m alike.
+        """
+        m, root = self.mean[owner], self.root[owner]
+        shape = m.shape[-1:]
+        prior = np.broadcast_to(np.asarray(sd, dtype=float), shape) ** -2.0
+        inverse = np.linalg.inv(root)
+        old = inverse.swapaxes(-1, -2) @ inverse
+        pull = factor * (old @ m[..., None])[..., 0] + (1.0 - factor) * prior * mean
+        precision = factor * old + (1.0 - factor) * np.diag(prior)
+        self.mean[owner] = np.linalg.solve(precision, pull[..., None])[..., 0]
+        self.root[owner] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+
     def _learn(
         self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | float
     ) -> None:

@@ -5,6 +5,7 @@ from gdcb.scalers.constant import ConstantScaler, ConstantState
 from gdcb.scalers.estimator import EstimatorScaler, FittedEstimator
 from gdcb.scalers.gaussian_process import GaussianProcessScaler
 from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.loglinear import Factor, LogLinearScaler, LogLinearState
 from gdcb.scalers.neural import NeuralScaler, Trunk
 from gdcb.scalers.ridge import RidgeScaler
 
@@ -12,9 +13,12 @@ __all__ = [
     "ConstantScaler",
     "ConstantState",
     "EstimatorScaler",
+    "Factor",
     "FittedEstimator",
     "GaussianProcessScaler",
     "LinearHead",
+    "LogLinearScaler",
+    "LogLinearState",
     "NeuralScaler",
     "RidgeScaler",
     "RidgeState",

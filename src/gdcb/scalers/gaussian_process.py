@@ -133,7 +133,7 @@ class GaussianProcessScaler(LinearHead):
         shift = np.array(self.shift or (0.0,) * self.n_labels)
         gram, moment = sums.gram[owners], sums.moment[owners]
         theta = np.empty_like(moment)
-        theta[..., 0] = shift
+        theta[..., 0] = np.where(sums.count[owners] > 0, shift, 0.0)  # without data δ is neutral
         # Σ wψ·(label − shift): the leading 1 of φ has Σ wψ in the gram.
         rest = moment[..., 1:] - shift[:, None] * gram[..., 1:, 0]
         noisy = gram[..., 1:, 1:] + self.penalty * np.eye(len(self.inducing))

@@ -1,0 +1,316 @@
+"""The log-linear scaler: a ratio of coefficients, fitted on outcomes, published when it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+from scipy import stats
+from scipy.optimize import root
+
+from gdcb import Flag, Multiply, Number, Payoff, Schema, records
+from gdcb.arms import ArmList
+from gdcb.arrays import Array, logistic
+from gdcb.errors import InvalidInput
+from gdcb.instance import Instance
+from gdcb.scalers import Factor, LogLinearScaler, Scaler
+from tests.parts.builders import rng_of
+
+FACTORS = {"occupancy": (0,), "gap": (1,), "lead": (2, 3)}
+CENTRE = (0.54, 0.3, 0.0, 0.5)
+THETA = np.array([0.8, -0.25, 0.3, -0.15])
+ALPHA, BETA = 0.2, 3.0
+
+
+def scaler_of(**settings: Any) -> LogLinearScaler:
+    """Return three factors of four columns, normalised."""
+    known: dict[str, Any] = {"factors": FACTORS, "centre": CENTRE}
+    return LogLinearScaler(**known | settings)
+
+
+def nights(n: int, seed: int, spread: float = 0.25) -> tuple[Array, Array, Array]:
+    """Return contexts, actions near the true δ (spread in their logarithm), and bookings."""
+    rng = rng_of(seed)
+    x: Array = np.column_stack(
+        (rng.beta(2.01, 1.74, n), rng.random(n) < 0.3, rng.normal(size=n), rng.random(n))
+    )
+    signal = (x - np.array(CENTRE)) @ THETA
+    log_e = 0.7 * signal + spread * rng.normal(size=n)
+    y = (rng.random(n) < logistic(ALPHA - BETA * (log_e - signal))).astype(float)
+    return x, np.exp(log_e)[:, None], y
+
+
+def zero(n: int) -> Array:
+    """Return owner 0 for n rows."""
+    return np.zeros(n, dtype=np.int64)
+
+
+def learned(scaler: LogLinearScaler, n: int, seed: int, spread: float = 0.25) -> Any:
+    """Return a state taught n nights row by row."""
+    x, action, y = nights(n, seed, spread)
+    state = scaler.init(1)
+    scaler.observe(state, zero(n), x, action, y[:, None], np.ones(n))
+    return state
+
+
+def test_theta_is_recovered_within_its_interval() -> None:
+    """6,000 nights: every θ within z standard errors, family-wise false-alarm rate 10⁻³.
+
+    The intervals are informative: no error is above 0.3.
+    """
+    scaler = scaler_of()
+    state = scaler.fit(*nights(6_000, 1))
+    theta, error = scaler.estimate(state, zero(1))
+    z = float(stats.norm.isf(1e-3 / (2 * THETA.size)))
+    assert (np.abs(theta[0] - THETA) < z * error[0]).all()
+    assert error.max() < 0.3
+    assert state.versions.tolist() == [1]
+    np.testing.assert_array_equal(state.theta[0], theta)
+
+
+def test_intervals_cover_as_often_as_they_say() -> None:
+    """100 replicates of 800 nights, row by row: 95 % intervals of log δ at one context.
+
+    The count is binomial(100, 0.95): below 87 has probability 5·10⁻⁴.
+    """
+    scaler, n, replicates = scaler_of(penalty=1e-2), 800, 100
+    state = scaler.init(replicates)
+    parts = [nights(n, 100 + i) for i in range(replicates)]
+    x, action, y = (np.stack([part[i] for part in parts], axis=1) for i in range(3))
+    owner, weight = np.arange(replicates), np.ones(replicates)
+    for t in range(n):
+        scaler.observe(state, owner, x[t], action[t], y[t][:, None], weight)
+    assert scaler.publish(state, owner).size == replicates
+    at = np.tile([[0.9, 1.0, 1.0, 0.0]], (replicates, 1))
+    found = np.log(scaler.predict(state, owner, at))[:, 0, 0]
+    error = scaler.uncertainty(state, owner, at)[:, 0, 0]
+    truth = float((at[0] - CENTRE) @ THETA)
+    covered = int((np.abs(found - truth) < 1.96 * error).sum())
+    assert stats.binom.cdf(86, 100, 0.95) < 6e-4
+    assert covered >= 87
+
+
+def test_a_batch_fit_is_the_root_of_the_gradient() -> None:
+    """(α, β, βθ) against scipy.optimize.root to 1e-8; θ̂ is their ratio; weights count."""
+    x, action, y = nights(500, 2)
+    weight = rng_of(3).uniform(0.2, 2.0, 500)
+    scaler = scaler_of(penalty=2.0, level_sd=1.5, slope_sd=2.5)
+    design = np.column_stack((np.ones(500), -np.log(action), x - CENTRE))
+    precision = np.array([1.5**-2, 2.5**-2, 2.0, 2.0, 2.0, 2.0])
+
+    def gradient(w: Array) -> Array:
+        p = 1 / (1 + np.exp(-(design @ w)))
+        return np.asarray(design.T @ (weight * (y - p)) - precision * w)
+
+    found = root(gradient, np.zeros(6), tol=1e-13).x
+    state = scaler.fit(x, action, y, weight)
+    np.testing.assert_allclose(state.posterior.mean[0], found, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(state.theta[0, 0], found[2:] / found[1], rtol=0, atol=1e-8)
+
+
+def test_errors_are_the_delta_method_s() -> None:
+    """The error of log δ against numerical derivatives of w ↦ wᵩᵀ(φ − φ̄)/β."""
+    scaler = scaler_of()
+    state = scaler.fit(*nights(400, 4))
+    mean, covariance = state.posterior.mean[0], state.posterior.covariance[0]
+    x = rng_of(5).random((6, 4))
+
+    def log_delta(w: Array) -> Array:
+        return np.asarray((x - CENTRE) @ w[2:] / w[1])
+
+    steps = 1e-5 * np.eye(6)
+    slopes = np.stack([(log_delta(mean + s) - log_delta(mean - s)) / 2e-5 for s in steps], axis=1)
+    expected = np.sqrt(np.einsum("nd,de,ne->n", slopes, covariance, slopes))
+    error = scaler.uncertainty(state, zero(6), x)
+    assert error.shape == (6, 1, 1)
+    np.testing.assert_allclose(error[:, 0, 0], expected, rtol=1e-6)
+    one = np.array(CENTRE) + np.eye(4)  # log δ at one unit off the centre is θ itself
+    np.testing.assert_allclose(
+        scaler.uncertainty(state, zero(4), one)[:, 0, 0], scaler.estimate(state, zero(1))[1][0]
+    )
+
+
+@pytest.mark.parametrize("seed", [6, 7, 8])
+def test_row_by_row_is_near_the_batch(seed: int) -> None:
+    """After 3,000 nights every coefficient is within 0.3 posterior sd of the exact mode."""
+    scaler = scaler_of()
+    exact, online = scaler.fit(*nights(3_000, seed)), learned(scaler, 3_000, seed)
+    sd = np.sqrt(np.diagonal(exact.posterior.covariance[0]))
+    gap = np.abs(online.posterior.mean - exact.posterior.mean)[0] / sd
+    assert gap.max() < 0.3
+    theta, error = scaler.estimate(exact, zero(1))
+    assert (np.abs(scaler.estimate(online, zero(1))[0] - theta) < 0.3 * error).all()
+
+
+def test_the_product_of_the_factors_is_delta() -> None:
+    """Three factors, by name; each depends on its own columns alone."""
+    scaler = scaler_of()
+    state = scaler.fit(*nights(1_000, 9))
+    x = rng_of(10).random((20, 4))
+    factors = scaler.by_factor(state, zero(20), x)
+    assert scaler.names == ("occupancy", "gap", "lead")
+    assert factors.shape == (20, 3)
+    delta = scaler.predict(state, zero(20), x)
+    np.testing.assert_allclose(factors.prod(axis=1), delta[:, 0, 0], rtol=1e-13)
+    moved = x.copy()
+    moved[:, 3] += 1.0
+    changed = scaler.by_factor(state, zero(20), moved) != factors
+    assert changed.all(axis=0).tolist() == [False, False, True]
+    assert changed.any(axis=0).tolist() == [False, False, True]
+
+
+def test_delta_is_normalised_over_the_reference() -> None:
+    """Centred on a sample's means, mean log δ over the sample is 0."""
+    reference = nights(300, 11)[0]
+    scaler = scaler_of(centre=tuple(reference.mean(axis=0).tolist()))
+    delta = scaler.predict(scaler.fit(*nights(1_000, 12)), zero(300), reference)
+    assert abs(np.log(delta).mean()) < 1e-12
+    assert np.log(delta).std() > 0.1
+
+
+def test_without_excitation_nothing_is_published() -> None:
+    """log e follows x to 10⁻³: below the floor. Varied again, it is published."""
+    scaler = scaler_of(every=400, floor=0.01)
+    state = learned(scaler, 400, 13, spread=1e-3)
+    assert scaler.excitation(state, zero(1))[0] < 1e-5
+    assert scaler.due(state).tolist() == [0]
+    assert scaler.publish(state, zero(1)).size == 0
+    assert (state.versions[0], state.since[0], state.theta.any()) == (0, 0, False)
+    x, action, y = nights(400, 14)
+    scaler.observe(state, zero(400), x, action, y[:, None], np.ones(400))
+    assert scaler.excitation(state, zero(1))[0] == pytest.approx(0.0625, rel=0.3)
+    assert scaler.publish(state, scaler.due(state)).tolist() == [0]
+    assert state.theta.any()
+
+
+def test_while_the_slope_is_not_clearly_positive_nothing_is_published() -> None:
+    """Outcomes that ignore e, or rise with it: β̂ is not two sds above 0."""
+    scaler = scaler_of(floor=0.0)
+    x, action, y = nights(2_000, 15)
+    coin = (rng_of(16).random(2_000) < 0.5).astype(float)
+    assert scaler.fit(x, action, coin).versions.tolist() == [0]
+    upside = scaler.fit(x, 1.0 / action, y)
+    assert upside.posterior.mean[0, 1] < 0
+    assert upside.versions.tolist() == [0]
+    assert scaler.fit(x, action, y).versions.tolist() == [1]
+    assert np.isfinite(scaler.uncertainty(upside, zero(5), x[:5])).all()
+
+
+def test_rows_that_did_not_run_or_were_not_seen_teach_nothing() -> None:
+    """NaN outcome, NaN action, an action of 0: bytes stay, and no row is counted."""
+    scaler = scaler_of(floor=0.0)
+    state = learned(scaler, 50, 17)
+    before = records.to_bytes(state)
+    action, label = np.array([[1.0], [np.nan], [0.0]]), np.array([[np.nan], [1.0], [1.0]])
+    scaler.observe(state, zero(3), np.ones((3, 4)), action, label, np.ones(3))
+    assert records.to_bytes(state) == before
+
+
+def test_a_batch_is_the_loop_and_rows_stand_alone_bit_for_bit() -> None:
+    """Rows of three owners, δ, errors and factors: the same bytes one by one."""
+    scaler, (x, action, y) = scaler_of(), nights(60, 18)
+    owner = rng_of(19).integers(0, 3, 60)
+    batch, loop = scaler.init(3), scaler.init(3)
+    scaler.observe(batch, owner, x, action, y[:, None], np.ones(60))
+    for i in range(60):
+        row = slice(i, i + 1)
+        scaler.observe(loop, owner[row], x[row], action[row], y[row, None], np.ones(1))
+    assert records.to_bytes(batch.posterior) == records.to_bytes(loop.posterior)
+    batch.theta[:] = scaler.estimate(batch, np.arange(3))[0][:, None]
+    for ask in (scaler.predict, scaler.uncertainty, scaler.by_factor):
+        whole = ask(batch, owner, x)
+        alone = [ask(batch, owner[i : i + 1], x[i : i + 1]) for i in range(60)]
+        assert whole.tobytes() == np.concatenate(alone).tobytes()
+
+
+def test_decay_mixes_with_the_prior() -> None:
+    """By ½: Σ⁻¹ is the mean of posterior and prior precision, Σ⁻¹m half; by 0 the prior."""
+    scaler = scaler_of(level_sd=2.0, slope_sd=4.0, penalty=3.0)
+    state, prior = learned(scaler, 200, 20), scaler.init(1)
+    old = np.linalg.inv(state.posterior.covariance[0])
+    pull = old @ state.posterior.mean[0]
+    expected = 0.5 * old + 0.5 * np.linalg.inv(prior.posterior.covariance[0])
+    scaler.decay(state, 0.5, zero(1))
+    new = np.linalg.inv(state.posterior.covariance[0])
+    np.testing.assert_allclose(new, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(new @ state.posterior.mean[0], 0.5 * pull, rtol=1e-9, atol=1e-9)
+    scaler.decay(state, 0.0, zero(1))
+    np.testing.assert_allclose(state.posterior.covariance, prior.posterior.covariance, rtol=1e-12)
+    np.testing.assert_allclose(state.posterior.mean, 0.0, atol=1e-12)
+
+
+def test_names_are_bound_factor_by_factor() -> None:
+    """An instance replaces names by positions; the scaler keeps equality, hash and protocol."""
+    scaler: Scaler = LogLinearScaler(factors={"gap": ("gap",), "lead": ("lead", "occ")})
+    instance = Instance(
+        context=Schema({"occ": Number(0, 1), "gap": Flag(), "lead": Number(0, 9)}),
+        arms=ArmList(values=(0.8, 1.0, 1.25)),
+        composition=Multiply(),
+        scaler=scaler,
+        reward=Payoff(outcome=("booked",), action=0),
+    )
+    expected = LogLinearScaler(factors=(Factor("gap", (1,)), Factor("lead", (2, 0))))
+    assert instance.scaler == expected
+    assert hash(instance.scaler) == hash(expected)
+    assert (expected.n_labels, expected.learns_from) == (0, "outcome")
+    assert instance.scaler.is_positive
+    assert replace(expected, every=7) != expected
+
+
+def test_factors_can_be_written_in_toml() -> None:
+    """A table of names, or a list of tables, as the file's types are checked."""
+    hint = TypeAdapter(tuple[Factor, ...] | dict[str, tuple[str | int, ...]])
+    table = hint.validate_json('{"gap": ["gap"], "lead": ["lead", "occ"]}', strict=True)
+    listed = hint.validate_json(
+        '[{"name": "gap", "features": ["gap"]}, {"name": "lead", "features": ["lead", "occ"]}]',
+        strict=True,
+    )
+    assert LogLinearScaler(factors=table) == LogLinearScaler(factors=listed)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: LogLinearScaler(factors=()), "scaler.factors: expected at least one"),
+        (lambda: LogLinearScaler(factors={"": (0,)}), "factor.name: expected a name"),
+        (lambda: LogLinearScaler(factors={"gap": ()}), "factor 'gap': expected at least one"),
+        (
+            lambda: LogLinearScaler(factors=(Factor("a", (0,)), Factor("a", (1,)))),
+            "scaler.factors: expected different names, got a, a",
+        ),
+        (lambda: scaler_of(penalty=0.0), "scaler.penalty: expected a number > 0"),
+        (lambda: scaler_of(least=0.0), "scaler.least: expected a number > 0"),
+        (lambda: scaler_of(slope_sd=-1.0), "scaler.slope_sd: expected a number > 0"),
+        (lambda: scaler_of(floor=-1.0), "scaler.floor: expected a number >= 0"),
+        (lambda: scaler_of(sure=-1.0), "scaler.sure: expected a number >= 0"),
+        (lambda: scaler_of(every=0), "scaler.every: expected a number >= 1"),
+        (lambda: scaler_of(per="team"), "scaler.per: expected one of unit"),
+        (lambda: scaler_of(centre=(1.0,)).init(1), "scaler.centre: expected 4 numbers"),
+    ],
+)
+def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> None:
+    """Settings that cannot work are refused by name."""
+    with pytest.raises(InvalidInput, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("label", "weight", "message"),
+    [
+        (np.ones((2, 2)), np.ones(2), r"label: expected outcomes of shape \(2, 1\), got \(2, 2\)"),
+        (np.array([[0.5], [2.0]]), np.ones(2), "y: expected 2 numbers within 0 and 1"),
+        (np.ones((2, 1)), np.array([1.0, -1.0]), "weight: expected 2 finite numbers >= 0"),
+    ],
+)
+def test_bad_rows_are_refused_and_change_nothing(label: Array, weight: Array, message: str) -> None:
+    """Outcomes must be classes, weights must not be negative."""
+    scaler = scaler_of()
+    state = learned(scaler, 30, 21)
+    before = records.to_bytes(state)
+    with pytest.raises(InvalidInput, match=message):
+        scaler.observe(state, zero(2), np.ones((2, 4)), np.ones((2, 1)), label, weight)
+    assert records.to_bytes(state) == before
