@@ -59,7 +59,7 @@ def svg() -> str:
         heights[row] = 2 * _PAD + _LINE * max(1 + len(names), *counts)
     top = _NAMES + 20 * max(map(len, columns.values())) + _PAD
     start = max(map(_width, rows)) + 2 * _PAD
-    across, down = start + sum(widths.values()) + 2, top + sum(heights.values())
+    across, down = start + sum(widths.values()) + _PAD, top + sum(heights.values())
     legend, bottom = _legend(start, down + 34, across)
     out = [
         _text(start + _PAD, 26, "composition Φ: simple → complex", fill="#555555"),

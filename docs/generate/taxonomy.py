@@ -29,6 +29,7 @@ COMPOSITIONS = {
 SCALERS = {
     "constant": "none",
     "ridge": "ridge",
+    "log-linear": "ridge",
     "gaussian-process": "Gaussian process",
     "neural": "neural",
     "estimator": "any estimator",
