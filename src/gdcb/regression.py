@@ -10,6 +10,8 @@ import numpy as np
 from gdcb.arrays import Array, scatter_add
 from gdcb.parts import Column, take_all
 
+_MOST = 2**22  # numbers that a batch of outer products may hold at once
+
 
 @dataclass(slots=True)
 class RidgeSums:
@@ -38,6 +40,13 @@ class RidgeSums:
 
     def add(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
         """Add rows: φ (N, d), y (N, m) with NaN where not seen, weight (N,)."""
+        m, d = self.moment.shape[1:]
+        step = max(1, _MOST // (m * d * d))
+        if y.shape[0] > step:
+            for at in range(0, y.shape[0], step):
+                part = slice(at, at + step)
+                self.add(owner[part], phi[part], y[part], weight[part])
+            return
         seen = np.isfinite(y)
         w = np.where(seen, weight[:, None], 0.0)
         y = np.where(seen, y, 0.0)

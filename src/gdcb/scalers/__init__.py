@@ -8,6 +8,7 @@ from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.loglinear import Factor, LogLinearScaler, LogLinearState
 from gdcb.scalers.neural import NeuralScaler, Trunk
 from gdcb.scalers.ridge import RidgeScaler
+from gdcb.scalers.selection import Selection, selection_weights
 
 __all__ = [
     "ConstantScaler",
@@ -23,5 +24,7 @@ __all__ = [
     "RidgeScaler",
     "RidgeState",
     "Scaler",
+    "Selection",
     "Trunk",
+    "selection_weights",
 ]

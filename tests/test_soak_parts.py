@@ -1,0 +1,108 @@
+"""Long proofs of single parts, and a small version of each for every day."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gdcb.arrays import Array, logistic
+from gdcb.logistic import LogisticPosterior
+from gdcb.scalers import GaussianProcessScaler, LinearHead, RidgeScaler
+
+TRUTH = np.array([-1.0, 0.7, -0.4, 0.5])
+PRIOR_SD = (3.0, 1.0, 1.0, 1.0)
+
+
+def _logistic_rows(n: int, seed: int) -> tuple[Array, Array]:
+    """Return φ with an intercept and a rare feature (1 %), and outcomes."""
+    rng = np.random.default_rng(seed)
+    phi: Array = np.column_stack((np.ones(n), rng.normal(size=(n, 2)), rng.random(n) < 0.01))
+    return phi, (rng.random(n) < logistic(phi @ TRUTH)).astype(float)
+
+
+def _row_by_row_against_batch(n: int, seed: int) -> tuple[float, float, float]:
+    """Return the distance to the exact mode in sds, the log ratio of sds, the lowest eigenvalue.
+
+    The lowest eigenvalue of Σ is taken relative to the exact one, and is the lowest on the way.
+    """
+    phi, y = _logistic_rows(n, seed)
+    posterior = LogisticPosterior.prior(1, 0.0, PRIOR_SD)
+    step, lowest = n // 20, np.inf
+    for at in range(0, n, step):
+        part = slice(at, at + step)
+        owner = np.zeros(y[part].size, dtype=np.int64)
+        posterior.observe(owner, phi[part], y[part], np.ones(owner.size))
+        lowest = min(lowest, float(np.linalg.eigvalsh(posterior.covariance[0]).min()))
+    exact = LogisticPosterior.fit(phi, y, None, 0.0, np.array(PRIOR_SD) ** -2.0)
+    sd = np.sqrt(np.diagonal(exact.covariance[0]))
+    ratio = np.sqrt(np.diagonal(posterior.covariance[0])) / sd
+    gap = np.abs(posterior.mean[0] - exact.mean[0]) / sd
+    least = float(np.linalg.eigvalsh(exact.covariance[0]).min())
+    return float(gap.max()), float(np.abs(np.log(ratio)).max()), lowest / least
+
+
+def test_scaler_logistic_rows_stay_near_the_batch() -> None:
+    """4,000 rows: within half a posterior sd of the exact mode, sds within 10 %, Σ > 0."""
+    gap, ratio, lowest = _row_by_row_against_batch(4_000, 71)
+    assert gap < 0.5
+    assert ratio < 0.1
+    assert lowest > 0.5
+
+
+@pytest.mark.soak
+def test_scaler_logistic_rows_stay_near_the_batch_for_a_million() -> None:
+    """1,000,000 rows of one owner: within a tenth of a posterior sd, sds within 1 %, Σ > 0."""
+    gap, ratio, lowest = _row_by_row_against_batch(1_000_000, 72)
+    assert gap < 0.1
+    assert ratio < 0.01
+    assert lowest > 0.9
+
+
+def _heads() -> list[LinearHead]:
+    points = np.random.default_rng(73).uniform(-2, 2, size=(20, 3))
+    return [
+        RidgeScaler(features=(0, 1, 2), link="identity", penalty=1.0, floor=1e-9),
+        GaussianProcessScaler(
+            features=(0, 1, 2),
+            link="identity",
+            penalty=0.25,
+            lengths=(1.0, 1.0, 2.0),
+            inducing=tuple(tuple(row) for row in points.tolist()),
+        ),
+    ]
+
+
+def _head_against_refit(scaler: LinearHead, n: int, batch: int, seed: int) -> float:
+    """Return how far θ of n rows in small batches is from a refit on all rows, relatively."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, size=(n, 3))
+    label = 5.0 + np.sin(x[:, :1]) + 0.5 * rng.normal(size=(n, 1))
+    state, weight = scaler.init(1), rng.uniform(0.5, 1.5, n)
+    for at in range(0, n, batch):
+        part = slice(at, min(at + batch, n))
+        owner = np.zeros(part.stop - at, dtype=np.int64)
+        scaler.observe(state, owner, x[part], np.exp(x[part, :1]), label[part], weight[part])
+    scaler.publish(state, np.zeros(1, dtype=np.int64))
+    np.linalg.cholesky(state.sums.penalised(np.zeros(1, dtype=np.int64), scaler.penalty))
+    phi = scaler.phi(x)
+    if isinstance(scaler, GaussianProcessScaler):
+        phi[:, 0] = 0.0  # its leading 1 is the shift, which is not learned
+    # The square roots of weights and penalty make it a plain least-squares problem.
+    root = np.sqrt(weight)[:, None]
+    rows = np.concatenate((root * phi, np.sqrt(scaler.penalty) * np.eye(phi.shape[1])))
+    target = np.concatenate((root * label, np.zeros((phi.shape[1], 1))))
+    expected = np.linalg.lstsq(rows, target, rcond=None)[0][:, 0]
+    return float(np.abs(state.theta[0, 0] - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("scaler", _heads(), ids=lambda scaler: type(scaler).__name__)
+def test_scaler_head_sums_are_a_refit(scaler: LinearHead) -> None:
+    """3,000 rows in batches of 7, against least squares on all of them: 1e-9."""
+    assert _head_against_refit(scaler, 3_000, 7, 74) < 1e-9
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scaler", _heads(), ids=lambda scaler: type(scaler).__name__)
+def test_scaler_head_sums_are_a_refit_for_a_million(scaler: LinearHead) -> None:
+    """1,000,000 rows in batches of 50, against least squares on all of them: 1e-8."""
+    assert _head_against_refit(scaler, 1_000_000, 50, 75) < 1e-8
