@@ -106,6 +106,21 @@ def test_draws_follow_the_posterior(is_live: bool) -> None:
             assert stats.kstest(draws[:, k], law.cdf).pvalue > 1e-3 / 12
 
 
+@pytest.mark.parametrize("block", [1, 1000], ids=["live", "blocks"])
+def test_draws_are_finite_and_precise_at_both_ends(block: int) -> None:
+    """Almost Cauchy, 20,000 × 3 draws are finite; after 1e8 rows they are normal to KS.
+
+    False alarm 1e-3 over 2.
+    """
+    at = Setting(np.zeros(20_000 // (10 if block == 1 else 1), dtype=np.int64))
+    wild = GaussianThompson(shape=0.500001)
+    assert np.isfinite(wild.draw(stream(7, block), learned(bandit=wild), at)).all()
+    some = evidence([0, 0], [1, 1], [2.0, 4.0], weight=[5e7, 5e7])
+    draws = BANDIT.draw(stream(8, block), learned(some), at)[:, 1]
+    # 1e8 rows of mean 3 and variance 1: the mean is known to 1e-4.
+    assert stats.kstest((draws - 3.0) / 1e-4, "norm").pvalue > 1e-3 / 2
+
+
 def test_a_draw_does_not_depend_on_the_rows_beside() -> None:
     """Row i has the same bytes in a batch of 7 and in one of 3, whatever the others are."""
     rng = rng_of(4)

@@ -16,6 +16,8 @@ from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
+_LEAST = 2.0**-53  # nearer to 0 or 1 a draw would be infinite
+
 
 @dataclass(slots=True)
 class GaussianState:
@@ -105,12 +107,14 @@ class GaussianThompson:
         return GaussianState(*zeros)
 
     def draw(self, rng: Stream, state: GaussianState, at: Setting) -> Array:
-        """Sample σ² and then θ of every arm: (N, K)."""
+        """Sample every arm's value, cut off at 10⁸ scales: (N, K).
+
+        With B ~ Beta(a, a), √(2a)·(B − ½)/√(B·(1 − B)) is Student t with 2a degrees of freedom.
+        """
         strength, mean, shape, rate = self._posterior(state, at.cell)
-        draw = rng.normal(*mean.shape)
-        draw *= np.sqrt(rate / (strength * rng.gamma(shape)))
-        draw += mean
-        return draw
+        share = rng.beta(np.stack((shape, shape), axis=1)).clip(_LEAST, 1.0 - _LEAST)
+        away = np.sqrt(2.0 * rate / strength) * (share - 0.5)
+        return np.asarray(mean + away / np.sqrt(share * (1.0 - share)))
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
