@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,73 @@ def test_units_of_a_group_share_and_their_own_sums_do_not() -> None:
     )
     assert moved[0, 0] > 0.1
     assert moved[0, 1:].tolist() == [0.0, 0.0]
+
+
+@given(
+    some=evidences(5, ARMS.coords, is_class=False, with_scale=True),
+    cut=st.integers(0, 12),
+    factor=st.sampled_from([0.0, 0.25, 0.9, 1.0]),
+)
+@fixed
+def test_merge_and_decay(some: Evidence, cut: int, factor: float) -> None:
+    """Merged halves are the whole; a kept share of the evidence is a share of every weight."""
+    state = learned(take(some, slice(cut)))
+    BANDIT.merge(state, learned(take(some, slice(cut, None))))
+    BANDIT.decay(state, factor, np.array([0, 2]))
+    faded = np.where(np.isin(some.cell, [0, 2]), factor, 1.0) * some.weight
+    expected = records.flatten(learned(replace(some, weight=faded)))
+    for name, array in records.flatten(state).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-10, atol=1e-10)
+
+
+def test_forgetting_in_a_group_leaves_the_bytes_of_others() -> None:
+    """A decay in group 0 gathers group 0 only: sums that came row by row stay as they rounded."""
+    rng = rng_of(11)
+    rows = evidence(rng.integers(0, 5, 60), rng.integers(0, 3, 60), rng.normal(size=60))
+    state = learned(*(take(rows, [i]) for i in range(60)))
+    before = bytes_of(state.hyper_precision[1], state.hyper_shift[1])
+    BANDIT.decay(state, 0.5, np.array([0]))
+    assert bytes_of(state.hyper_precision[1], state.hyper_shift[1]) == before
+
+
+def test_marginals_are_the_posterior() -> None:
+    """The law of every arm is normal with the posterior's mean and standard deviation."""
+    state = learned(evidence([0, 1, 2], [0, 1, 1], [1.0, -1.0, 2.0]))
+    law = BANDIT.marginals(state, Setting(np.arange(5)))
+    mean, variance = BANDIT._posterior(state, np.arange(5))
+    assert law.kind == "normal"
+    assert bytes_of(*law.parameters) == bytes_of(mean, np.sqrt(variance))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [1.0, np.nan]}, "Hierarchical Thompson: expected finite rewards, got"),
+        ({"y": [np.inf, 1.0]}, "Hierarchical Thompson: expected finite rewards, got"),
+        ({"scale": [1.0, 0.0]}, "Hierarchical Thompson: expected finite scales"),
+        ({"weight": [1.0, np.inf]}, "Hierarchical Thompson: expected finite weights"),
+    ],
+)
+def test_bad_evidence_is_refused_whole(change: dict[str, Any], message: str) -> None:
+    """A bad row is refused, and the good row beside it has not been learned either."""
+    state = learned(evidence([0], [1], [1.0]))
+    before = records.to_bytes(state)
+    with pytest.raises(InvalidInput, match=message):
+        BANDIT.update(state, evidence(**({"cell": [0, 1], "arm": [0, 1], "y": [1, 0]} | change)))
+    assert records.to_bytes(state) == before
+
+
+def test_bad_merges_and_shares_are_refused() -> None:
+    """Other cells or other groups do not merge, and a share is within [0, 1]."""
+    state = learned(evidence([0], [1], [1.0]))
+    before = records.to_bytes(state)
+    with pytest.raises(InvalidInput, match=r"merge: expected a state of shape \(5, 3\)"):
+        BANDIT.merge(state, BANDIT.init(GROUP[:2], ARMS))
+    with pytest.raises(InvalidInput, match="merge: expected a state of the same groups"):
+        BANDIT.merge(state, BANDIT.init(GROUP[::-1], ARMS))
+    with pytest.raises(InvalidInput, match="decay: expected a"):
+        BANDIT.decay(state, -1.0, np.array([0]))
+    assert records.to_bytes(state) == before
 
 
 @pytest.mark.parametrize("name", ["sd", "between", "noise"])

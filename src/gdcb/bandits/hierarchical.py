@@ -10,7 +10,9 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, take_arm
+from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.marginals import Marginals
+from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -43,6 +45,23 @@ class HierarchicalThompson:
     precision n / (n·between² + noise²) and shift S / (n·between² + noise²); the draw of θ is
     from its exact marginal posterior, hyper-uncertainty included. With one unit a group it is
     Gaussian Thompson sampling under the prior N(mean, sd² + between²).
+
+    Parameters
+    ----------
+    mean_prior : mean of μ, also the value of an action that is comparable to no arm
+    sd : standard deviation of μ
+    between : how far the units of a group lie apart, as a standard deviation
+    noise : standard deviation of a reward around s·θ
+
+    Notes
+    -----
+    Assumes: units of a group are alike but for chance (exchangeable); rewards are normal with the
+    declared spreads, at every scale s and at all times; arms are independent of each other.
+
+    Stops applying: spreads are declared and not learned. A `between` that is too small pulls units
+    towards their group more than their rows warrant, one that is too large wastes the group; a
+    wrong `noise` makes draws too wide or too narrow for ever. For 0/1 outcomes
+    `HierarchicalBetaThompson` learns how far units lie apart.
 
     Examples
     --------
@@ -107,6 +126,7 @@ class HierarchicalThompson:
 
     def update(self, state: HierarchicalState, evidence: Evidence) -> None:
         """Add the rows' sums and carry each touched cell's change into its group."""
+        require_finite(evidence, "Hierarchical Thompson")
         known = (evidence.arm >= 0) & (evidence.weight > 0)
         cell, arm = evidence.cell[known], evidence.arm[known]
         scale = 1.0 if evidence.scale is None else evidence.scale[known]
@@ -132,6 +152,8 @@ class HierarchicalThompson:
     def merge(self, state: HierarchicalState, other: HierarchicalState) -> None:
         """Add another state's sums, and tell the groups."""
         require_same_shape(state.weight, other.weight)
+        if not np.array_equal(state.group, other.group):
+            raise InvalidInput("merge: expected a state of the same groups")
         state.weight += other.weight
         state.total += other.total
         self._gather(state, np.unique(state.group))
