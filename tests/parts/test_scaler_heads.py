@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -241,6 +243,12 @@ def test_names_are_bound_by_an_instance_and_describe_is_plain(
     text = json.dumps(describe(instance.scaler), sort_keys=True)
     assert text == json.dumps(describe(make(features=(0, 2))), sort_keys=True)
     assert text != json.dumps(describe(make(features=(0, 2), every=7)), sort_keys=True)
+
+
+def test_scikit_learn_is_not_imported_before_a_history_is_fitted() -> None:
+    """Importing the scalers leaves it alone: a service starts without it."""
+    code = "import sys, gdcb.scalers; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_what_scalers_learn_from() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -263,7 +263,7 @@ def test_names_are_bound_factor_by_factor() -> None:
 
 def test_factors_can_be_written_in_toml() -> None:
     """A table of names, or a list of tables, as the file's types are checked."""
-    hint = TypeAdapter(tuple[Factor, ...] | dict[str, tuple[str | int, ...]])
+    hint: TypeAdapter[Any] = TypeAdapter(get_type_hints(LogLinearScaler)["factors"])
     table = hint.validate_json('{"gap": ["gap"], "lead": ["lead", "occ"]}', strict=True)
     listed = hint.validate_json(
         '[{"name": "gap", "features": ["gap"]}, {"name": "lead", "features": ["lead", "occ"]}]',

@@ -36,7 +36,8 @@ class RidgeScaler(LinearHead):
         converge, e loses the variation that identifies a fit on outcomes. 0: no floor, right
         for labels that do not depend on e.
     per : 'unit' or 'group'
-    n_arms : length of δ's arm axis; n_columns : q. Labels are (n_arms · n_columns) a row.
+    n_arms : length of δ's arm axis, 1 where all arms share one δ
+    n_columns : columns q of δ; a row has n_arms · n_columns labels
 
     Notes
     -----
