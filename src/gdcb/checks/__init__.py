@@ -17,6 +17,18 @@ With pytest:
 """
 
 from gdcb.checks.base import Check, NonConforming, Report, Result
+from gdcb.checks.examples import build, names
 from gdcb.checks.lists import check, kind_of, of, report
 
-__all__ = ["Check", "NonConforming", "Report", "Result", "check", "kind_of", "of", "report"]
+__all__ = [
+    "Check",
+    "NonConforming",
+    "Report",
+    "Result",
+    "build",
+    "check",
+    "kind_of",
+    "names",
+    "of",
+    "report",
+]

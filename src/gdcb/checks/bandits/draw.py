@@ -113,21 +113,21 @@ def the_same_key_draws_the_same(case: BanditCase) -> None:
 
 
 def a_draw_does_not_see_its_neighbours(case: BanditCase) -> None:
-    """Rows draw the same bits whatever rows come behind them and whatever their cells learned."""
-    state, other = case.taught(), case.taught()
-    case.bandit.update(other, case.evidence(9, seed=8, cell=np.repeat([4, 5, 5], 3)))
-    located = case.between(GROUP.size)
-    few = replace(located, arm=located.arm[:4], coord=located.coord[:4])
+    """Rows draw the same bits whatever rows come behind them and whatever other groups learned."""
+    state, located = case.taught(), case.between(GROUP.size)
     whole = case.bandit.value(case.bandit.draw(stream(), state, case.at()), located)
-    beside = case.bandit.value(case.bandit.draw(stream(), other, case.at()), located)
+    mean = case.bandit.mean(state, case.at(), located)
+    few = replace(located, arm=located.arm[:4], coord=located.coord[:4])
     alone = case.bandit.value(case.bandit.draw(stream(), state, case.at(CELLS[:4])), few)
     require_same_bytes(alone, whole[:4], "rows drawn without those behind them")
-    require_same_bytes(beside[:4], whole[:4], "rows beside cells that learned more")
-    means = [
-        case.bandit.mean(state, case.at(cells), here)[:4]
-        for cells, here in ((CELLS, located), (CELLS[:4], few))
-    ]
-    require_same_bytes(means[0], means[1], "means without the rows behind them")
+    alone = case.bandit.mean(state, case.at(CELLS[:4]), few)
+    require_same_bytes(alone, mean[:4], "means without the rows behind them")
+    for group in (0, 2):  # in front and behind
+        other, cell = case.taught(), np.repeat(np.flatnonzero(group == GROUP), 5)
+        case.bandit.update(other, case.evidence(cell.size, seed=8, cell=cell))
+        beside = case.bandit.value(case.bandit.draw(stream(), other, case.at()), located)
+        rows = np.not_equal(GROUP, group)
+        require_same_bytes(beside[rows], whole[rows], "rows beside cells that learned more")
 
 
 def reads_context_only_if_it_says_so(case: BanditCase) -> None:

@@ -1,0 +1,85 @@
+"""The parts to copy work as they stand: they keep every promise, and their examples are right."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from examples.skeletons import bandit, gate, instance, scaler
+from gdcb import Bounds, Chain, checks
+from gdcb.bandits import Bandit
+from gdcb.gates import Gate
+from gdcb.scalers import Scaler
+from gdcb.simulate import World
+
+SKELETONS = Path(bandit.__file__).parent
+MODULES = [bandit, gate, instance, scaler]
+
+# mypy holds these against the protocols.
+BANDIT: Bandit = bandit.EpsilonGreedy()
+SCALER: Scaler = scaler.BandScaler()
+GATE: Gate = gate.StepLimit()
+WORLD: World = instance.Garden()
+
+
+@pytest.mark.parametrize("promise", checks.of(BANDIT), ids=str)
+def test_the_bandit(promise: checks.Check) -> None:
+    """The skeleton of a bandit keeps this promise."""
+    promise()
+
+
+@pytest.mark.parametrize("promise", checks.of(SCALER), ids=str)
+def test_the_scaler(promise: checks.Check) -> None:
+    """The skeleton of a scaler keeps this promise."""
+    promise()
+
+
+@pytest.mark.parametrize("promise", checks.of(GATE), ids=str)
+def test_the_gate(promise: checks.Check) -> None:
+    """The skeleton of a gate keeps this promise."""
+    promise()
+
+
+def test_the_instance() -> None:
+    """The skeleton of an instance and all its parts keep theirs."""
+    checks.check(instance.build())
+
+
+def test_they_work_together() -> None:
+    """The four parts make one instance: ε-greedy with bands, behind the step limit, in its own
+    garden, keeps the promises of a domain."""
+    domain = instance.build()
+    whole = replace(
+        domain.instance,
+        scaler=scaler.BandScaler(feature="dryness", edges=(0.3, 0.7)),
+        gate=Chain((gate.StepLimit(last="dryness", share=9.0), Bounds(low=0.0, high=6.0))),
+    )
+    checks.check(replace(domain, instance=whole, bandit=BANDIT))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples(module: ModuleType) -> None:
+    """The arithmetic in the docstrings is right."""
+    result = doctest.testmod(module)
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("part", [BANDIT, SCALER, GATE], ids=lambda part: type(part).__name__)
+def test_the_pages(part: object) -> None:
+    """Docstrings have what a part's page is made of, in its order."""
+    text = type(part).__doc__ or ""
+    pieces = ["Parameters\n", "Notes\n", "Assumes: ", "Stops applying: ", "Examples\n", ">>> "]
+    places = [text.find(piece) for piece in pieces]
+    assert min(places) > 0
+    assert places == sorted(places)
+
+
+def test_every_skeleton_is_tested() -> None:
+    """No file in the folder is left out."""
+    assert {Path(str(module.__file__)).name for module in MODULES} == {
+        path.name for path in SKELETONS.glob("*.py")
+    }
