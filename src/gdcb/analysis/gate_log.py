@@ -123,6 +123,7 @@ def estimate_contraction(
         shares = table[s, arms] / seen[s, arms, None]
         gap = 0.5 * np.abs(shares[:, None] - shares[None]).sum(axis=-1)
         slack = np.sqrt(0.5 * log * (1.0 / seen[s, arms, None] + 1.0 / seen[s, arms]))
+        np.fill_diagonal(gap, -1.0)  # an arm and itself are no pair
         np.fill_diagonal(slack, 0.0)
         estimates[s], uppers[s] = gap.max(), min(1.0, float((gap + slack).max()))
         a, b = divmod(int(gap.argmax()), arms.size)

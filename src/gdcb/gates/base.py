@@ -32,6 +32,10 @@ class Gate(Protocol):
 
     `name` and `version` go into every verdict. Hard gates are known functions; a person's
     kernel is learned, per unit or per group as `per` says.
+
+    A gate may also have `reach` and `contraction` (see `gdcb.gates.contraction`; without them its
+    η is taken to be 1), `holds` (whether proposals may wait for a real person) and `why` (what a
+    proposal waits for).
     """
 
     @property
