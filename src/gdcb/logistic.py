@@ -73,9 +73,7 @@ class LogisticPosterior:
         """
         self._check(owner, phi, y, weight, offset)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
-        turn = _turns(owner[seen])
-        order = seen[np.argsort(turn, kind="stable")]
-        for rows in np.split(order, np.cumsum(np.bincount(turn))[:-1]) if order.size else ():
+        for rows in _waves(owner, seen):
             shift = 0.0 if offset is None else offset[rows]
             self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
 
@@ -177,19 +175,21 @@ class LogisticPosterior:
         return LogisticPosterior(mode, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
 
 
-def _turns(owner: Array) -> Array:
-    """Return how many earlier rows have the same owner: (N,).
+def _waves(owner: Array, rows: Array) -> list[Array]:
+    """Split rows so that no owner is twice in a wave, and an owner's rows keep their order.
 
-    >>> _turns(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
+    >>> [wave.tolist() for wave in _waves(np.array([7, 3, 7, 7]), np.arange(4))]
+    [[0, 1], [2], [3]]
     """
-    order = np.argsort(owner, kind="stable")
-    ordered = owner[order]
-    is_first = np.concatenate((np.ones(min(owner.size, 1), bool), ordered[1:] != ordered[:-1]))
-    place = np.arange(owner.size)
-    turn = np.empty(owner.size, dtype=np.int64)
+    if rows.size <= 1:
+        return [rows] if rows.size else []
+    order = np.argsort(owner[rows], kind="stable")
+    ordered = owner[rows][order]
+    place = np.arange(rows.size)
+    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    turn = np.empty(rows.size, dtype=np.int64)
     turn[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
-    return turn
+    return np.split(rows[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1])
 
 
 def _balance(start: Array, pull: Array, y: Array) -> Array:

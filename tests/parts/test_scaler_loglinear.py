@@ -201,8 +201,8 @@ def test_while_the_slope_is_not_clearly_positive_nothing_is_published() -> None:
 
 
 def test_rows_that_did_not_run_or_were_not_seen_teach_nothing() -> None:
-    """NaN outcome, NaN action, an action of 0: bytes stay, and no row is counted."""
-    scaler = scaler_of(floor=0.0)
+    """NaN outcome, NaN action, an action of 0: bytes stay, no row or variation is counted."""
+    scaler = scaler_of()
     state = learned(scaler, 50, 17)
     before = records.to_bytes(state)
     action, label = np.array([[1.0], [np.nan], [0.0]]), np.array([[np.nan], [1.0], [1.0]])

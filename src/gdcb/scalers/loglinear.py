@@ -222,15 +222,22 @@ class LogLinearScaler:
 
         A NaN outcome and a row in which nothing ran, or no e above 0, teach nothing.
         """
-        design, y, log_e = self._rows(x, action, label)
+        design, y = self._rows(x, action, label)
         state.posterior.observe(owner, design, y, weight)
+        self._watch(state, owner, x, design, y)
+
+    def _watch(
+        self, state: LogLinearState, owner: Array, x: Array, design: Array, y: Array
+    ) -> None:
+        """Count the rows that taught something, and how log e varied in them."""
         scatter_add(state.since, owner, np.isfinite(y).astype(np.int64))
         if self.floor > 0:
+            log_e = np.where(np.isfinite(y), -design[:, 1], np.nan)
             phi = with_intercept(x, self._columns)
-            state.window.add(owner, phi, log_e[:, None], np.ones(log_e.size))
+            state.window.add(owner, phi, log_e[:, None], np.ones(y.size))
 
-    def _rows(self, x: Array, action: Array, label: Array) -> tuple[Array, Array, Array]:
-        """Return (1, −log e, φ − φ̄), y (NaN: learn nothing) and log e."""
+    def _rows(self, x: Array, action: Array, label: Array) -> tuple[Array, Array]:
+        """Return (1, −log e, φ − φ̄) and y (NaN: learn nothing)."""
         n = x.shape[0]
         if label.shape != (n, 1):
             raise InvalidInput(f"label: expected outcomes of shape {(n, 1)}, got {label.shape}")
@@ -241,7 +248,7 @@ class LogLinearScaler:
         design[:, 0] = 1.0
         design[:, 1] = np.where(ran, -log_e, 0.0)
         design[:, 2:] = self._centred(x)
-        return design, np.where(ran, label[:, 0], np.nan), log_e
+        return design, np.where(ran, label[:, 0], np.nan)
 
     def excitation(self, state: LogLinearState, owners: Array) -> Array:
         """Return the residual variance of log e given φ(x) since publication was last due."""
@@ -277,11 +284,9 @@ class LogLinearScaler:
         outcome, weight : (N,) each
         """
         state, zero = self.init(1), np.zeros(1, dtype=np.int64)
-        design, y, log_e = self._rows(x, action, np.reshape(outcome, (-1, 1)))
+        design, y = self._rows(x, action, np.reshape(outcome, (-1, 1)))
         state.posterior = LogisticPosterior.fit(design, y, weight, 0.0, self._prior_sd() ** -2.0)
-        if self.floor > 0:
-            phi, owner = with_intercept(x, self._columns), np.zeros(y.size, dtype=np.int64)
-            state.window.add(owner, phi, log_e[:, None], np.ones(y.size))
+        self._watch(state, np.zeros(y.size, dtype=np.int64), x, design, y)
         self.publish(state, zero)
         return state
 
