@@ -20,7 +20,7 @@ class Bandit(Protocol):
     A *cell* is one posterior: a unit, or a unit's band of δ. A draw is a function on located
     actions and not just one number an arm, because gates move actions off the arms. Once a row's
     setting is known, context and δ are constants: a draw holds what is left, as an array or a
-    tuple of arrays with the rows first.
+    tuple of arrays (and of such tuples) with the rows first.
 
     Attributes
     ----------

@@ -94,15 +94,12 @@ class BetaThompson:
         return self.value(counts[:, 0] / (counts[:, 0] + counts[:, 1]), located)
 
     def predictive(self, state: BetaState, evidence: Evidence) -> Array:
-        """Return the log probability of each outcome before it is learned.
-
-        A row credited to no arm is judged by the prior mean, as `value` does.
-        """
+        """Return the log probability of each outcome before it is learned; NaN off the arms."""
         require_unscaled(evidence, "Beta-Thompson")
         counts = state.counts[evidence.cell, :, np.maximum(evidence.arm, 0)]
-        counts = np.where(evidence.arm[:, None] >= 0, counts, (self.wins, self.losses))
         p = counts / counts.sum(axis=1, keepdims=True)
-        return log_bernoulli(evidence.y, p[:, 0], p[:, 1])
+        found = log_bernoulli(evidence.y, p[:, 0], p[:, 1])
+        return np.where(evidence.arm >= 0, found, np.nan)
 
     def update(self, state: BetaState, evidence: Evidence) -> None:
         """Add weighted counts to the credited arms."""

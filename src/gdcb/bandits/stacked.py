@@ -1,0 +1,321 @@
+"""Stacked Thompson: several learners averaged by how well they predicted."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gdcb.arms import Arms
+from gdcb.arrays import Array, is_all, is_any, scatter_add
+from gdcb.bandits.base import check_factor
+from gdcb.errors import InvalidInput
+from gdcb.parts import check_choice
+from gdcb.records import Evidence, Located, Setting
+from gdcb.streams import Stream
+
+_MOST = 5000  # points of the grid of weights
+_SMALLEST = 1e-300
+
+
+@dataclass(slots=True)
+class StackedState:
+    """What the members know, and how well every mixture of them predicted.
+
+    Parameters
+    ----------
+    grid : (M, k) the weights that are tried, points of the simplex
+    group : (cells,) the group of each cell
+    prior : (M,) log of what each is worth beforehand
+    score : (cells, M) that, and Σ log Σ_k w_k p_k of the rows, less a constant a row
+    weights : (cells, k) the weights in force
+    members : k states
+    """
+
+    grid: Array = field(metadata={"axis": "constant"})
+    prior: Array = field(metadata={"axis": "constant"})
+    group: Array
+    score: Array
+    weights: Array
+    members: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class PooledStackedState(StackedState):
+    """The same with one row of score and weights a group: (groups, M) and (groups, k)."""
+
+    score: Array = field(metadata={"axis": "pool"})
+    weights: Array = field(metadata={"axis": "pool"})
+
+
+@dataclass(frozen=True)
+class StackedThompson:
+    """Average several learners by stacked predictive likelihood; none is selected.
+
+    Before a row is learned, each member k says how likely its outcome was: p_k. Weights w on the
+    simplex are judged by Σ log Σ_k w_k p_k (stacking, Yao et al. 2018), prequentially. The sum is
+    kept for every w on a grid of step 1/`steps`; the weights in force are the mean of w under
+    π(w)·exp(sum), equal at first, where π is a Dirichlet(½, …, ½) on the grid (its multinomial).
+    Then, whatever the rows are, the mixture in force predicts them with a total log score of at
+    least that of any w on the grid, single members among them, less log 1/π(w) (Cover and
+    Ordentlich 1996): 2.08 for a single one of two members and 20 steps.
+
+    A draw takes one member a row with these probabilities, and its draw; the mean is the weighted
+    mean of the members'.
+
+    Parameters
+    ----------
+    members : two or more learners with `predictive` and `decay`, and of one likelihood
+    share : 'group': one set of weights for all units of a group; 'cell': each learns its own.
+        Which form holds is a trait of a market more than of a listing, and a group sees more rows
+    steps : the grid of weights has this many steps from 0 to 1
+
+    Notes
+    -----
+    Assumes: the best weights do not depend on the context and do not change. The rows of a cell
+    are learned in their order, each scored before it is learned, also in one batch; this costs a
+    batch of many rows of one cell as much as a loop. Rows of different cells in one batch are
+    scored side by side.
+
+    Stops applying: a row is scored where every member has a density (flat arms have none between
+    the arms). An optimum inside a step of the grid is met to that step. Members that share
+    between cells are scored as if the batch's other cells had not been seen, so that there a
+    batch is not a loop. Choosing a member at random explores as much as the members disagree,
+    also where their mean would do.
+
+    Examples
+    --------
+    Flat arms under the priors Beta(1, 1) and Beta(3, 1); one win, to which they gave ½ and ¾. On
+    the grid w₁ = 0, ½, 1, where π = ⅜, ¼, ⅜, the mixtures gave ¾, ⅝ and ½. So
+    E w₁ = (½·¼·⅝ + ⅜·½)/(⅜·¾ + ¼·⅝ + ⅜·½) = 17/40.
+
+    >>> from gdcb.arms import ArmList
+    >>> from gdcb.bandits.beta import BetaThompson
+    >>> bandit = StackedThompson((BetaThompson(), BetaThompson(wins=3.0)), steps=2)
+    >>> state = bandit.init(np.zeros(1, dtype=int), ArmList(names=("a", "b")).build())
+    >>> zero, one = np.zeros(1, dtype=int), np.ones(1)
+    >>> bandit.update(state, Evidence(zero, zero, np.zeros((1, 1)), one, None, one))
+    >>> (40 * state.weights).round(9).tolist()
+    [[17.0, 23.0]]
+    """
+
+    members: tuple[Any, ...] = field(metadata={"parts": "bandit"})
+    share: str = "group"
+    steps: int = 20
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive"})
+
+    def __post_init__(self) -> None:
+        check_choice("bandit.share", self.share, ("group", "cell"))
+        members: Any = self.members
+        if not isinstance(members, tuple) or len(members) < 2:
+            raise InvalidInput(f"bandit.members: expected two learners or more, got {members!r}")
+        k = len(members)
+        for i, member in enumerate(members):
+            has = getattr(member, "supports", ())
+            if isinstance(member, type) or not {"predictive", "decay"} <= set(has):
+                raise InvalidInput(
+                    f"bandit.members[{i}]: expected a learner with 'predictive' and 'decay', "
+                    f"got {member!r}"
+                )
+        for name in ("likelihood", "target"):
+            found = {getattr(member, name) for member in self.members} - {"any"}
+            if len(found) > 1:
+                raise InvalidInput(
+                    f"bandit.members: expected one {name}, got {' and '.join(sorted(found))}"
+                )
+        steps: Any = self.steps
+        if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+            raise InvalidInput(f"bandit.steps: expected a whole number above 0, got {steps!r}")
+        if comb(self.steps + k - 1, k - 1) > _MOST:
+            raise InvalidInput(
+                f"bandit.steps: {self.steps} steps with {k} members are more than {_MOST} points; "
+                "take fewer"
+            )
+
+    @property
+    def target(self) -> str:
+        """Return what all members can learn."""
+        found = {str(member.target) for member in self.members} - {"any"}
+        return found.pop() if found else "any"
+
+    @property
+    def likelihood(self) -> str:
+        """Return what the members' predictive densities are of."""
+        return str(self.members[0].likelihood)
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether any member learns between the arms."""
+        return any(member.is_curve for member in self.members)
+
+    @property
+    def is_contextual(self) -> bool:
+        """Whether any member reads x or δ."""
+        return any(member.is_contextual for member in self.members)
+
+    def init(self, group: Array, arms: Arms) -> StackedState:
+        """Return the members' priors under equal weights."""
+        grid = _simplex(len(self.members), self.steps)
+        is_pooled = self.share == "group"
+        prior = _dirichlet(grid, self.steps)
+        score = np.tile(prior, (int(group.max()) + 1 if is_pooled else group.shape[0], 1))
+        members = tuple(member.init(group, arms) for member in self.members)
+        kind = PooledStackedState if is_pooled else StackedState
+        return kind(grid, prior, np.array(group), score, _mean(score, grid), members)
+
+    def _owner(self, state: StackedState, cell: Array) -> Array:
+        return np.asarray(state.group[cell] if self.share == "group" else cell)
+
+    def draw(self, rng: Stream, state: StackedState, at: Setting) -> tuple[Any, ...]:
+        """Choose a member a row (N,); behind it every member's draw."""
+        weights = state.weights[self._owner(state, at.cell)]
+        u = rng.uniform(at.cell.shape[0])
+        below = np.zeros(u.shape)
+        choice = np.zeros(u.shape, dtype=np.int64)
+        for k in range(len(self.members) - 1):
+            below = below + weights[:, k]
+            choice += u >= below
+        return choice, *(
+            member.draw(rng, part, at)
+            for member, part in zip(self.members, state.members, strict=True)
+        )
+
+    def value(self, draw: tuple[Any, ...], located: Located) -> Array:
+        """Evaluate each row's chosen member at located actions."""
+        choice, *draws = draw
+        out = np.zeros((choice.shape[0], located.coord.shape[1]))
+        for k, member in enumerate(self.members):
+            chosen = choice == k
+            if is_any(chosen):
+                out = np.where(chosen[:, None], member.value(draws[k], located), out)
+        return out
+
+    def mean(self, state: StackedState, at: Setting, located: Located) -> Array:
+        """Return Σ_k w_k·mean_k."""
+        weights = state.weights[self._owner(state, at.cell)]
+        parts = zip(self.members, state.members, strict=True)
+        means = [member.mean(part, at, located) for member, part in parts]
+        total = weights[:, :1] * means[0]
+        for k in range(1, len(means)):
+            total = total + weights[:, k : k + 1] * means[k]
+        return np.asarray(total)
+
+    def predictive(self, state: StackedState, evidence: Evidence) -> Array:
+        """Return log Σ_k w_k p_k of each outcome before it is learned."""
+        density = self._densities(state, evidence)
+        most = density.max(axis=1)
+        weights = state.weights[self._owner(state, evidence.cell)]
+        return np.asarray(most + np.log((weights * np.exp(density - most[:, None])).sum(axis=1)))
+
+    def _densities(self, state: StackedState, evidence: Evidence) -> Array:
+        """Return every member's log density of each outcome: (N, k)."""
+        parts = zip(self.members, state.members, strict=True)
+        found = [member.predictive(part, evidence) for member, part in parts]
+        return np.stack(found, axis=1)
+
+    def update(self, state: StackedState, evidence: Evidence) -> None:
+        """Score the rows, let every member learn them, and weigh the members anew."""
+        scale = 1.0 if evidence.scale is None else evidence.scale
+        if not is_all(np.isfinite(evidence.y * scale)):
+            raise InvalidInput(f"StackedThompson: expected finite outcomes, got {evidence.y}")
+        known = evidence.weight > 0
+        density = self._densities(state, evidence)[known]  # members refuse here, before any write
+        seen = evidence if is_all(known) else _rows(evidence, known)
+        if seen.cell.size == 0:
+            return
+        for i, rows in enumerate(_turns(seen.cell)):
+            some = seen if rows.size == seen.cell.size else _rows(seen, rows)
+            if i:
+                density[rows] = self._densities(state, some)
+            for member, part in zip(self.members, state.members, strict=True):
+                member.update(part, some)
+        self._learn_weights(state, seen, density)
+
+    def _learn_weights(self, state: StackedState, seen: Evidence, density: Array) -> None:
+        scored = np.isfinite(density).all(axis=1)
+        if not is_any(scored):
+            return
+        density = density[scored]
+        p = np.exp(density - density.max(axis=1, keepdims=True))
+        mixed = p[:, :1] * state.grid[:, 0]
+        for k in range(1, p.shape[1]):
+            mixed = mixed + p[:, k : k + 1] * state.grid[:, k]
+        owner = self._owner(state, seen.cell[scored])
+        gain = seen.weight[scored][:, None] * np.log(np.maximum(mixed, _SMALLEST))
+        scatter_add(state.score, owner, gain)
+        touched = np.unique(owner)
+        state.weights[touched] = _mean(state.score[touched], state.grid)
+
+    def decay(self, state: StackedState, factor: float, cell: Array) -> None:
+        """Keep `factor` of the evidence in some cells, and of their share in a group's scores."""
+        check_factor(factor)
+        for member, part in zip(self.members, state.members, strict=True):
+            member.decay(part, factor, cell)
+        owner = np.unique(self._owner(state, cell))
+        kept = np.full(owner.size, factor)
+        if self.share == "group":
+            n = state.score.shape[0]
+            share = np.bincount(state.group[np.unique(cell)], minlength=n)[owner]
+            kept = 1.0 - (1.0 - factor) * share / np.bincount(state.group, minlength=n)[owner]
+        state.score[owner] = state.prior + kept[:, None] * (state.score[owner] - state.prior)
+        state.weights[owner] = _mean(state.score[owner], state.grid)
+
+
+def _simplex(k: int, steps: int) -> Array:
+    """Return all k weights that are multiples of 1/steps and sum to 1: (M, k).
+
+    >>> _simplex(2, 2).tolist()
+    [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    """
+    bars = np.array(list(combinations(range(steps + k - 1), k - 1)))
+    ends = np.full((bars.shape[0], 1), steps + k - 1)
+    gaps = np.diff(np.concatenate((np.full_like(ends, -1), bars, ends), axis=1))
+    return np.asarray((gaps - 1) / steps)
+
+
+def _dirichlet(grid: Array, steps: int) -> Array:
+    """Return the log of the Dirichlet-multinomial(½, …, ½) of the grid's counts: (M,).
+
+    >>> np.exp(_dirichlet(_simplex(2, 2), 2)).tolist()
+    [0.375, 0.25, 0.375]
+    """
+    count = np.arange(steps)
+    single = np.concatenate(([0.0], np.cumsum(np.log((count + 0.5) / (count + 1.0)))))
+    found = single[np.rint(grid * steps).astype(np.int64)].sum(axis=1)
+    return np.asarray(found - np.log(np.exp(found).sum()))
+
+
+def _mean(score: Array, grid: Array) -> Array:
+    """Return the mean weights (n, k) under exp(score) over the grid."""
+    chance = np.exp(score - score.max(axis=1, keepdims=True))
+    chance /= chance.sum(axis=1, keepdims=True)
+    return np.stack([(chance * column).sum(axis=1) for column in grid.T], axis=1)
+
+
+def _turns(cell: Array) -> list[Array]:
+    """Return the first row of every cell, the second, and so on, each in row order.
+
+    >>> [rows.tolist() for rows in _turns(np.array([7, 3, 7, 7]))]
+    [[0, 1], [2], [3]]
+    """
+    order = np.argsort(cell, kind="stable")
+    ordered, place = cell[order], np.arange(cell.size)
+    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+    turn = np.empty(cell.size, dtype=np.int64)
+    turn[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    if turn.max() == 0:
+        return [place]
+    return np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
+
+
+def _rows(evidence: Evidence, index: Array) -> Evidence:
+    """Return some rows of evidence."""
+    columns: dict[str, Any] = {}
+    for one in dataclasses.fields(evidence):
+        column = getattr(evidence, one.name)
+        columns[one.name] = None if column is None else column[index]
+    return Evidence(**columns)
