@@ -157,7 +157,7 @@ def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
             raise InvalidInput(f"{where}: missing {name}")
     values = {
         name: _part(f"{where}.{name}", name, value)
-        if name in GROUPS
+        if name in GROUPS and hints[name] is not str
         else _value(f"{where}.{name}", hints[name], value)
         for name, value in fields.items()
     }

@@ -17,7 +17,6 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
-from gdcb.gates import Approval, Hold
 from gdcb.instance import Instance
 from gdcb.records import Decision, Executed, Log, Rows, Verdict
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
@@ -100,7 +99,7 @@ def simulate(
         if not isinstance(value, int) or value < 1:
             raise InvalidInput(f"{name}: expected a whole number >= 1, got {value!r}")
     for gate in instance.chain.gates:
-        if isinstance(gate, Approval) and isinstance(gate.person, Hold):
+        if getattr(gate, "holds", False):
             raise InvalidInput(
                 f"gate '{gate.name}' holds for a real person; give it a SimulatedPerson to simulate"
             )

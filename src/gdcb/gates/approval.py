@@ -21,9 +21,35 @@ from gdcb.records import Rows
 class Approval:
     """A person approves, edits or vetoes.
 
-    Who answers is `person`: `Hold()` live (the proposal waits), `SimulatedPerson` in a
-    simulation. What the bandit believes about them is `kernel`, learned from their verdicts;
-    the bandit never reads the simulated person's own parameters.
+    (K̂v)(e) = p̂·v(e) + q̂·E v(e_own) + (1 − p̂ − q̂)·v(null), with p̂ and q̂ the learned rates of
+    approval and of edits at (e, x). Who answers is `person`; what the bandit believes about
+    them is `kernel`, learned from their verdicts. The bandit never reads a simulated person's own
+    parameters.
+
+    Parameters
+    ----------
+    person : `Hold()` live (the proposal waits), `SimulatedPerson` in a simulation
+    kernel : what is learned of the person: `NumberKernel` or `CategoryKernel`
+    per : who shares what is learned: every 'unit' has its own person, or all of a 'group' do
+
+    Notes
+    -----
+    Assumes: the person judges by the proposal and the context, today as yesterday; what else they
+    know and act on is found by the contrast of overrides, not here.
+
+    Stops applying: a person who changes (another reviewer, a new rule) is an average of both until
+    the verdicts of the first are outweighed. One who anchors on the proposal has no own action
+    that could be learned apart from it.
+
+    Examples
+    --------
+    Live, nothing runs before a verdict: the proposal 120 is held.
+
+    >>> from gdcb.records import HELD
+    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
+    >>> left, status = Approval().apply(None, np.array([[120.0]]), rows)
+    >>> left.tolist(), status.tolist() == [HELD]
+    ([[nan]], True)
     """
 
     person: Hold | SimulatedPerson = field(default_factory=Hold)

@@ -19,7 +19,29 @@ from gdcb.records import Rows
 class Bounds(HardGate):
     """Keep one action column within [low, high], by projection or by veto.
 
-    Limits are numbers, context columns (a physical limit that varies), or the tighter of both.
+    g(e, x) = min(max(e, low(x)), high(x)) by projection; by veto, e where it lies within the
+    limits and nothing where it does not. Limits are numbers, context columns (a physical limit
+    that varies), or the tighter of both. Where low(x) > high(x) nothing runs.
+
+    Parameters
+    ----------
+    low, high : limits; none by default
+    low_column, high_column : context columns that hold the row's own limits
+    action : action column that is limited
+    outside : 'project' moves an action to the limit, 'veto' does not let it run
+
+    Notes
+    -----
+    Assumes: the column is a number, and every number within the limits may run whatever the other
+    columns are.
+
+    Stops applying: limits that tie columns to each other, and feasible sets with holes, need a
+    gate that looks at the whole action. Within the limits the gate is the identity: it does not
+    make the executed actions of two policies alike.
+
+    Examples
+    --------
+    Within [50, 300], 20 is moved up, 120 stays and 400 is moved down.
 
     >>> gate = Bounds(low=50.0, high=300.0)
     >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
@@ -91,7 +113,29 @@ class Bounds(HardGate):
 class Cap(HardGate):
     """Never let one action column exceed a limit: the compliance rule (an APR cap).
 
-    Idempotent: what passed once passes again.
+    g(e, x) = min(e, limit(x)). Idempotent: what passed once passes again.
+
+    Parameters
+    ----------
+    limit : the cap; none by default
+    limit_column : context column that holds the row's own cap; the lower of both is in force
+    action : action column that is capped
+
+    Notes
+    -----
+    Assumes: the column is a number, and less of it is always allowed.
+
+    Stops applying: it knows no lower limit; for both sides take `Bounds`. All arms above the cap
+    become one action, so nothing is learned of what they would have done.
+
+    Examples
+    --------
+    A cap of 36 lowers 40 to 36 and leaves 20; a row whose own cap is 30 lowers 40 to 30.
+
+    >>> gate = Cap(limit=36.0, limit_column=0)
+    >>> rows = Rows(np.zeros(2, int), np.zeros(2, int), np.array([[99.0], [30.0]]))
+    >>> gate.project(np.array([[[40.0], [20.0]], [[40.0], [20.0]]]), rows)[..., 0].tolist()
+    [[36.0, 20.0], [30.0, 20.0]]
     """
 
     limit: float = np.inf

@@ -18,11 +18,31 @@ from gdcb.records import Rows
 class PolicyFilter(HardGate):
     """Veto by rule: denied categories, an exhausted budget, a context that forbids acting.
 
+    g(e, x) = nothing where e ∈ denied, or cost(e) > budget(x), or x[require] < at_least; else e.
+    A category without a cost is too dear, and a context that is not a number forbids.
+
     Parameters
     ----------
     denied : categories of the action column that never run
     cost, budget : cost of each category, and the context column that must cover it
     require, at_least : context column that must reach a number (no bolus below 70 mg/dL)
+    action : action column that holds the category
+
+    Notes
+    -----
+    Assumes: a rule can be read off one action and one context; the budget left is in the context.
+
+    Stops applying: it vetoes and never puts another action in the place, so a denied arm is worth
+    the null action. It keeps no account: who spends the budget must lower it in later contexts.
+
+    Examples
+    --------
+    Three categories that cost 1, 5 and 1, a budget of 3, the last one denied: only the first runs.
+
+    >>> gate = PolicyFilter(denied=(2,), cost=(1.0, 5.0, 1.0), budget=0)
+    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.array([[3.0]]))
+    >>> gate.project(np.array([[[0.0], [1.0], [2.0]]]), rows).ravel().tolist()
+    [0.0, nan, nan]
     """
 
     denied: tuple[int, ...] = ()
