@@ -10,14 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from gdcb import betas
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.streams import DRAW, GATE, Stream, Streams, check_seed, key_of
 from tests.parts.builders import bytes_of, fixed, rng_of, stream
 
 SHAPES = (0.3, 1.0, 1.5, 3.0, 20.0, 200.0)
-# 8 gamma + 36 beta in blocks + 36 beta live; together they raise a false alarm with 1e-3.
-LEVEL = 1e-3 / (8 + 36 + 36)
+# Shapes at the ends of the range, at the prior, and at either side of 1, where λ has its bend.
+EXTREMES = (
+    (0.05, 0.05),
+    (0.05, 7.0),
+    (7.0, 0.05),
+    (0.05, 1e6),
+    (1e6, 0.3),
+    (1e6, 1e6),
+    (1.0, 1e6),
+    (0.999, 1.001),
+    (1.001, 1.002),
+)
+REJECTED = ((0.3, 0.4), (1.0, 3.0), (2.0, 9.0), (40.0, 30.0))
+# 36 in blocks, 36 live, 2 × 9 at the extremes, 1 + 4 more: together a false alarm with 1e-3.
+LEVEL = 1e-3 / (36 + 36 + 18 + 1 + 4)
 SIZE = 4_000
 
 
@@ -34,7 +48,6 @@ def test_same_key_same_bytes() -> None:
         return bytes_of(
             rng.uniform(7, 2),
             rng.normal(7),
-            rng.gamma(shape),
             rng.beta(shape.reshape(7, 2, 2)),
             rng.uniform(7),
         )
@@ -45,7 +58,7 @@ def test_same_key_same_bytes() -> None:
 def test_rekey_forgets_what_was_drawn_before() -> None:
     """A stream that is moved gives what a fresh one gives there, whatever it drew before."""
     used = stream(5, block=3)
-    used.gamma(shapes_of(2, 9, 3))
+    used.beta(shapes_of(2, 9, 6).reshape(9, 2, 3))
     used.normal(11)
     moved = used.rekey((9, DRAW), 4, 100).normal(6, 2)
     assert bytes_of(moved) == bytes_of(Stream((9, DRAW), 4, 100).normal(6, 2))
@@ -80,7 +93,7 @@ def test_calls_differ_from_one_another() -> None:
     assert not (rng.uniform(20) == rng.uniform(20)).any()
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "gamma", "beta"])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "beta"])
 @pytest.mark.parametrize("block", [1, 4, 100])
 def test_a_row_does_not_depend_on_how_many_rows_there_are(kind: str, block: int) -> None:
     """The first rows of a long batch are, byte for byte, the rows of a short one."""
@@ -88,8 +101,6 @@ def test_a_row_does_not_depend_on_how_many_rows_there_are(kind: str, block: int)
 
     def draws(n: int) -> Array:
         rng = stream(8, block)
-        if kind == "gamma":
-            return rng.gamma(shape[:n])
         if kind == "beta":
             return rng.beta(shape[:n].reshape(n, 2, 3))
         return np.asarray(getattr(rng, kind)(n, 6))
@@ -108,28 +119,68 @@ def test_a_row_does_not_depend_on_how_many_rows_there_are(kind: str, block: int)
 def test_a_row_does_not_depend_on_other_rows_parameters(
     seed: int, block: int, changed: int, shape: list[float]
 ) -> None:
-    """Changing one row's gamma or beta parameters leaves all others' draws as they were."""
-    before = shapes_of(seed, 9, 4)
+    """Changing one row's counts leaves all others' draws as they were."""
+    before = shapes_of(seed, 9, 4).reshape(9, 2, 2)
     after = before.copy()
-    after[changed] = shape
+    after[changed] = np.reshape(shape, (2, 2))
     rest = np.arange(9) != changed
     one, other = stream(seed, block), stream(seed, block)
-    assert (one.gamma(before)[rest] == other.gamma(after)[rest]).all()
-    pair = (9, 2, 2)
-    assert (one.beta(before.reshape(pair))[rest] == other.beta(after.reshape(pair))[rest]).all()
+    assert bytes_of(one.beta(before)[rest]) == bytes_of(other.beta(after)[rest])
     # Nor does what is drawn afterwards.
     assert bytes_of(one.normal(9)) == bytes_of(other.normal(9))
 
 
 def test_a_row_does_not_depend_on_whether_any_shape_is_small() -> None:
     """One row's only shape below 1 moves neither the other rows nor what is drawn next."""
-    large = np.full((300, 3), 1.1)  # some 40 of the 900 first tries are rejected
+    large = np.exp(rng_of(4).uniform(0.0, 9.0, size=(300, 2, 3)))  # a tenth needs a second try
     mixed = large.copy()
-    mixed[2, 1] = 0.2
+    mixed[2, 1, 1] = 0.2
     one, other = stream(3), stream(3)
     rest = np.arange(300) != 2
-    assert (one.gamma(large)[rest] == other.gamma(mixed)[rest]).all()
+    assert bytes_of(one.beta(large)[rest]) == bytes_of(other.beta(mixed)[rest])
     assert bytes_of(one.uniform(6)) == bytes_of(other.uniform(6))
+
+
+@pytest.mark.parametrize("k", [1, 3, 25, 20_000])
+def test_beta_does_not_depend_on_how_it_is_cut(k: int) -> None:
+    """Entries are computed some thousands at a time; a row's bytes do not show it.
+
+    20,000 arms do not fit in one piece's usual size.
+    """
+    n = max(3, 30_000 // k)
+    counts = shapes_of(9, n, 2 * k).reshape(n, 2, k)
+    whole = stream(5, block=7).beta(counts)
+    assert np.isfinite(whole).all()
+    first = n // 3
+    assert bytes_of(stream(5, block=7).beta(counts[:first])) == bytes_of(whole[:first])
+    used = stream(5, block=7)
+    used.beta(counts[:, :, :1])
+    assert bytes_of(used.rekey((5, 2), 0, 7).beta(counts)) == bytes_of(whole)
+
+
+def test_beta_leaves_its_counts_and_earlier_draws_alone() -> None:
+    """A draw is not written over by the next one, nor are the counts."""
+    counts = shapes_of(4, 50, 6).reshape(50, 2, 3)
+    kept, rng = counts.copy(), stream(2)
+    first = rng.beta(counts)
+    before = first.copy()
+    rng.beta(counts + 1.0)
+    assert bytes_of(first, counts) == bytes_of(before, kept)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_bad_counts_are_refused(bad: float) -> None:
+    """Counts that are not finite and above 0 have no Beta law."""
+    counts = np.full((5, 2, 3), 2.0)
+    counts[1, 1, 2] = bad
+    with pytest.raises(InvalidInput, match="expected finite counts above 0, got"):
+        stream(1).beta(counts)
+
+
+def test_counts_that_no_candidate_fits_are_refused() -> None:
+    """Where α + β is no float any more the search for a candidate ends, with a message."""
+    with np.errstate(all="ignore"), pytest.raises(InvalidInput, match="out of range"):
+        stream(1).beta(np.full((1, 2, 1), 1.7e308))
 
 
 def test_blocks_have_keys_of_their_own() -> None:
@@ -179,17 +230,20 @@ def test_key_of_is_fixed_for_ever() -> None:
     assert key_of("") == int.from_bytes(bytes.fromhex("e4a6a0577479b2b4"), "little")
 
 
-def check_law(draws: Array, law: Any) -> None:
-    """Compare draws with SciPy's law by Kolmogorov and Smirnov at the family's level."""
-    p = stats.kstest(draws, law.cdf).pvalue
+def check_law(draws: Array, alpha: float, beta: float) -> None:
+    """Compare draws with SciPy's law by Kolmogorov and Smirnov at the family's level.
+
+    With a tiny β much of the mass lies closer to 1 than floats do, and with a tiny α closer to 0:
+    the largest distance is sought where a float can tell a draw from 0 and 1.
+    """
+    law, n = stats.beta(alpha, beta), draws.size
+    assert ((draws >= 0.0) & (draws <= 1.0)).all()
+    x = np.sort(draws)
+    inside = (x > 1e-290) & (x < 1.0 - 1e-9)
+    below, cdf = np.flatnonzero(inside), law.cdf(x[inside])
+    distance = max(((below + 1) / n - cdf).max(), (cdf - below / n).max())
+    p = stats.kstwo.sf(distance, n)
     assert p > LEVEL, f"p = {p:g}"
-
-
-@pytest.mark.parametrize("shape", [*SHAPES, 0.7, 0.99])
-def test_gamma_has_its_law(shape: float) -> None:
-    """Gamma draws follow SciPy's law, beside columns of other shapes (false alarm 1e-3 in all)."""
-    shapes = np.tile([shape, 0.6, 5.0], (SIZE, 1))
-    check_law(stream(21, block=1000).gamma(shapes)[:, 0], stats.gamma(shape))
 
 
 @pytest.mark.parametrize("beta", SHAPES)
@@ -198,16 +252,50 @@ def test_gamma_has_its_law(shape: float) -> None:
 def test_beta_has_its_law(block: int, alpha: float, beta: float) -> None:
     """Beta draws follow SciPy's law, live and in blocks (false alarm 1e-3 in all)."""
     counts = np.tile(np.array([[alpha, 2.0], [beta, 2.0]]), (SIZE, 1, 1))
-    check_law(stream(22, block).beta(counts)[:, 0], stats.beta(alpha, beta))
+    check_law(stream(22, block).beta(counts)[:, 0], alpha, beta)
 
 
-def test_gamma_columns_are_uncorrelated() -> None:
-    """Rejected entries share their row's spares without tying columns to each other.
+@pytest.mark.parametrize(("alpha", "beta"), EXTREMES)
+@pytest.mark.parametrize("block", [1, 1000], ids=["live", "blocks"])
+def test_beta_has_its_law_at_the_extremes(block: int, alpha: float, beta: float) -> None:
+    """So do draws at the ends of the range of counts (false alarm 1e-3 in all)."""
+    counts = np.tile(np.array([[alpha, 2.0], [beta, 2.0]]), (SIZE, 1, 1))
+    check_law(stream(24, block).beta(counts)[:, 0], alpha, beta)
+
+
+def test_beta_has_its_law_where_floats_end() -> None:
+    """At 1e-3 a quarter of the mass lies below 1e-300, and so do as many draws."""
+    counts = np.full((SIZE, 2, 1), 1e-3)
+    check_law(stream(24, 1000).beta(counts)[:, 0], 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), REJECTED)
+def test_later_tries_have_the_law_too(alpha: float, beta: float) -> None:
+    """With w at its end every first candidate is rejected; all draws come from hashed tries."""
+    counts = np.tile(np.array([[alpha], [beta]]), (SIZE, 1, 1))
+    u = rng_of(25).random((SIZE, 1))
+    draws = betas.beta(counts, u.copy(), np.zeros_like(u), 0x5EED, betas.workspace(1))
+    check_law(draws[:, 0], alpha, beta)
+    odds = np.log(alpha / beta) + np.log(u / (1.0 - u)) / np.sqrt(alpha * beta)
+    assert abs(stats.spearmanr(odds, draws).statistic) < 4.5 / np.sqrt(SIZE)  # alarm 3e-5 in all
+
+
+def test_beta_of_one_and_one_is_its_uniform() -> None:
+    """Cheng's candidate for Beta(1, 1) is u: λ = 1, W = u/(1−u), x = W/(1+W); kept for any w."""
+    u, w = rng_of(26).random((2, 50, 4))
+    draws = betas.beta(np.ones((50, 2, 4)), u.copy(), w, 1, betas.workspace(4))
+    np.testing.assert_allclose(draws, u, rtol=1e-13)
+
+
+def test_beta_columns_are_uncorrelated() -> None:
+    """Second tries are hashed by place without tying columns to each other.
 
     15 correlations of 20,000 normal scores each; each within 4.5/√n, false alarm 1e-4 in all.
     """
-    shapes = np.tile([0.3, 1.0, 1.5, 0.5, 1.0, 2.0], (20_000, 1))
-    ranks = stats.rankdata(stream(23, 5000).gamma(shapes), axis=0)
+    counts = np.tile(
+        [[0.3, 1.0, 1.5, 0.5, 9.0, 2.0], [2.0, 3.0, 1.5, 0.5, 7.0, 30.0]], (20_000, 1, 1)
+    )
+    ranks = stats.rankdata(stream(23, 5000).beta(counts), axis=0)
     correlation = np.asarray(np.corrcoef(stats.norm.ppf(ranks / 20_001.0), rowvar=False))
     assert np.abs(correlation[np.triu_indices(6, 1)]).max() < 4.5 / np.sqrt(20_000)
 
