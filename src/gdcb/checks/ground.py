@@ -110,6 +110,8 @@ def fitting(part_takes: Callable[[Arms], Any], ground: Ground) -> Arms:
             part_takes(arms)
         except InvalidInput:
             continue
+        except Exception:  # its own fault: the checks will say so
+            return arms
         return arms
     return METRIC
 

@@ -26,6 +26,8 @@ _KINDS = {
 
 def kind_of(part: Any) -> str:
     """Return what kind of part something is, by the methods it has."""
+    if isinstance(part, type):
+        raise InvalidInput(f"checks: expected a part, got the class {part.__name__}: build one")
     if isinstance(part, Domain):
         return "domain"
     if isinstance(part, Arms):
