@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from gdcb.arms import ArmList
 from gdcb.arrays import Array, logistic
+from gdcb.bandits.curve import CurveThompson
+from gdcb.bandits.gp_curve import GPCurveThompson
 from gdcb.logistic import LogisticPosterior
+from gdcb.records import Evidence
 from gdcb.scalers import GaussianProcessScaler, LinearHead, RidgeScaler
 
 TRUTH = np.array([-1.0, 0.7, -0.4, 0.5])
@@ -106,3 +112,79 @@ def test_scaler_head_sums_are_a_refit(scaler: LinearHead) -> None:
 def test_scaler_head_sums_are_a_refit_for_a_million(scaler: LinearHead) -> None:
     """1,000,000 rows in batches of 50, against least squares on all of them: 1e-8."""
     assert _head_against_refit(scaler, 1_000_000, 50, 75) < 1e-8
+
+
+CURVES = {
+    "relative": CurveThompson(link="identity", degree=2, prior_mean=(1e3, 0.0, 0.0), prior_sd=50.0),
+    "additive": CurveThompson(link="identity", form="additive", prior_sd=50.0),
+    "process": GPCurveThompson(link="identity", prior_mean=1e3, amplitude=50.0, lengthscale=0.3),
+}
+
+
+def _curve_against_refit(name: str, n: int, seed: int) -> float:
+    """Return how far 20 cells that learned n rows, one each an update, are from least squares.
+
+    Relative to the posterior standard deviation of each coefficient. Covariances must have
+    kept their sign all the way: precisions are never below the prior's.
+    """
+    bandit: Any = CURVES[name]
+    arms = ArmList(values=(0.8, 0.9, 1.0, 1.15, 1.25)).build()
+    rng, units = np.random.default_rng(seed), np.arange(20)
+    coord = rng.uniform(0.7, 1.4, size=(n, 1))
+    delta, scale = np.exp(0.3 * rng.normal(size=(n, 1, 1))), rng.uniform(0.5, 2.0, n)
+    weight = rng.uniform(0.5, 1.5, n)
+    y = scale * (1000.0 + 40.0 * np.sin(3.0 * coord[:, 0])) + rng.normal(size=n) / np.sqrt(weight)
+    state = bandit.init(units, arms)
+    prior = np.linalg.eigvalsh(state.precision[0]).min()
+    for at in range(0, n, 20):
+        part = slice(at, at + 20)
+        bandit.update(
+            state,
+            Evidence(
+                units,
+                np.full(20, -1),
+                coord[part],
+                y[part],
+                scale[part],
+                weight[part],
+                None,
+                delta[part],
+            ),
+        )
+        if at % (n // 10) == 0:
+            values = np.linalg.eigvalsh(state.precision)
+            assert (values[:, 0] >= prior - 1e-13 * values[:, -1]).all()  # but for rounding
+            assert (np.linalg.svd(state.root)[1] > 0.0).all()
+    worst = 0.0
+    for unit in range(20):
+        rows = slice(unit, None, 20)
+        if isinstance(bandit, GPCurveThompson):
+            phi = bandit._features(state, coord[rows])[0]
+            pull, centre, sd = bandit.prior_mean, np.zeros(phi.shape[1]), np.ones(phi.shape[1])
+        else:
+            phi = bandit._inputs(state, coord[rows], delta[rows])
+            pull, (centre, sd) = 0.0, bandit._prior(1)
+        root = np.sqrt(weight[rows])
+        design = np.concatenate(((root * scale[rows])[:, None] * phi, np.diag(1.0 / sd)))
+        target = np.concatenate((root * (y[rows] - scale[rows] * pull), centre / sd))
+        expected = np.linalg.lstsq(design, target, rcond=None)[0]
+        spread = np.sqrt((state.root[unit] ** 2).sum(axis=1))
+        worst = max(worst, float((np.abs(state.mean[unit] - expected) / spread).max()))
+        exact = np.linalg.inv(np.linalg.qr(design, mode="r"))
+        mine = state.root[unit] @ state.root[unit].T
+        gap = np.abs(mine - exact @ exact.T) / np.outer(spread, spread)
+        worst = max(worst, float(gap.max()))
+    return worst
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curve_rows_are_least_squares(name: str) -> None:
+    """4,000 rows, 200 updates of 20 cells: mean and covariance to 1e-7 standard deviations."""
+    assert _curve_against_refit(name, 4_000, 81) < 1e-7
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", CURVES)
+def test_curve_rows_are_least_squares_for_a_million(name: str) -> None:
+    """1,000,000 rows, 50,000 updates of 20 cells, against least squares on all rows: to 1e-6."""
+    assert _curve_against_refit(name, 1_000_000, 82) < 1e-6
