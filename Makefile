@@ -7,7 +7,7 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS := .peers/.ready
-CODE := $(wildcard src tests benchmarks examples)
+CODE := $(wildcard src tests benchmarks examples docs/hooks.py docs/generate)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
@@ -61,7 +61,10 @@ bench: $(READY) $(PEERS) ## Run the benchmarks against the peers (ARGS="...")
 lock: $(UV) ## Remake the lock files (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) $(UPGRADE) benchmarks/requirements-peers.in -o benchmarks/requirements-peers.lock
-	@! grep -nE '://|^ *-(i|f|-index-url|-extra-index-url|-find-links) ' requirements.lock benchmarks/requirements-peers.lock
+	$(COMPILE) $(UPGRADE) --no-deps benchmarks/requirements-peers-alone.in \
+		-o benchmarks/requirements-peers-alone.lock
+	@! grep -nE '://|^ *-(i|f|-index-url|-extra-index-url|-find-links) ' \
+		requirements.lock benchmarks/requirements-peers.lock benchmarks/requirements-peers-alone.lock
 
 clean: ## Remove what was installed, built and cached
 	rm -rf .venv .uv .peers site dist gdcb-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -74,9 +77,12 @@ $(READY): requirements.lock pyproject.toml | $(UV)
 	@$(UV) pip check --quiet --python $(BIN)/python
 	@touch $@
 
-$(PEERS): benchmarks/requirements-peers.lock | $(UV)
+$(PEERS): benchmarks/requirements-peers.lock benchmarks/requirements-peers-alone.lock | $(UV)
 	@test -x .peers/bin/python || $(UV) venv --quiet --clear --python .uv/bin/python .peers
 	$(UV) pip sync --quiet --python .peers/bin/python --require-hashes benchmarks/requirements-peers.lock
+	@$(UV) pip install --quiet --python .peers/bin/python --require-hashes --no-deps --no-build-isolation \
+		-r benchmarks/requirements-peers-alone.lock || \
+		echo "No C++ compiler, it seems: benchmarking without contextualbandits and obp." >&2
 	@touch $@
 
 $(UV):

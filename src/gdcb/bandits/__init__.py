@@ -3,7 +3,11 @@
 from gdcb.bandits.base import Bandit
 from gdcb.bandits.beta import BetaState, BetaThompson
 from gdcb.bandits.curve import CurveState, CurveThompson
+from gdcb.bandits.factored import FactoredState, FactoredThompson
+from gdcb.bandits.gaussian import GaussianState, GaussianThompson
+from gdcb.bandits.gp_curve import GPCurveState, GPCurveThompson
 from gdcb.bandits.hierarchical import HierarchicalState, HierarchicalThompson
+from gdcb.bandits.hierarchical_beta import HierarchicalBetaState, HierarchicalBetaThompson
 from gdcb.bandits.linear import LinearState, LinearThompson, LinearUCB
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.shared import (
@@ -13,15 +17,29 @@ from gdcb.bandits.shared import (
     SharedLinearUCB,
     SharedState,
 )
+from gdcb.bandits.stacked import StackedState, StackedThompson
+from gdcb.bandits.ucb import KLUCB, UCB1, BayesUCB, IndexState
 
 __all__ = [
+    "KLUCB",
+    "UCB1",
     "Bandit",
+    "BayesUCB",
     "BetaState",
     "BetaThompson",
     "CurveState",
     "CurveThompson",
+    "FactoredState",
+    "FactoredThompson",
+    "GPCurveState",
+    "GPCurveThompson",
+    "GaussianState",
+    "GaussianThompson",
+    "HierarchicalBetaState",
+    "HierarchicalBetaThompson",
     "HierarchicalState",
     "HierarchicalThompson",
+    "IndexState",
     "LinearState",
     "LinearThompson",
     "LinearUCB",
@@ -31,4 +49,6 @@ __all__ = [
     "SharedLinearThompson",
     "SharedLinearUCB",
     "SharedState",
+    "StackedState",
+    "StackedThompson",
 ]
