@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdcb.arms import ArmList
+from gdcb import records
+from gdcb.arms import ArmList, Grid
 from gdcb.arrays import Array, logistic
 from gdcb.bandits.curve import CurveThompson
+from gdcb.bandits.factored import FactoredThompson
+from gdcb.bandits.gaussian import GaussianThompson
 from gdcb.bandits.gp_curve import GPCurveThompson
+from gdcb.bandits.hierarchical import HierarchicalThompson
+from gdcb.bandits.hierarchical_beta import HierarchicalBetaThompson
+from gdcb.bandits.ucb import KLUCB, UCB1, BayesUCB
 from gdcb.logistic import LogisticPosterior
-from gdcb.records import Evidence
+from gdcb.records import Evidence, Setting
 from gdcb.scalers import GaussianProcessScaler, LinearHead, RidgeScaler
+from gdcb.streams import DRAW, Streams
 
 TRUTH = np.array([-1.0, 0.7, -0.4, 0.5])
 PRIOR_SD = (3.0, 1.0, 1.0, 1.0)
@@ -112,6 +119,67 @@ def test_scaler_head_sums_are_a_refit(scaler: LinearHead) -> None:
 def test_scaler_head_sums_are_a_refit_for_a_million(scaler: LinearHead) -> None:
     """1,000,000 rows in batches of 50, against least squares on all of them: 1e-8."""
     assert _head_against_refit(scaler, 1_000_000, 50, 75) < 1e-8
+
+
+BANDITS = [
+    GaussianThompson(mean_prior=1e6),
+    GaussianThompson(),  # rewards a million standard deviations from the prior mean
+    HierarchicalThompson(mean_prior=1e6, sd=3.0),
+    UCB1(),
+    FactoredThompson(),
+    KLUCB(),
+    BayesUCB(),
+    HierarchicalBetaThompson(),
+]
+every_bandit = pytest.mark.parametrize("bandit", BANDITS, ids=repr)
+
+
+def _bandit_against_refit(bandit: Any, n: int, seed: int) -> float:
+    """Return how far n rows, one a unit and update, are from all rows at once, relatively.
+
+    Ten units in two groups and 2 × 2 arms. Rewards are 1,000,000 ± 1, outcomes 0 or 1.
+    """
+    arms, rng = Grid({"A": (0.0, 1.0), "B": (0.0, 1.0)}).build(), np.random.default_rng(seed)
+    units, is_class = np.arange(10), bandit.target == "class"
+    cell, arm = np.tile(units, n // 10), rng.integers(0, 4, n)
+    level = rng.uniform(0.1, 0.9, (10, 4))[cell, arm]
+    y = rng.random(n) < level if is_class else 1e6 + level + rng.normal(size=n)
+    rows = Evidence(cell, arm, arms.coords[arm], y.astype(float), None, rng.uniform(0.5, 1.5, n))
+    one, other = (bandit.init(units // 5, arms) for _ in range(2))
+    for start in range(0, n, 10):
+        part = slice(start, start + 10)
+        bandit.update(
+            one,
+            Evidence(
+                cell[part], arm[part], rows.coord[part], rows.y[part], None, rows.weight[part]
+            ),
+        )
+    bandit.update(other, rows)
+    expected = records.flatten(other)
+    worst = 0.0
+    for name, array in records.flatten(one).items():
+        # Cumulative probabilities may be as small as they like; logarithms have no scale.
+        floor = 1.0 if name.startswith("hyper") else 1e-12
+        gap = np.abs(array - expected[name]) / np.maximum(np.abs(expected[name]), floor)
+        worst = max(worst, float(gap.max()))
+    at = Setting(units)
+    assert np.isfinite(bandit.draw(Streams(seed).at(DRAW, 0), one, at)).all()
+    if "marginals" in bandit.supports and len(law := bandit.marginals(one, at).parameters) > 1:
+        assert (law[1] > 0.0).all()
+    return worst
+
+
+@every_bandit
+def test_bandit_rows_are_the_batch(bandit: Any) -> None:
+    """3,000 rows, ten an update, against one update: to 1e-9, with spreads above 0."""
+    assert _bandit_against_refit(bandit, 3_000, 91) < 1e-9
+
+
+@pytest.mark.soak
+@every_bandit
+def test_bandit_rows_are_the_batch_for_a_million(bandit: Any) -> None:
+    """1,000,000 rows, 100,000 updates of every unit, against one update: to 1e-6."""
+    assert _bandit_against_refit(bandit, 1_000_000, 92) < 1e-6
 
 
 CURVES = {

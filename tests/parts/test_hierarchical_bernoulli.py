@@ -15,7 +15,7 @@ from scipy import integrate, special, stats
 from gdcb import records
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
-from gdcb.bandits import BetaThompson
+from gdcb.bandits import BetaThompson, hierarchical_beta
 from gdcb.bandits.hierarchical_beta import (
     HierarchicalBetaState,
     HierarchicalBetaThompson,
@@ -270,6 +270,15 @@ def test_groups_are_apart_to_the_last_byte(some: Evidence) -> None:
         draws = [BANDIT.draw(stream(3), each, Setting(GROUP * 2)) for each in (state, alone)]
         assert bytes_of(draws[0][GROUP == 1]) == bytes_of(draws[1][GROUP == 1])
         BANDIT.decay(state, 0.5, np.array([0, 1]))  # group 0 only
+
+
+def test_a_large_batch_is_parted_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of one arm at a time and of all arms at once leave the same bytes."""
+    rng = rng_of(12)
+    some = evidence(rng.integers(0, 5, 90), rng.integers(0, 3, 90), rng.integers(0, 2, 90))
+    whole = learned(some)
+    monkeypatch.setattr(hierarchical_beta, "_MOST", 10)
+    assert records.to_bytes(learned(some)) == records.to_bytes(whole)
 
 
 @given(some=evidences(5, ARMS.coords, is_class=True))

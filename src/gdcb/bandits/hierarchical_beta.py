@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 _LARGE = 30.0  # from here on Stirling's series is exact to the last digit
+_MOST = 2**20  # numbers in one array of messages
 
 
 @dataclass(slots=True)
@@ -115,8 +117,7 @@ class HierarchicalBetaThompson:
             np.tile(node[2], (n_groups, arms.n, 1)),
             np.empty((n_groups, arms.n, node.shape[1])),
         )
-        for arm in range(arms.n):
-            _normalise(state, np.arange(n_groups), arm)
+        _normalise(state, np.arange(n_groups * arms.n))
         return state
 
     def draw(self, rng: Stream, state: HierarchicalBetaState, at: Setting) -> Array:
@@ -145,18 +146,18 @@ class HierarchicalBetaThompson:
         """Add the rows' counts and carry each touched cell's change into its group."""
         require_unscaled(evidence, "Hierarchical Beta-Thompson")
         known = (evidence.arm >= 0) & (evidence.weight > 0)
-        every, weight = evidence.cell[known], evidence.weight[known]
-        won, arms = weight * evidence.y[known], evidence.arm[known]
-        for arm in np.unique(arms):
-            rows = arms == arm
-            cell = np.unique(every[rows])
-            before = state.counts[cell, :, arm]
-            scatter_add(state.counts[:, 0, arm], every[rows], won[rows])
-            scatter_add(state.counts[:, 1, arm], every[rows], (weight - won)[rows])
-            both = np.concatenate((before, state.counts[cell, :, arm]))
+        cell, arm, weight = (part[known] for part in (evidence.cell, evidence.arm, evidence.weight))
+        won, (n_cells, _, n_arms) = weight * evidence.y[known], state.counts.shape
+        touched = np.unique(arm * n_cells + cell)  # by arm, so that it can be parted by arms
+        before = state.counts[touched % n_cells, :, touched // n_cells]
+        flat = cell * 2 * n_arms + arm
+        scatter_add(state.counts.reshape(-1), flat, won)
+        scatter_add(state.counts.reshape(-1), flat + n_arms, weight - won)
+        for part in _parts(touched // n_cells, state.node.shape[1]):
+            where, which = touched[part] % n_cells, touched[part] // n_cells
+            both = np.concatenate((before[part], state.counts[where, :, which]))
             said, says = np.split(_message(state, both), 2)
-            scatter_add(state.hyper_log[:, arm], state.group[cell], says - said)
-            _normalise(state, np.unique(state.group[cell]), arm)
+            _tell(state, state.group[where] * n_arms + which, says - said)
 
     def decay(self, state: HierarchicalBetaState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells, and tell their groups."""
@@ -175,12 +176,11 @@ class HierarchicalBetaThompson:
     def _gather(self, state: HierarchicalBetaState, groups: Array) -> None:
         """Sum what all cells tell some groups afresh."""
         cell = np.flatnonzero(np.isin(state.group, groups))
-        silent = _message(state, np.zeros((1, 2)))
-        for arm in range(state.counts.shape[2]):
-            state.hyper_log[groups, arm] = state.node[2]
+        silent, n_arms = _message(state, np.zeros((1, 2))), state.counts.shape[2]
+        state.hyper_log[groups] = state.node[2]
+        for arm in range(n_arms):
             says = _message(state, state.counts[cell, :, arm]) - silent
-            scatter_add(state.hyper_log[:, arm], state.group[cell], says)
-            _normalise(state, groups, arm)
+            _tell(state, state.group[cell] * n_arms + arm, says)
 
     def _concentrations(self) -> tuple[float, ...]:
         some = self.concentration
@@ -210,11 +210,26 @@ def _message(state: HierarchicalBetaState, counts: Array) -> Array:
     return log_rise(won, a) + log_rise(lost, b) - log_rise(won + lost, a + b)
 
 
-def _normalise(state: HierarchicalBetaState, groups: Array, arm: int) -> None:
-    """Turn some groups' sums of one arm into cumulative probabilities."""
-    log = state.hyper_log[groups, arm]
+def _tell(state: HierarchicalBetaState, pool: Array, message: Array) -> None:
+    """Add messages (n, Q) to the sums of pools, a group and arm each, and normalise those."""
+    scatter_add(state.hyper_log.reshape(-1, message.shape[1]), pool, message)
+    _normalise(state, np.unique(pool))
+
+
+def _normalise(state: HierarchicalBetaState, pool: Array) -> None:
+    """Turn the sums of some pools into cumulative probabilities."""
+    n_nodes = state.node.shape[1]
+    log = state.hyper_log.reshape(-1, n_nodes)[pool]
     total = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
-    state.hyper[groups, arm] = total / total[:, -1:]
+    state.hyper.reshape(-1, n_nodes)[pool] = total / total[:, -1:]
+
+
+def _parts(arm: Array, n_nodes: int) -> list[slice]:
+    """Part sorted arms where all at once would take too much memory; no pool is cut in two."""
+    if arm.size * n_nodes <= _MOST:
+        return [slice(None)] if arm.size else []
+    cuts = [0, *(np.flatnonzero(np.diff(arm)) + 1).tolist(), arm.size]
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
 
 
 def log_rise(count: Array, a: Array) -> Array:
