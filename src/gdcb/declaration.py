@@ -156,15 +156,24 @@ def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
         if is_required and name not in fields:
             raise InvalidInput(f"{where}: missing {name}")
     values = {
-        name: _part(f"{where}.{name}", name, value)
-        if name in GROUPS and hints[name] is not str
-        else _value(f"{where}.{name}", hints[name], value)
+        name: _setting(f"{where}.{name}", name, declared[name], hints[name], value)
         for name, value in fields.items()
     }
     try:
         return cls(**values)
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from error
+
+
+def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
+    """Build one setting: a part where it is named like one, parts where its field says so."""
+    if name in GROUPS and hint is not str:
+        return _part(where, name, value)
+    if "parts" in field.metadata:
+        tables = _value(where, list[dict[str, Any]], value)
+        kind = field.metadata["parts"]
+        return tuple(_part(f"{where}[{i}]", kind, table) for i, table in enumerate(tables))
+    return _value(where, hint, value)
 
 
 def _value(where: str, hint: Any, value: Any) -> Any:
