@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -83,3 +88,51 @@ def test_every_skeleton_is_tested() -> None:
     assert {Path(str(module.__file__)).name for module in MODULES} == {
         path.name for path in SKELETONS.glob("*.py")
     }
+
+
+# What CONTRIBUTING.md says
+
+ROOT = SKELETONS.parents[1]
+
+
+def test_every_path_in_contributing_is_there() -> None:
+    """Files and folders that it names exist, under the root or under the package."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+(?:\.py|\.md|\.toml|/))`", text)) - {"pyproject.toml"}
+    assert len(named) > 8
+    own = ("__init__.py", "round.py", "ridge.py")  # named within their folder
+    for path in named - set(own):
+        assert (ROOT / path).exists() or (ROOT / "src" / "gdcb" / path).exists(), path
+
+
+def test_a_part_of_another_package_is_listed_checked_and_named(tmp_path: Path) -> None:
+    """An entry point is all it takes: `gdcb parts` lists it, `--check` runs its promises, and a
+    TOML file names it."""
+    package, info = tmp_path / "yourpackage", tmp_path / "yourpackage-1.dist-info"
+    package.mkdir()
+    info.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copy(SKELETONS / "bandit.py", package / "bandits.py")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: yourpackage\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[gdcb.bandits]\nepsilon-greedy = yourpackage.bandits:EpsilonGreedy\n"
+    )
+    listing = (ROOT / "examples" / "listing.toml").read_text(encoding="utf-8")
+    table = re.compile(r"^\[bandit\].*?(?=^\[|\Z)", flags=re.DOTALL | re.MULTILINE)
+    assert table.search(listing)
+    own = '[bandit]\npart = "epsilon-greedy"\nepsilon = 0.05\n\n'
+    (tmp_path / "own.toml").write_text(table.sub(own, listing), encoding="utf-8")
+    for arguments, said in (
+        (["parts", "bandit"], "epsilon-greedy"),
+        (["parts", "--check", "epsilon-greedy"], "31 of 31 kept"),
+        (["validate", str(tmp_path / "own.toml")], ""),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", "from gdcb.cli import app; app()", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout

@@ -193,6 +193,7 @@ _MODULES = frozenset(
         "agent",
         "analysis",
         "bandits",
+        "checks",
         "composition",
         "context",
         "declaration",
