@@ -193,7 +193,6 @@ _MODULES = frozenset(
         "agent",
         "analysis",
         "bandits",
-        "checks",
         "composition",
         "context",
         "declaration",
