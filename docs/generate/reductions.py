@@ -56,11 +56,12 @@ REDUCTIONS = (
         "One arm a combination of factors. The composition multiplies them; δ = 1 adds nothing.",
         """\
 context.x = { type = "number", low = 0.0, high = 1.0 }
-arms = { part = "grid", combine = "product", factors = { A = [0.8, 1.25], B = [0.8, 1.25] } }
+arms = { part = "grid", factors = { A = [0.8, 1.25], B = [0.8, 1.25] } }
 composition = { part = "multiply" }
+scaler = { part = "constant", n_columns = 2 }
 """
         + _CLASS
-        + _BETA,
+        + 'bandit = { part = "factored-thompson" }\n',
         _TESTS + "test_factored_arms_are_a_bandit_over_their_products",
     ),
     Reduction(
@@ -73,5 +74,29 @@ composition = { part = "multiply" }
         "constrained",
         "A known feasible set: what lies outside it never runs and is worth the null action.",
         _CATEGORIES + 'gates = [{ part = "policy", denied = [2] }]\n' + _CLASS + _BETA,
+    ),
+    Reduction(
+        "LinTS",
+        "Rewards linear in x, weights an arm. Its context lives in the bandit, not in a scaler.",
+        _CATEGORIES + _REWARD + 'bandit = { part = "linear-thompson" }\n',
+    ),
+    Reduction(
+        "LinUCB",
+        "The upper end of the same prediction. Its context, too, lives in the bandit.",
+        _CATEGORIES + _REWARD + 'bandit = { part = "linear-ucb" }\n',
+    ),
+    Reduction(
+        "GP bandit",
+        "A Gaussian process over the arms' coordinates: in the bandit, not in a scaler.",
+        _NUMBERS + _REWARD + 'bandit = { part = "gp-curve-thompson", link = "identity" }\n',
+    ),
+    Reduction(
+        "shielded",
+        "What is not safe is replaced by a fallback that is.",
+        _CATEGORIES
+        + 'gates = [{ part = "shield", denied = [2], fallback = [0.0] }]\n'
+        + _CLASS
+        + _BETA,
+        _TESTS + "test_a_hard_gate_is_a_shield",
     ),
 )
