@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.domain import BASE, FEATURES, bounds, contexts, instance, live_form, person
+from benchmarks.peers_driver import ROOT, command
 from gdcb import Agent
 from gdcb import round as turn
 from gdcb.bandits import Bandit, BetaThompson, CurveThompson
@@ -20,7 +20,6 @@ from gdcb.gates import Chain
 from gdcb.records import HELD, Rows
 from gdcb.streams import DRAW, GATE, Stream, Streams
 
-PEERS = Path(".peers/bin/python")
 CHUNK, ROUNDS = 200, 60
 
 
@@ -85,7 +84,8 @@ def decisions() -> list[tuple[str, str, str]]:
     }
     times: dict[str, list[float]] = {name: [] for name in [*runs, "MABWiser"]}
     peer = subprocess.Popen(
-        [PEERS, "-W", "ignore", Path(__file__).with_name("peer_mabwiser.py")],
+        command("mabwiser", "turns", "beta"),
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
