@@ -54,6 +54,12 @@ def _columns(cls: Any) -> Any:
     return cls(features=("first", "second"))
 
 
+def _forms(cls: Any) -> Any:
+    from gdcb.bandits import BetaThompson, CurveThompson
+
+    return cls((BetaThompson(), CurveThompson()))
+
+
 def _points(cls: Any) -> Any:
     grid = tuple((a, b) for a in (0.6, 1.0, 1.4) for b in (0.6, 1.0, 1.4))
     return cls(features=("first", "second"), lengths=(0.5, 0.5), inducing=grid)
@@ -104,6 +110,7 @@ _EXAMPLES: dict[str, Callable[[Any], tuple[Any, Instance | None]]] = {
     "gdcb:Review": _alone(lambda cls: cls(low=0.0, high=100.0)),
     "gdcb:Physics": _alone(lambda cls: cls(_is_small, towards=(0.0,))),
     "gdcb:KalmanGain": _of_kalman,
+    "gdcb:StackedThompson": _alone(_forms),
     "gdcb:Multiply": _alone(lambda cls: cls(base=("base",))),
     "gdcb:RidgeScaler": _alone(_columns),
     "gdcb:GaussianProcessScaler": _alone(_points),

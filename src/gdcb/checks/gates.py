@@ -281,15 +281,45 @@ def a_reason_is_a_sentence(case: GateCase) -> None:
             require(is_line, f"expected a sentence, got {said!r}")
 
 
-def contraction_is_a_share(case: GateCase) -> None:
-    """Where it knows its contraction η(x), that is a number from 0 to 1 for every row."""
+def what_leaves_was_within_reach(case: GateCase) -> None:
+    """Where it says what it may let through (`reach`), nothing else ever leaves."""
+    rows, e = case.rows(40), case.actions(40, 1)
+    reach = _reach(case, e, rows)
+    if reach is None:
+        return
+    left, status = case.apply(e[:, 0], rows)
+    runs = status <= MODIFIED
+    known: Array = np.asarray((reach == left[:, None]).all(axis=-1).any(axis=1))
+    require(known[runs].all(), "an action left that `reach` does not know")
+
+
+def contraction_bounds_what_proposals_change(case: GateCase) -> None:
+    """Where it knows η(x), from 0 to 1, no two proposals' worths differ by more than η allows.
+
+    |(Kv)(e₁) − (Kv)(e₂)| ≤ η(x)·(max v − min v) over what may leave.
+    """
     contraction = getattr(case.gate, "contraction", None)
     if contraction is None:
         return
     rows, e = case.rows(12), case.actions(12, 4)
-    found = contraction(e, rows)
-    require_shape(found, (12,), "contraction")
-    require(((found >= 0) & (found <= 1)).all(), f"expected numbers from 0 to 1, got {found}")
+    eta = contraction(e, rows)
+    require_shape(eta, (12,), "contraction")
+    require(((eta >= 0) & (eta <= 1)).all(), f"expected numbers from 0 to 1, got {eta}")
+    reach = _reach(case, e, rows)
+    if reach is None:
+        return
+    worth, value = case.gate.expect(case.worth(rows), e, rows), case.worth(rows)(reach)
+    gap, most = np.ptp(worth, axis=1), eta * np.ptp(value, axis=1)
+    worst = int((gap - most).argmax())
+    text = f"worths differ by {gap[worst]:.3g}, {most[worst]:.3g} is what η allows"
+    require(gap[worst] <= most[worst] + 1e-9, text)
+
+
+def _reach(case: GateCase, e: Array, rows: Rows) -> Array | None:
+    """Return what a gate may let through, where it says so: (N, R, D)."""
+    reach = getattr(case.gate, "reach", None)
+    found: Array | None = None if reach is None else reach(e, rows)
+    return found
 
 
 # What is learned of it
@@ -373,7 +403,8 @@ CHECKS = (
     what_passed_passes_again,
     moved_says_how_far,
     a_reason_is_a_sentence,
-    contraction_is_a_share,
+    what_leaves_was_within_reach,
+    contraction_bounds_what_proposals_change,
 )
 # Where something is learned of it.
 LEARNED = (
