@@ -14,7 +14,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
-_CHUNK = 10_000  # entries at a time: the arrays in work stay in a core's own cache
+_CHUNK = 12_500  # entries at a time: the arrays in work stay in a core's own cache
 _N_WORK = 7
 _LOG_4 = math.log(4.0)
 _MOST_TRIES = 1_000  # a chance below 10⁻¹⁰⁰ where a quarter is kept, as it is for any counts
@@ -90,7 +90,8 @@ def _try_again(
         n = place.size
         u, w = _hashed(salt, place, tried, tries)
         arrays = np.empty((_N_WORK - 2, n * tries))
-        is_kept = _try(np.tile(a, tries), np.tile(b, tries), u, w, is_small, [*arrays])
+        pair = (a, b) if tries == 1 else (np.tile(a, tries), np.tile(b, tries))
+        is_kept = _try(*pair, u, w, is_small, [*arrays])
         if tries > 1:  # the first that is to be kept
             first = is_kept.reshape(tries, n).argmax(axis=0) * n + np.arange(n)
             u, is_kept = u.take(first), is_kept.take(first)
