@@ -66,9 +66,12 @@ def rows_at(array: Array, index: Array) -> Array:
     (True, 0)
     """
     n = index.shape[0]
+    if n == 1:
+        at = int(index[0])
+        return array[at : at + 1]
     if n == array.shape[0] and is_all(index == row_starts(n, 1)):
         return array
-    if n == 1 or (n > 1 and is_all(index == index[0])):
+    if n > 1 and is_all(index == index[0]):
         return np.broadcast_to(array[int(index[0])], (n, *array.shape[1:]))
     return array.take(index, axis=0)
 

@@ -66,11 +66,16 @@ class LinearArms:
         return mean, variance
 
     def _chunk(self, state: LinearState, cell: Array, phi: Array) -> tuple[Array, Array]:
-        posterior = state.weights
-        mean = rows_at(posterior.mean, cell) @ phi[:, :, None]
-        variance = rows_at(posterior.covariance, cell) @ form(phi)[:, :, None]
+        posterior, products = state.weights, form(phi)
+        if phi.shape[0] == 1:  # one decision: the same products without the stack around them
+            at = int(cell[0])
+            mean = (posterior.mean[at] @ phi[0])[None]
+            variance = (posterior.covariance[at] @ products[0])[None]
+        else:
+            mean = (rows_at(posterior.mean, cell) @ phi[:, :, None])[:, :, 0]
+            variance = (rows_at(posterior.covariance, cell) @ products[:, :, None])[:, :, 0]
         # Between two exact solutions rounding may leave a variance a hair below zero.
-        return mean[:, :, 0], np.maximum(variance[:, :, 0], 0.0)
+        return mean, np.maximum(variance, 0.0)
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
