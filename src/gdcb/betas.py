@@ -66,7 +66,7 @@ def beta(counts: Array, u: Array, w: Array, salt: int, work: Array) -> Array:
     x, flat_w = u.reshape(-1), w.reshape(-1)
     rejected = []
     rows = work.shape[1] // k
-    for start in range(0, n, rows):
+    for start in range(0, max(n, 1), rows):
         some = counts[start : start + rows]
         here = slice(start * k, (start + len(some)) * k)
         a, b, *arrays = work[:, : len(some) * k]

@@ -110,21 +110,30 @@ class Stream:
     def beta(self, counts: Array) -> Array:
         """Draw Beta(α, β) for counts (n, 2, K) of α and β: (n, K).
 
-        Live a row has a key of its own and may take as many numbers as NumPy's sampler needs. In
+        Live a row has a key of its own, and may take as many numbers as NumPy's sampler needs. In
         blocks each entry is drawn by itself (`gdcb.betas`).
         """
         n, _, k = counts.shape
         if self._block == 1:
-            gammas = np.empty(counts.shape)
-            for rows, generator in self._blocks(n):
-                generator.standard_gamma(counts[rows], out=gammas[rows])
-            return np.asarray(gammas[:, 0] / (gammas[:, 0] + gammas[:, 1]))
+            return self._live_beta(counts)
         if self._work is None or self._work.shape[1] < k:
             self._work = betas.workspace(k)
         u, w = self.uniform(n, k), self.uniform(n, k)
         self._calls += 1
         self._at(0)
         return betas.beta(counts, u, w, self._philox.random_raw(), self._work)
+
+    def _live_beta(self, counts: Array) -> Array:
+        """Draw Beta(α, β) as γ(α) / (γ(α) + γ(β)), every row with NumPy's sampler at its key."""
+        if counts.shape[0] == 1:
+            self._calls += 1
+            gammas = self._at(0).standard_gamma(counts)
+        else:
+            gammas = np.empty(counts.shape)
+            for rows, generator in self._blocks(counts.shape[0]):
+                generator.standard_gamma(counts[rows], out=gammas[rows])
+        first = gammas[:, 0]
+        return np.asarray(first / (first + gammas[:, 1]))
 
 
 class Streams:

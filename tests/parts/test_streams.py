@@ -158,6 +158,14 @@ def test_beta_does_not_depend_on_how_it_is_cut(k: int) -> None:
     assert bytes_of(used.rekey((5, 2), 0, 7).beta(counts)) == bytes_of(whole)
 
 
+@pytest.mark.parametrize("block", [1, 100])
+def test_no_rows_have_no_draws(block: int) -> None:
+    """An empty batch is a batch."""
+    rng = stream(1, block)
+    assert rng.beta(np.ones((0, 2, 3))).shape == (0, 3)
+    assert rng.uniform(0, 2).shape == rng.normal(0, 2).shape == (0, 2)
+
+
 def test_beta_leaves_its_counts_and_earlier_draws_alone() -> None:
     """A draw is not written over by the next one, nor are the counts."""
     counts = shapes_of(4, 50, 6).reshape(50, 2, 3)
