@@ -56,7 +56,7 @@ docs: $(READY) ## Build the documentation into site/, warnings being errors
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY) $(PEERS) ## Run the benchmarks against the peers (ARGS="...")
-	$(BIN)/python -m benchmarks $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(UV) ## Remake the lock files (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.lock

@@ -65,12 +65,14 @@ def timed(go: Callable[[int], object], n: int = CHUNK) -> float:
     return (time.perf_counter() - start) / n * 1e6
 
 
-def _goal(value: float, most: float | None = None, least: float | None = None) -> str:
+def goal(value: float, most: float | None = None, least: float | None = None) -> str:
     """Put a goal and whether it was met into words."""
     if most is None and least is None:
         return ""
     is_met = value <= most if most is not None else least is not None and value >= least
-    text = f"<= {most:g}" if most is not None else f">= {least:,.0f}"
+    text = f"<= {most:.3g}" if most is not None else f">= {least:,.3g}"
+    if least is not None and least >= 1000:
+        text = f">= {least:,.0f}"
     return f"{text}: {'met' if is_met else 'missed'}"
 
 
@@ -109,7 +111,7 @@ def decisions() -> list[tuple[str, str, str]]:
             (
                 f"one decision: {name}",
                 f"{middle:.0f} µs, {middle / bare:.2f} x",
-                _goal(middle / bare, most=goals.get(name)),
+                goal(middle / bare, most=goals.get(name)),
             )
         )
     return rows
@@ -178,9 +180,9 @@ def throughput() -> list[tuple[str, str, str]]:
         (
             f"1,000 replicates: {name}",
             f"{statistics.median(rates[name]):,.0f} rows/s (best {max(rates[name]):,.0f})",
-            _goal(statistics.median(rates[name]), least=goal),
+            goal(statistics.median(rates[name]), least=least),
         )
-        for name, (_, goal) in runs.items()
+        for name, (_, least) in runs.items()
     ]
 
 
@@ -200,7 +202,7 @@ def import_time() -> list[tuple[str, str, str]]:
         (
             f"{statement}, interpreter included",
             f"{statistics.median(seconds[statement]):.2f} s CPU",
-            _goal(statistics.median(seconds[statement]), most=goals.get(statement)),
+            goal(statistics.median(seconds[statement]), most=goals.get(statement)),
         )
         for statement in statements
     ]
