@@ -118,7 +118,10 @@ class Stream:
             return self._live_beta(counts)
         if self._work is None or self._work.shape[1] < k:
             self._work = betas.workspace(k)
-        u, w = self.uniform(n, k), self.uniform(n, k)
+        u, w = np.empty((n, k)), np.empty((n, k))
+        for rows, generator in self._blocks(n):
+            generator.random(out=u[rows])
+            generator.random(out=w[rows])
         self._calls += 1
         self._at(0)
         return betas.beta(counts, u, w, self._philox.random_raw(), self._work)
