@@ -118,10 +118,8 @@ class Stream:
             return self._live_beta(counts)
         if self._work is None or self._work.shape[1] < k:
             self._work = betas.workspace(k)
-        u, w = np.empty((n, k)), np.empty((n, k))
-        for rows, generator in self._blocks(n):
-            generator.random(out=u[rows])
-            generator.random(out=w[rows])
+        both = self.uniform(n, 2, k)  # row by row, so that a block may end anywhere
+        u, w = both[:, 0].copy(), both[:, 1].copy()
         self._calls += 1
         self._at(0)
         return betas.beta(counts, u, w, self._philox.random_raw(), self._work)
