@@ -15,7 +15,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, check_tuple, column
+from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
 from gdcb.records import Evidence
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -65,8 +65,11 @@ class Adjustment:
     Assumes: rewards with a mean; m learned on other rows; for 'aipw', propensities that are right.
 
     Stops applying: outcome classes. A Beta posterior has no room for an adjusted 0/1 outcome, so
-    class learners refuse it. Where arms are chosen by context and m is wrong, 'centred' is
-    biased. Rows off every arm are left as they are.
+    class learners refuse it. Contextual learners and bands of δ learn the very dependence on
+    x that is taken off, and are refused too. Where arms are chosen by context and m is wrong,
+    'centred' is biased. In a batch the weights of 'aipw' are brought down to their effective
+    number of rows, (Σw)²/Σw²; online they count as they are, which is too sure where propensities
+    vary much. Rows off every arm are left as they are.
 
     Examples
     --------
@@ -125,14 +128,28 @@ class Adjustment:
 
     @cached_property
     def _centre(self) -> Array:
-        """φ averaged over the reference: m is linear, so m̄(a) = θ_aᵀφ̄."""
-        centre: Array = with_intercept(np.array(self.reference), self.features).mean(axis=0)
+        """Return the features averaged over the reference: m is linear, so m̄(a) = m(a, x̄)."""
+        centre: Array = take_all(np.array(self.reference), self.features).mean(axis=0)
         return centre
+
+    @cached_property
+    def _penalty(self) -> Array:
+        """Return λ on every slope; an arm's own value must not be shrunk into them."""
+        penalty = np.full(len(self.features) + 1, float(self.penalty))
+        penalty[0] = 1e-9  # an arm without rows still has a solution
+        return penalty
+
+    def _phi(self, x: Array) -> Array:
+        """Return (1, features − their mean over the reference)."""
+        phi = with_intercept(x, self.features)
+        phi[:, 1:] -= self._centre
+        return phi
 
     def _adjusted(
         self, theta: Array, n_arms: int, seen: Evidence, propensity: Array | None
     ) -> Evidence:
-        gap = ((with_intercept(_context(seen), self.features) - self._centre) * theta).sum(axis=1)
+        # The intercept is the arm's own value under the reference: it is what stays.
+        gap = (self._phi(_context(seen))[:, 1:] * theta[:, 1:]).sum(axis=1)
         if seen.scale is not None:
             gap = gap * seen.scale
         on_arm = seen.arm >= 0
@@ -166,7 +183,7 @@ class Adjustment:
         """Put the fit of all rows so far in force for these owners."""
         n_arms, d = state.theta.shape[1:]
         for_arms = (owners[:, None] * n_arms + np.arange(n_arms)).ravel()
-        fitted = state.sums.solve(for_arms, self.penalty)[:, 0]
+        fitted = state.sums.solve(for_arms, self._penalty)[:, 0]
         state.theta[owners] = fitted.reshape(owners.size, n_arms, d)
         state.rows[owners] = 0
         state.versions[owners] += 1
@@ -183,7 +200,7 @@ class Adjustment:
         known = np.flatnonzero((seen.arm >= 0) & (seen.weight > 0))
         place, phi, y, weight = self._rows(owner, seen, n_arms, known)
         fold = np.zeros(seen.y.size, dtype=np.int64)
-        fold[known] = _turn(owner[known]) % FOLDS
+        fold[known] = _turn(place) % FOLDS  # within owner and arm, so that every fold has all arms
         total = n_owners * n_arms
         folds = RidgeSums.zeros(FOLDS * total, 1, phi.shape[1])
         folds.add(fold[known] * total + place, phi, y[:, None], weight)
@@ -196,14 +213,17 @@ class Adjustment:
                     for name in ("gram", "moment", "square", "count"):
                         getattr(rest, name)[:] += getattr(folds, name)[part]
             mine = np.flatnonzero(fold == out)
-            fitted = rest.solve(np.arange(total), self.penalty)[:, 0]
+            fitted = rest.solve(np.arange(total), self._penalty)[:, 0]
             theta[mine] = fitted[owner[mine] * n_arms + np.maximum(seen.arm[mine], 0)]
-        return self._adjusted(theta, n_arms, seen, propensity)
+        found = self._adjusted(theta, n_arms, seen, propensity)
+        if self.form == "aipw":
+            found.weight[known] *= _effective(place, found.weight[known], total)
+        return found
 
     def _rows(
         self, owner: Array, seen: Evidence, n_arms: int, known: Array
     ) -> tuple[Array, Array, Array, Array]:
-        phi = with_intercept(_context(seen)[known], self.features)
+        phi = self._phi(_context(seen)[known])
         y, weight = seen.y[known], seen.weight[known]
         if seen.scale is not None:
             y, weight = y / seen.scale[known], weight * seen.scale[known] ** 2
@@ -214,6 +234,13 @@ def _context(seen: Evidence) -> Array:
     if seen.x is None:
         raise InvalidInput("adjustment: the evidence has no context x")
     return seen.x
+
+
+def _effective(place: Array, weight: Array, total: int) -> Array:
+    """Return what brings Σw of every place down to its effective rows, (Σw)²/Σw²: (N,)."""
+    first = np.bincount(place, weight, total)
+    second = np.bincount(place, weight**2, total)
+    return np.asarray((first / np.where(second > 0, second, 1.0))[place])
 
 
 def _turn(owner: Array) -> Array:

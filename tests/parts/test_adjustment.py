@@ -119,6 +119,42 @@ def test_a_wrong_model_needs_the_doubly_robust_form() -> None:
     assert gaps["aipw"].max() < 0.2 * gaps["centred"].max()
 
 
+def test_a_feature_far_from_zero_gets_no_slope_of_its_own() -> None:
+    """x ~ U(90, 110) explains nothing of y = 50 + noise: the noise must not grow."""
+    adjust = Adjustment(((100.0,),), (0,), every=50)
+    rng, n = rng_of(7), 400
+    x = rng.uniform(90, 110, (n, 1))
+    y, zero = 50 + rng.normal(size=n), np.zeros(n, dtype=int)
+    seen = Evidence(zero, zero, x, y, None, np.ones(n), x)
+    assert adjust.cross_fit(1, 1, zero, seen).y.std() < 1.05 * y.std()
+    state = adjust.init(1, 1)
+    adjust.learn(state, zero, seen)
+    assert abs(state.theta[0, 0, 1]) < 0.03
+
+
+@pytest.mark.parametrize("n_arms", [4, 5, 10])
+def test_arms_played_in_turn_are_cross_fitted_too(n_arms: int) -> None:
+    """y = arm + 3x + 0.1·noise, arm t mod K: within an arm 0.1 is left, whatever K is."""
+    rng, n = rng_of(8), 1000
+    x, arm = rng.normal(size=(n, 1)), np.arange(n) % n_arms
+    y, zero = arm + 3 * x[:, 0] + 0.1 * rng.normal(size=n), np.zeros(n, dtype=int)
+    adjust = Adjustment(((0.0,),), (0,))
+    found = adjust.cross_fit(1, n_arms, zero, Evidence(zero, arm, x, y, None, np.ones(n), x))
+    spread = [found.y[arm == a].std() for a in range(n_arms)]
+    assert max(spread) < 0.2
+
+
+def test_aipw_counts_the_rows_that_it_is_worth() -> None:
+    """Weights 1 (k rows) and 9 (k rows): Σw = 10k falls to (10k)²/(82k) = 1.2195k."""
+    adjust = Adjustment(((0.0,),), (0,), "aipw", clip=100.0)
+    n = 40
+    zero, x = np.zeros(n, dtype=int), np.zeros((n, 1))
+    propensity = np.where(np.arange(n) % 2 == 0, 0.9, 0.1)
+    seen = Evidence(zero, zero, x, np.ones(n), None, np.ones(n), x)
+    found = adjust.cross_fit(1, 1, zero, seen, propensity)
+    assert found.weight.sum() == pytest.approx(20 * 100 / 82, rel=1e-9)
+
+
 def test_online_a_row_is_adjusted_by_the_model_before_it() -> None:
     """The first rows pass untouched; after a publication the variance falls, the mean stays."""
     adjust = Adjustment(ADJUST.reference, (0,), penalty=1e-6, every=100)
