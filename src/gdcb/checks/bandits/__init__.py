@@ -8,7 +8,7 @@ from typing import Any
 from gdcb.checks.bandits import draw, optional, state, update
 from gdcb.checks.bandits.case import BanditCase, case_of
 
-__all__ = ["CHECKS", "OPTIONAL", "BanditCase", "case_of", "functions_for"]
+__all__ = ["CHECKS", "OPTIONAL", "REWARDS", "BanditCase", "case_of", "functions_for"]
 
 CHECKS = (
     state.settings_are_frozen,
@@ -26,16 +26,21 @@ CHECKS = (
     draw.what_does_not_run_disturbs_nothing,
     draw.the_same_key_draws_the_same,
     draw.a_draw_does_not_see_its_neighbours,
+    draw.rows_of_a_cell_draw_apart,
+    draw.draws_average_to_the_mean,
     draw.reads_context_only_if_it_says_so,
     update.inputs_are_left_alone,
     update.a_row_without_weight_teaches_nothing,
     update.a_row_without_an_arm_teaches_no_arm,
+    update.a_row_of_weight_2_is_two_rows,
     update.a_batch_is_a_loop,
     update.cells_may_change_places,
     update.an_update_does_not_see_its_neighbours,
     update.a_refusal_changes_nothing,
     update.it_learns_which_arm_is_best,
 )
+# Where it learns rewards.
+REWARDS = (update.a_scale_is_taken_off_the_reward, update.it_ranks_rewards_below_zero)
 # What it promises beyond that, by what it supports (all of the names).
 OPTIONAL = {
     ("merge",): (
@@ -55,4 +60,5 @@ def functions_for(bandit: Any) -> list[Callable[[BanditCase], None]]:
     """Return the promises of this bandit."""
     supports: frozenset[str] = getattr(bandit, "supports", frozenset())
     more = [one for names, some in OPTIONAL.items() if supports >= set(names) for one in some]
-    return [*CHECKS, *more]
+    learns_rewards = getattr(bandit, "target", "") in ("reward", "any")
+    return [*CHECKS, *(REWARDS if learns_rewards else ()), *more]

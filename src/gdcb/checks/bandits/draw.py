@@ -130,6 +130,46 @@ def a_draw_does_not_see_its_neighbours(case: BanditCase) -> None:
         require_same_bytes(beside[rows], whole[rows], "rows beside cells that learned more")
 
 
+def rows_of_a_cell_draw_apart(case: BanditCase) -> None:
+    """Two rows of one cell differ in a batch as often as one row does under two keys.
+
+    Over 9 keys and 100 rows, at least half as often. A learner without chance never differs.
+    """
+    state, at = case.taught(), case.at(np.zeros(100, dtype=np.int64))
+    values = np.stack(
+        [
+            case.bandit.value(case.bandit.draw(stream(t), state, at), case.arms.nominal)
+            for t in range(9)
+        ]
+    )
+    by_key = float((values[1:] != values[:-1]).any(axis=-1).mean())
+    by_row = float((values[:, 1:] != values[:, :-1]).any(axis=-1).mean())
+    text = f"rows of one cell differ in {by_row:.0%} of the pairs, a row's draws in {by_key:.0%}"
+    require(by_row >= 0.5 * by_key, text)
+
+
+def draws_average_to_the_mean(case: BanditCase) -> None:
+    """On average 4,000 draws of an arm are worth its mean.
+
+    |z| < 6 where the law of the draws is declared ('marginals'), a false alarm of 2e-9 an arm.
+    Otherwise within one standard deviation of a draw: a mean may be the value at a mode, and a
+    learner may explore beside what it knows. Indices without chance are no draws of a law.
+    """
+    state, zero = case.taught(), np.zeros(4_000, dtype=np.int64)
+    draw = case.bandit.draw(stream(), state, case.at(zero))
+    value = case.bandit.value(draw, case.arms.nominal)
+    if (value == value[0]).all():
+        return
+    mean = case.bandit.mean(state, case.at(zero[:1]), case.arms.nominal)[0]
+    within = value.std(axis=0)
+    if "marginals" in case.bandit.supports:
+        within = 6.0 * within / zero.size**0.5
+    gap = np.abs(value.mean(axis=0) - mean)
+    worst = int((gap - within).argmax())
+    text = f"arm {worst}: the draws' average lies {gap[worst]:.3g} off the mean"
+    require(gap[worst] <= within[worst] + 1e-9, f"{text}, {within[worst]:.3g} is allowed")
+
+
 def reads_context_only_if_it_says_so(case: BanditCase) -> None:
     """Without `is_contextual` it needs neither x nor δ; with it, one of them matters."""
     state, located = case.taught(60), case.between(GROUP.size)

@@ -136,6 +136,57 @@ def a_refusal_changes_nothing(case: BanditCase) -> None:
             require(not refuses, f"{what} was taken for a class in [0, 1]")
 
 
+def a_row_of_weight_2_is_two_rows(case: BanditCase) -> None:
+    """Rows of twice the weight teach what the same rows do when each comes twice, and more than once.
+
+    To 1e-9 where evidence is sums ('merge'). A learner that goes from row to row may approximate:
+    it misses by at most a quarter of what the second coming changes.
+    """
+    seen, states = case.evidence(30), [case.state() for _ in range(3)]
+    twice = some(seen, np.repeat(np.arange(30), 2))
+    for state, rows in zip(
+        states, (seen, twice, replace(seen, weight=2.0 * seen.weight)), strict=True
+    ):
+        case.bandit.update(state, rows)
+    once, repeated, heavy = (case.behaviour(state) for state in states)
+    moved = float(np.abs(heavy - once).max())
+    require(moved > 1e-9, "twice the weight taught nothing more")
+    within = 1e-9 * max(1.0, float(np.abs(repeated).max()))
+    if "merge" not in case.bandit.supports:
+        within = max(within, 0.25 * float(np.abs(repeated - once).max()))
+    gap = float(np.abs(heavy - repeated).max())
+    text = f"rows of weight 2 and rows that came twice differ by {gap:.3g}"
+    require(gap <= within, f"{text}, {within:.3g} is allowed")
+
+
+def a_scale_is_taken_off_the_reward(case: BanditCase) -> None:
+    """With a declared scale, r = s·v + noise: v is learned by least squares, Σ w·s·r / Σ w·s².
+
+    Rows of one arm that agree on v = 1½ under scales from ½ to 4, and two that say 2 under ½ and 1
+    under 4: that is 1.015 and not 1½, the average of r/s. To 0.05, at a weight of 1,000 a row.
+    """
+    for scale, worth in (((0.5, 1.0, 4.0), (1.5, 1.5, 1.5)), ((0.5, 4.0), (2.0, 1.0))):
+        s, v = np.array(scale), np.array(worth)
+        zero, weight = np.zeros(s.size, dtype=np.int64), np.full(s.size, 1_000.0)
+        at, state = case.at(zero), case.state()
+        coord = case.arms.coords[zero].copy()
+        seen = Evidence(zero, zero, coord, s * v, s, weight, at.x, at.delta)
+        case.bandit.update(state, seen)
+        mean = float(case.bandit.mean(state, case.at(zero[:1]), case.arms.nominal)[0, 0])
+        expected = float((s * s * v).sum() / (s * s).sum())
+        text = f"r/s is {worth} under s = {scale}: expected {expected:.3f}, got {mean:.3f}"
+        require(abs(mean - expected) <= 0.05, text)
+
+
+def it_ranks_rewards_below_zero(case: BanditCase) -> None:
+    """Of rewards that are all below 0 its draws prefer the one nearest to 0, after 40 rows an arm.
+
+    As in 'it learns which arm is best', with the same false alarm.
+    """
+    best = max(_share_of_best(case, is_falling, -4.0) for is_falling in (False, True))
+    require(best > 0.5, f"only {best:.0%} of the draws prefer the arm that loses least")
+
+
 def it_learns_which_arm_is_best(case: BanditCase) -> None:
     """After 40 rows an arm whose worth rises (or falls) along the arms, its draws agree.
 
@@ -147,7 +198,7 @@ def it_learns_which_arm_is_best(case: BanditCase) -> None:
     require(best > 0.5, f"only {best:.0%} of the draws prefer the best arm after 200 rows")
 
 
-def _share_of_best(case: BanditCase, is_falling: bool) -> float:
+def _share_of_best(case: BanditCase, is_falling: bool, offset: float = 0.0) -> float:
     k, each, n = case.arms.n, 40, 200
     arm = np.random.default_rng(11).permutation(np.tile(np.arange(k), each))
     rank = np.unique(case.arms.coords[:, 0], return_inverse=True)[1]
@@ -158,6 +209,7 @@ def _share_of_best(case: BanditCase, is_falling: bool) -> float:
         turn[arm == a] = np.arange(each)
     chance = 0.1 + 0.8 * level[arm]
     y = ((turn + 0.5) / each < chance).astype(float) if case.is_class else 3.0 * level[arm]
+    y = y + offset
     x = case.ground.contexts(arm.size, seed=9)
     zero, one = np.zeros(arm.size, dtype=np.int64), np.ones(arm.size)
     coord, state = case.arms.coords[arm], case.state()
