@@ -137,7 +137,7 @@ def a_refusal_changes_nothing(case: BanditCase) -> None:
 
 
 def a_row_of_weight_2_is_two_rows(case: BanditCase) -> None:
-    """Rows of twice the weight teach what the same rows do when each comes twice, and more than once.
+    """Rows of twice the weight teach as much as the same rows that each come twice.
 
     To 1e-9 where evidence is sums ('merge'). A learner that goes from row to row may approximate:
     it misses by at most a quarter of what the second coming changes.

@@ -18,7 +18,7 @@ from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 _NUMBERS = np.array([-5.0, 0.0, 0.4, 0.8, 1.0, 1.3, 3.0, 20.0, 120.0, 400.0, 1e4])
 NULL = -0.7  # what nothing is worth to the value function that gates are tried with
 _NAMES = ("a", "b", "c")
-_ACTIONS = (
+ACTIONS = (
     (ActionColumn("number"),),
     (ActionColumn("number"), ActionColumn("second")),
     (ActionColumn("choice", _NAMES[:2]),),
@@ -93,22 +93,43 @@ class GateCase:
             self.gate.learn(kernel, *self.watched())
         return kernel
 
-    def belief(self, kernel: Any) -> Array:
-        """Return the estimated operator of the first two owners: (6, 4)."""
+    def edited(self, e: Array) -> Array:
+        """Return what one person puts in the place of actions (..., D): always the same.
+
+        Where there are categories, the second of each, and numbers stay.
+        """
+        own: Array = e.copy()
+        categories = [j for j, column in enumerate(self.columns) if column.levels]
+        own[..., categories or slice(None)] = 1.0 if categories else 3.0
+        return own
+
+    def asked(self) -> tuple[Rows, Array]:
+        """Return rows of the first two owners and actions (6, 4, D) whose operator is looked at."""
         rows = self.rows(6)
         rows.unit, rows.group = np.arange(6) % 2, np.arange(6) % 2
-        e = self.actions(6, 4, seed=6)
+        return rows, self.actions(6, 4, seed=6)
+
+    def belief(self, kernel: Any) -> Array:
+        """Return the estimated operator of the first two owners: (6, 4)."""
+        rows, e = self.asked()
         return np.asarray(self.gate.expect(self.worth(rows), e, rows, kernel))
 
 
 def case_of(gate: Any, ground: Ground, columns: tuple[ActionColumn, ...] = ()) -> GateCase:
     """Find actions that a gate can judge."""
-    for found in (columns,) if columns else _ACTIONS:
+    tried = (columns,) if columns else ACTIONS
+    has_failed = False
+    for found in tried:
         try:
             gate.check(found)
         except InvalidInput:
             continue
+        except Exception:  # its own fault: the checks will say so
+            has_failed = True
+            continue
         return GateCase(gate, ground, found)
+    if has_failed:
+        return GateCase(gate, ground, tried[0])
     raise InvalidInput(
         f"checks: gate '{gate.name}' judges no action that it was tried with; give an instance"
     )

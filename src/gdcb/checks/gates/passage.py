@@ -14,9 +14,13 @@ from gdcb.checks.base import (
     require_same_bytes,
     require_shape,
 )
-from gdcb.checks.gates.case import GateCase
+from gdcb.checks.gates.case import ACTIONS, GateCase
 from gdcb.checks.ground import stream
+from gdcb.errors import InvalidInput
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
+
+# Beyond 1e4, the largest of the numbers that gates are tried with otherwise.
+_FAR = (1e4, 1e6, 1e12)
 
 
 def settings_are_frozen(case: GateCase) -> None:
@@ -38,15 +42,31 @@ def declares_what_it_is(case: GateCase) -> None:
     require(not both, "it is a person, and a known function")
 
 
+def it_says_what_it_cannot_judge(case: GateCase) -> None:
+    """Whatever columns an action has, `check` takes it or refuses it with InvalidInput."""
+    for columns in (case.columns, *ACTIONS):
+        try:
+            case.gate.check(columns)
+        except InvalidInput:
+            continue
+        except Exception as error:
+            names = ", ".join(column.name for column in columns)
+            text = f"expected InvalidInput, it raised {type(error).__name__}: {error}"
+            require(False, f"`check` of an action ({names}): {text}")
+
+
 # What it lets through
 
 
 def a_status_says_what_left(case: GateCase) -> None:
     """Proposals that passed left as they entered, modified ones otherwise, and no others left."""
-    rows, e = case.rows(60), case.actions(60, 1)[:, 0]
+    _require_told(case, case.actions(60, 1)[:, 0], case.rows(60))
+
+
+def _require_told(case: GateCase, e: Array, rows: Rows) -> None:
     left, status = case.apply(e, rows)
     require_shape(left, e.shape, "what left")
-    require_shape(status, (60,), "status")
+    require_shape(status, (rows.n,), "status")
     require(status.dtype.kind in "iu", f"status: expected whole numbers, got {status.dtype}")
     known = np.isin(status, (PASSED, MODIFIED, VETOED, HELD))
     require(known.all(), f"status: expected passed, modified, vetoed or held, got {status}")
@@ -119,8 +139,11 @@ def the_operator_is_the_average(case: GateCase) -> None:
     |z| < 6 in each of 16 cells, a false alarm below 1e-7; the seed is fixed. A row in which a
     proposal was held says nothing yet.
     """
-    n, times = 16, 4_000
-    rows, e = case.rows(n), case.actions(n, 1)
+    _require_average(case, case.actions(16, 1), case.rows(16))
+
+
+def _require_average(case: GateCase, e: Array, rows: Rows) -> None:
+    n, times = rows.n, 4_000
     expected = case.gate.expect(case.worth(rows), e, rows)
     require_shape(expected, (n, 1), "the operator")
     require_finite(expected, "the operator")
@@ -136,9 +159,12 @@ def the_operator_is_the_average(case: GateCase) -> None:
 
 def what_passed_passes_again(case: GateCase) -> None:
     """Hard gates leave alone what they let through, unless they say `is_idempotent = False`."""
+    _require_idempotent(case, case.actions(60, 1)[:, 0], case.rows(60))
+
+
+def _require_idempotent(case: GateCase, e: Array, rows: Rows) -> None:
     if not getattr(case.gate, "is_idempotent", case.gate.is_hard):
         return
-    rows, e = case.rows(60), case.actions(60, 1)[:, 0]
     left, status = case.apply(e, rows)
     runs = status <= MODIFIED
     if not runs.any():
@@ -147,6 +173,35 @@ def what_passed_passes_again(case: GateCase) -> None:
     again, after = case.apply(left[runs], rows.take(runs))
     require((after == PASSED).all(), "what it had let through it changed again")
     require_same_bytes(again, left[runs], "what left the second time")
+
+
+def far_numbers_are_judged_too(case: GateCase) -> None:
+    """Numbers of ±1e6 and ±1e12 meet the same gate, and a hard one does not open again out there.
+
+    Status, operator and idempotence hold as they do for other numbers. Where a hard gate vetoes
+    a number or moves it by more than a hundredth, it does not let one of the same sign pass that
+    is larger still, all other columns being the same.
+    """
+    numbers = [j for j, column in enumerate(case.columns) if not column.levels]
+    rows = case.rows(8)
+    for j in numbers:
+        for sign in (-1.0, 1.0):
+            is_closed = np.zeros(rows.n, dtype=bool)
+            for size in _FAR:
+                e = case.actions(rows.n, 1).copy()
+                e[..., j] = sign * size
+                e.flags.writeable = False
+                _require_told(case, e[:, 0], rows)
+                _require_average(case, e, rows)
+                _require_idempotent(case, e[:, 0], rows)
+                if not case.gate.is_hard:
+                    continue
+                left, status = case.apply(e[:, 0], rows)
+                reopened = is_closed & (status == PASSED)
+                require(not reopened.any(), f"{sign * size:g} passes, and a smaller number did not")
+                with np.errstate(invalid="ignore"):
+                    is_near = np.abs(left[:, j] - e[:, 0, j]) <= 0.01 * size
+                is_closed |= ~is_near  # NaN is not near: a veto
 
 
 def moved_says_how_far(case: GateCase) -> None:
@@ -171,44 +226,3 @@ def a_reason_is_a_sentence(case: GateCase) -> None:
             said = case.gate.reason(e[i], left[i], rows.take(np.array([i])))
             is_line = isinstance(said, str) and said.strip() and "\n" not in said
             require(is_line, f"expected a sentence, got {said!r}")
-
-
-def what_leaves_was_within_reach(case: GateCase) -> None:
-    """Where it says what it may let through (`reach`), nothing else ever leaves."""
-    rows, e = case.rows(40), case.actions(40, 1)
-    reach = _reach(case, e, rows)
-    if reach is None:
-        return
-    left, status = case.apply(e[:, 0], rows)
-    runs = status <= MODIFIED
-    known: Array = np.asarray((reach == left[:, None]).all(axis=-1).any(axis=1))
-    require(known[runs].all(), "an action left that `reach` does not know")
-
-
-def contraction_bounds_what_proposals_change(case: GateCase) -> None:
-    """Where it knows η(x), from 0 to 1, no two proposals' worths differ by more than η allows.
-
-    |(Kv)(e₁) − (Kv)(e₂)| ≤ η(x)·(max v − min v) over what may leave.
-    """
-    contraction = getattr(case.gate, "contraction", None)
-    if contraction is None:
-        return
-    rows, e = case.rows(12), case.actions(12, 4)
-    eta = contraction(e, rows)
-    require_shape(eta, (12,), "contraction")
-    require(((eta >= 0) & (eta <= 1)).all(), f"expected numbers from 0 to 1, got {eta}")
-    reach = _reach(case, e, rows)
-    if reach is None:
-        return
-    worth, value = case.gate.expect(case.worth(rows), e, rows), case.worth(rows)(reach)
-    gap, most = np.ptp(worth, axis=1), eta * np.ptp(value, axis=1)
-    worst = int((gap - most).argmax())
-    text = f"worths differ by {gap[worst]:.3g}, {most[worst]:.3g} is what η allows"
-    require(gap[worst] <= most[worst] + 1e-9, text)
-
-
-def _reach(case: GateCase, e: Array, rows: Rows) -> Array | None:
-    """Return what a gate may let through, where it says so: (N, R, D)."""
-    reach = getattr(case.gate, "reach", None)
-    found: Array | None = None if reach is None else reach(e, rows)
-    return found

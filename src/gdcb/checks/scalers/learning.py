@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from gdcb.arrays import Array
 from gdcb.checks.base import (
     bytes_of,
     require,
@@ -52,6 +55,25 @@ def a_version_counts_publications(case: ScalerCase) -> None:
     none = case.scaler.publish(state, np.zeros(0, dtype=np.int64))
     require(np.asarray(none).size == 0, "publishing nobody named somebody")
     require(bytes_of(state) == before, "publishing nobody changed the state")
+
+
+def publishing_names_whose_delta_changed(case: ScalerCase) -> None:
+    """Whoever's δ or version a publication changes it names, and it names nobody else.
+
+    Over four publications, rows for some owners between them; without new rows nobody is named.
+    """
+    state = case.state()
+    for i, taught in enumerate(((0, 1, 2, 3), (0, 1), (1, 3), ())):
+        lesson = case.lesson(case.n, seed=i)
+        case.scaler.observe(state, *lesson.take(np.isin(lesson.owner, taught)).parts())
+        delta, version = case.delta(state), case.scaler.version(state, OWNERS)
+        named = np.asarray(case.scaler.publish(state, OWNERS.copy()))
+        moved = (case.delta(state) != delta).reshape(OWNERS.size, -1).any(axis=1)
+        grown = case.scaler.version(state, OWNERS) != version
+        for what, found in (("δ", moved), ("version", grown)):
+            expected = np.flatnonzero(found)
+            text = f"publication {i + 1}: the {what} of {expected} changed, and it named {named}"
+            require(np.array_equal(np.sort(named), expected), text)
 
 
 def what_is_due_becomes_due_by_rows(case: ScalerCase) -> None:
@@ -106,6 +128,28 @@ def a_row_without_weight_teaches_nothing(case: ScalerCase) -> None:
     require_close(case.fitted(other), case.fitted(state), "the fit without and with rows of 0")
 
 
+def a_row_of_weight_2_is_two_rows(case: ScalerCase) -> None:
+    """Rows of twice the weight fit as the same rows do that each come twice.
+
+    To 1e-9 where evidence is sums ('merge'). A scaler that goes from row to row may approximate:
+    it misses by at most a quarter of what the second coming changes.
+    """
+    if case.learns_from == "nothing":
+        return
+    lesson = case.lesson(case.n)
+    twice = lesson.take(np.repeat(np.arange(case.n), 2))
+    once, repeated = case.fitted(case.taught()), case.fitted(case.state(twice))
+    heavy = case.fitted(case.state(replace(lesson, weight=2.0 * lesson.weight)))
+    moved = float(np.abs(heavy - once).max())
+    require(moved > 1e-9, "twice the weight taught nothing more")
+    within = 1e-9 * max(1.0, float(np.abs(repeated).max()))
+    if "merge" not in case.scaler.supports:
+        within = max(within, 0.25 * float(np.abs(repeated - once).max()))
+    gap = float(np.abs(heavy - repeated).max())
+    text = f"rows of weight 2 and rows that came twice differ by {gap:.3g}"
+    require(gap <= within, f"{text}, {within:.3g} is allowed")
+
+
 def a_batch_is_a_loop(case: ScalerCase) -> None:
     """Rows observed at once teach what they teach one by one, to 1e-9."""
     lesson = case.lesson(40, seed=4)
@@ -132,15 +176,35 @@ def it_learns_the_signal(case: ScalerCase) -> None:
     """
     if case.learns_from == "nothing":
         return
-    state = case.published(1600)
-    x = case.ground.contexts(200, seed=6)
-    delta = case.scaler.predict(state, np.zeros(200, dtype=np.int64), x).reshape(200, -1)
-    signal = case.signal(x)
+    delta, signal = _learned(case)
     for j in range(delta.shape[1]):
         spread = float(delta[:, j].std())
         require(spread > 0, "δ is the same for all contexts after 400 rows")
         together = float(np.corrcoef(delta[:, j], signal)[0, 1])
         require(together > 0.5, f"δ and the signal correlate by {together:.2f} only")
+
+
+def delta_is_as_large_as_the_signal(case: ScalerCase) -> None:
+    """After 400 rows an owner, δ moves by what the signal moves: its slope is 1, to 30 %.
+
+    Of log δ where δ is always above 0, for labels and outcomes then speak of log δ; else of δ.
+    """
+    if case.learns_from == "nothing":
+        return
+    delta, signal = _learned(case)
+    if case.scaler.is_positive:
+        delta = np.log(delta)
+    for j in range(delta.shape[1]):
+        slope = float(np.polyfit(signal, delta[:, j], 1)[0])
+        text = f"δ moves by {slope:.2f} where the signal moves by 1"
+        require(0.7 <= slope <= 1.3, text)
+
+
+def _learned(case: ScalerCase) -> tuple[Array, Array]:
+    """Return δ (200, K·q) after 400 rows an owner, and the signal (200,) at its contexts."""
+    state, x = case.published(1600), case.ground.contexts(200, seed=6)
+    delta = case.scaler.predict(state, np.zeros(200, dtype=np.int64), x).reshape(200, -1)
+    return delta, case.signal(x)
 
 
 def a_refusal_changes_nothing(case: ScalerCase) -> None:
