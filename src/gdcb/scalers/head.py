@@ -166,7 +166,10 @@ class LinearHead:
         return sums.solve(owners, self.penalty)
 
     def publish(self, state: RidgeState, owners: Array) -> Array:
-        """Solve for θ̂ and put it in force, except where excitation is below the floor."""
+        """Solve for θ̂ and put it in force, except where excitation is below the floor.
+
+        Owners whose θ̂ is the one in force keep their version.
+        """
         if owners.size == 0:
             return owners
         state.since[owners] = 0
@@ -174,7 +177,10 @@ class LinearHead:
             excited = self.excitation(state, owners) >= self.floor
             state.window.scale(owners, 0.0)
             owners = owners[excited]
-        state.theta[owners] = self.solve(state.sums, owners)
+        theta = self.solve(state.sums, owners)
+        is_new: Array = np.asarray((theta != state.theta[owners]).any(axis=(1, 2)))
+        owners = owners[is_new]
+        state.theta[owners] = theta[is_new]
         state.versions[owners] += 1
         return owners
 

@@ -259,7 +259,10 @@ class LogLinearScaler:
         return np.flatnonzero(state.since >= self.every)
 
     def publish(self, state: LogLinearState, owners: Array) -> Array:
-        """Put θ̂ in force where β̂ is clearly above 0 and log e varied enough given x."""
+        """Put θ̂ in force where β̂ is clearly above 0 and log e varied enough given x.
+
+        Owners whose θ̂ is the one in force keep their version.
+        """
         if owners.size == 0:
             return owners
         state.since[owners] = 0
@@ -269,7 +272,10 @@ class LogLinearScaler:
             fit &= self.excitation(state, owners) >= self.floor
             state.window.scale(owners, 0.0)
         owners = owners[fit]
-        state.theta[owners, 0] = self.estimate(state, owners)[0]
+        theta = self.estimate(state, owners)[0]
+        is_new: Array = np.asarray((theta != state.theta[owners, 0]).any(axis=1))
+        owners = owners[is_new]
+        state.theta[owners, 0] = theta[is_new]
         state.versions[owners] += 1
         return owners
 
