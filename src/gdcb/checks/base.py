@@ -129,6 +129,18 @@ def require_close(found: Array, expected: Array, what: str, within: float = 1e-9
     require(gap <= within * size, f"{what}: they differ by {gap:.3g} where {size:.3g} is largest")
 
 
+def require_twice(once: Array, repeated: Array, heavy: Array, is_exact: bool) -> None:
+    """Require that rows of weight 2 did what rows did that came twice, and more than once."""
+    moved = float(np.linalg.norm(heavy - once))
+    require(moved > 1e-9, "twice the weight taught nothing more")
+    if is_exact:
+        require_close(heavy, repeated, "rows of weight 2 and rows that came twice")
+        return
+    gap, second = (float(np.linalg.norm(found - repeated)) for found in (heavy, once))
+    text = f"rows of weight 2 and rows that came twice differ by {gap:.3g}"
+    require(gap <= 0.3 * second, f"{text}, the second coming changes {second:.3g}")
+
+
 def require_shape(found: Any, expected: tuple[int, ...], what: str) -> None:
     """Require an array of a shape."""
     require(isinstance(found, np.ndarray), f"{what}: expected an array, got {type(found).__name__}")
