@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, along, is_finite, like, namespace, put_where, search, zeros
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Located
@@ -80,25 +80,28 @@ class Arms:
 
     def _place(self, coord: Array) -> Array:
         """Return coordinates (..., C) in steps; with local spacing the arms lie at 0, 1, 2, etc."""
-        out = np.empty(coord.shape)
-        for j, levels in enumerate(self._values):
-            value = coord[..., j]
-            if levels.size == 1 or not np.isnan(self.steps[j]):
-                out[..., j] = value / (1.0 if np.isnan(self.steps[j]) else self.steps[j])
+        out = zeros(coord.shape, coord)
+        for j, known in enumerate(self._values):
+            value, step = coord[..., j], float(self.steps[j])
+            if known.size == 1 or not np.isnan(step):
+                out[..., j] = value / (1.0 if np.isnan(step) else step)
                 continue
-            left = (np.searchsorted(levels, value, side="right") - 1).clip(0, levels.size - 2)
+            levels = like(known, coord)
+            left = (search(levels, value, side="right") - 1).clip(0, known.size - 2)
             out[..., j] = left + (value - levels[left]) / (levels[left + 1] - levels[left])
         return out
 
-    def distance(self, coord: Array, arm: Array | None = None) -> Array:
+    def distance(self, coord: Array, arm: Array | slice | None = None) -> Array:
         """Return the distance in steps from coordinates (..., C) to every arm, or to `arm`.
 
         The maximum over coordinates; infinite where a category differs.
         """
-        places = self._places if arm is None else self._places[arm]
-        here = self._place(coord)
-        gap = np.abs((here[..., None, :] if arm is None else here) - places)
-        return np.asarray(np.where(self.is_exact & (gap > 0), np.inf, gap).max(axis=-1))
+        all_places, here = like(self._places, coord), self._place(coord)
+        places = all_places if arm is None else all_places[arm]
+        gap = abs((here[..., None, :] if arm is None else here) - places)
+        gap = put_where(gap, like(self.is_exact, coord) & (gap > 0), np.inf)
+        largest: Array = namespace(gap).max(gap, axis=-1)
+        return largest
 
     def locate(self, coord: Array) -> Located:
         """Find the nearest arm of each coordinate (N, M, C).
@@ -112,12 +115,12 @@ class Arms:
         ([[0, 1, 2]], [[0.4, 0.25, 0.25]])
         """
         if self.n_coords == 1 and not self.is_exact[0]:
-            arm = self._first.take(self._middle.searchsorted(coord[..., 0]))
+            arm = like(self._first, coord)[search(like(self._middle, coord), coord[..., 0])]
             return Located(arm, coord, lambda: self.distance(coord, arm))
         gap = self.distance(coord)
         arm = gap.argmin(axis=-1)
-        steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
-        return Located(np.where(np.isfinite(steps), arm, -1), coord, lambda: steps)
+        steps = along(gap, arm[..., None], axis=-1)[..., 0]
+        return Located(put_where(arm, ~is_finite(steps), -1), coord, lambda: steps)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,18 @@
-"""The few array operations that differ between NumPy and torch, and quick tests of booleans.
+"""What differs between NumPy and torch, and quick tests of booleans.
 
-These know both libraries; the round itself runs on NumPy. NumPy is recognised by type, so a
-batch of one pays no look-up.
+One program runs on both: it uses what the array API standard has (`namespace`) and the functions
+here. NumPy is recognised by type, so a batch of one pays no look-up.
+
+Arrays that are not NumPy's count as a *device*'s, even on the same processor. A device computes
+while the host runs ahead, and a question whose answer the host must wait for ('is any of these
+true?') stops both. So the program never asks in a round: where NumPy looks for a shorter way, a
+device takes the general one (`surely_all`, `maybe_any`, `chosen`), with the same result.
 """
 
 from __future__ import annotations
 
+import importlib
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -14,17 +21,36 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+_SMALL = 4096  # booleans; up to here their bytes are searched faster than NumPy counts them
+_MOST_COPIES = 1024  # constants kept on devices
+
+_namespaces: dict[type, Any] = {}
+_copies: dict[tuple[int, Any], tuple[Array, Array]] = {}
+
 
 def namespace(array: Any) -> Any:
     """Return the module whose functions work on `array`: NumPy, or torch through its wrapper."""
     if isinstance(array, np.ndarray):
         return np
-    import array_api_compat
+    found = _namespaces.get(type(array))
+    if found is None:
+        import array_api_compat
 
-    return array_api_compat.array_namespace(array)
+        found = _namespaces[type(array)] = array_api_compat.array_namespace(array)
+    return found
 
 
-_SMALL = 4096  # booleans; up to here their bytes are searched faster than NumPy counts them
+def torch() -> Any:
+    """Return torch, which is imported only where somebody asks for a device."""
+    return importlib.import_module("torch")
+
+
+def on_host(array: Any) -> bool:
+    """Return whether an array is NumPy's: its numbers can be looked at without waiting."""
+    return isinstance(array, np.ndarray)
+
+
+# Questions
 
 
 def is_all(mask: Any) -> bool:
@@ -45,11 +71,151 @@ def is_any(mask: Any) -> bool:
     return int(np.count_nonzero(mask)) > 0
 
 
+def surely_all(mask: Any) -> bool:
+    """Return whether every boolean is known to be true; on a device nothing is known."""
+    return type(mask) is np.ndarray and is_all(mask)
+
+
+def maybe_any(mask: Any) -> bool:
+    """Return whether some boolean may be true; on a device any may."""
+    return type(mask) is not np.ndarray or is_any(mask)
+
+
 def count(mask: Array) -> int:
     """Return how many booleans are true."""
     if mask.size <= _SMALL:
         return mask.tobytes().count(b"\1")
     return int(np.count_nonzero(mask))
+
+
+def chosen(mask: Any) -> Any:
+    """Return the index of the rows where `mask` (N,) is true; on a device that of all rows.
+
+    There the caller lets the other rows weigh nothing.
+    """
+    return np.flatnonzero(mask) if isinstance(mask, np.ndarray) else slice(None)
+
+
+def is_finite(array: Any) -> Array:
+    """Return which numbers are finite; on a device with half of the memory that torch takes."""
+    is_known: Array = np.isfinite(array) if isinstance(array, np.ndarray) else abs(array) < math.inf
+    return is_known
+
+
+def all_finite(rows: Any) -> Array:
+    """Return which rows (..., D) are finite in every column: (...)."""
+    if rows.shape[-1] == 1:
+        return is_finite(rows[..., 0])
+    columns: Any = is_finite(rows)
+    whole: Array = columns.all(axis=-1)
+    return whole
+
+
+def finite_or_nan(array: Any) -> Array:
+    """Return the same numbers with NaN in place of what is infinite; itself where nothing is."""
+    if isinstance(array, np.ndarray):
+        known = np.isfinite(array)
+        return array if is_all(known) else np.where(known, array, np.nan)
+    out: Array = array.nan_to_num(nan=math.nan, posinf=math.nan, neginf=math.nan)
+    return out
+
+
+# Numbers as arguments. A device would fetch them from the host where the standard wants arrays.
+
+
+def at_least(array: Any, low: Any) -> Array:
+    """Return max(array, low), `low` a number or an array; NaN stays."""
+    is_numpy = isinstance(array, np.ndarray)
+    out: Array = np.maximum(array, low) if is_numpy else array.clamp(min=low)
+    return out
+
+
+def at_most(array: Any, high: Any) -> Array:
+    """Return min(array, high), `high` a number or an array; NaN stays."""
+    is_numpy = isinstance(array, np.ndarray)
+    out: Array = np.minimum(array, high) if is_numpy else array.clamp(max=high)
+    return out
+
+
+def put_where(array: Any, mask: Any, value: float) -> Array:
+    """Return `array` with a number in the places where `mask`, which broadcasts, is true.
+
+    >>> put_where(np.array([1.0, 2.0]), np.array([True, False]), 0.0).tolist()
+    [0.0, 2.0]
+    """
+    if isinstance(array, np.ndarray):
+        return np.where(mask, value, array)
+    out: Array = array.masked_fill(mask, value)
+    return out
+
+
+def put_rows(array: Any, mask: Any, values: Any) -> Array:
+    """Return `array` with `values` in the rows where `mask` (N,) is true, perhaps written in place.
+
+    `values` has the rows of `chosen(mask)`.
+
+    >>> put_rows(np.zeros(3), np.array([True, False, True]), np.array([1.0, 2.0])).tolist()
+    [1.0, 0.0, 2.0]
+    """
+    if isinstance(array, np.ndarray):
+        array[mask] = values
+        return array
+    wide = mask.reshape(mask.shape + (1,) * (array.ndim - 1))
+    out: Array = namespace(array).where(wide, values, array)
+    return out
+
+
+def zeros(shape: tuple[int, ...], beside: Any, dtype: Any = None) -> Array:
+    """Return zeros, floating-point unless `dtype` says otherwise, where `beside` is."""
+    if isinstance(beside, np.ndarray):
+        return np.zeros(shape, dtype)
+    xp = namespace(beside)
+    out: Array = xp.zeros(shape, dtype=dtype or xp.float64, device=beside.device)
+    return out
+
+
+def full(shape: tuple[int, ...], value: float, beside: Any) -> Array:
+    """Return a floating-point number in every place, where `beside` is."""
+    if isinstance(beside, np.ndarray):
+        return np.full(shape, float(value))
+    xp = namespace(beside)
+    out: Array = xp.full(shape, value, dtype=xp.float64, device=beside.device)
+    return out
+
+
+def like(constant: Any, beside: Any) -> Array:
+    """Return a constant array, or tuple of numbers, where `beside` is: copied once a device.
+
+    The constant must not be written to, nor be made anew for every call.
+
+    >>> like((1.0, 2.0), np.zeros(3)).tolist()
+    [1.0, 2.0]
+    """
+    values: Array = constant if isinstance(constant, np.ndarray) else _from_tuple(constant)
+    if isinstance(beside, np.ndarray):
+        return values
+    found = _copies.get((id(values), beside.device))
+    if found is None:
+        if len(_copies) >= _MOST_COPIES:
+            _copies.clear()
+        # The array is kept as well: its id must not pass to another.
+        found = values, torch().tensor(values, device=beside.device)
+        _copies[id(values), beside.device] = found
+    return found[1]
+
+
+@lru_cache(maxsize=256)
+def _from_tuple(values: tuple[float, ...]) -> Array:
+    return np.array(values, dtype=float)
+
+
+def freeze(array: Any) -> None:
+    """Let nobody write to a NumPy array; torch has no such thing."""
+    if isinstance(array, np.ndarray):
+        array.flags.writeable = False
+
+
+# Rows
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +224,14 @@ def row_starts(n: int, k: int) -> Array:
     return np.arange(0, n * k, k)
 
 
-def rows_at(array: Array, index: Array) -> Array:
+@lru_cache(maxsize=4)
+def in_order(n: int, device: Any) -> Array:
+    """Return 0..n−1 on a device, always the same object: `rows_at` knows it without looking."""
+    order: Array = torch().arange(n, device=device)
+    return order
+
+
+def rows_at(array: Any, index: Any) -> Array:
     """Return array[index] to be read: without a copy where the index is all rows, or one.
 
     >>> state = np.eye(3)
@@ -66,6 +239,10 @@ def rows_at(array: Array, index: Array) -> Array:
     (True, 0)
     """
     n = index.shape[0]
+    if not isinstance(array, np.ndarray):
+        is_whole = n == array.shape[0] and index is in_order(n, array.device)
+        found: Array = array if is_whole else array.index_select(0, index)
+        return found
     if n == 1:
         at = int(index[0])
         return array[at : at + 1]
@@ -73,10 +250,38 @@ def rows_at(array: Array, index: Array) -> Array:
         return array
     if n > 1 and is_all(index == index[0]):
         return np.broadcast_to(array[int(index[0])], (n, *array.shape[1:]))
-    return array.take(index, axis=0)
+    return np.asarray(array.take(index, axis=0))
 
 
-def scatter_add(target: Any, index: Any, values: Any) -> None:
+def take_at(array: Any, index: Any, axis: int = 0) -> Array:
+    """Return a copy of the entries at a flat index along an axis."""
+    is_numpy = isinstance(array, np.ndarray)
+    out: Array = array.take(index, axis=axis) if is_numpy else array.index_select(axis, index)
+    return out
+
+
+def along(array: Any, index: Any, axis: int) -> Array:
+    """Return what `np.take_along_axis` does, the other axes broadcast."""
+    if isinstance(array, np.ndarray):
+        return np.asarray(np.take_along_axis(array, index, axis=axis))
+    out: Array = array.take_along_dim(index, dim=axis)
+    return out
+
+
+def search(ordered: Any, value: Any, side: str = "left") -> Array:
+    """Return where values of any shape belong among ordered numbers (L,)."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(ordered.searchsorted(value, side=side))
+    out: Array = torch().searchsorted(ordered, value.contiguous(), side=side)
+    return out
+
+
+def distinct(index: Any) -> Array:
+    """Return the whole numbers of an index, each once; on a device they are, one row a unit."""
+    return np.unique(index) if isinstance(index, np.ndarray) else index
+
+
+def scatter_add(target: Any, index: Any, values: Any, shared: bool = False) -> None:
     """Add `values[i]` to `target[index[i]]` in place; repeated indices accumulate.
 
     Parameters
@@ -84,6 +289,8 @@ def scatter_add(target: Any, index: Any, values: Any) -> None:
     target : (U, ...) array, changed in place
     index : (N,) integers in 0..U-1, repeats allowed
     values : (N, ...) array, one entry per index
+    shared : whether indices may repeat on a device too, as those of groups do: it then adds in a
+        fixed order. Those of units do not, there is one row a unit.
 
     Examples
     --------
@@ -93,7 +300,10 @@ def scatter_add(target: Any, index: Any, values: Any) -> None:
     [1.0, 0.0, 5.0]
     """
     if not isinstance(target, np.ndarray):
-        target.index_add_(0, index, values)
+        if shared:
+            target.index_put_((index,), values, accumulate=True)
+        else:
+            target.index_add_(0, index, values)
         return
     n = index.shape[0]
     if n == 0:

@@ -14,7 +14,21 @@ from typing import Any
 import numpy as np
 
 from gdcb.adjustment import AdjustmentState
-from gdcb.arrays import Array, is_any, scatter_add
+from gdcb.arrays import (
+    Array,
+    all_finite,
+    at_least,
+    chosen,
+    distinct,
+    like,
+    maybe_any,
+    namespace,
+    on_host,
+    put_rows,
+    put_where,
+    scatter_add,
+    zeros,
+)
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
@@ -33,9 +47,9 @@ class NullState:
     excess: Array
 
     @staticmethod
-    def zeros(n_units: int) -> NullState:
-        """Return no observation."""
-        return NullState(np.zeros(n_units), np.zeros(n_units))
+    def zeros(n_units: int, beside: Array) -> NullState:
+        """Return no observation, where `beside` is."""
+        return NullState(zeros((n_units,), beside), zeros((n_units,), beside))
 
 
 @dataclass(slots=True)
@@ -57,27 +71,32 @@ class ContrastState:
     @staticmethod
     def zeros(group: Array, n_arms: int) -> ContrastState:
         """Return no outcome, for cells of these groups."""
-        totals = np.zeros((int(group.max()) + 1, 4))
-        return ContrastState(np.zeros((group.size, n_arms, 2, 3)), group, totals)
+        totals = zeros((int(group.max()) + 1, 4), group)
+        return ContrastState(zeros((group.shape[0], n_arms, 2, 3), group), group, totals)
 
     def add(self, cell: Array, arm: Array, is_override: Array, sums: Array) -> None:
         """Add rows' (weight, w·y, w·y²) and carry the change into the groups' totals."""
         n_arms = self.sums.shape[1]
-        flat = np.unique(cell * n_arms + arm)
-        touched, which = flat // n_arms, flat % n_arms
+        flat = cell * n_arms + arm
+        once = distinct(flat)
+        touched, which = once // n_arms, once % n_arms
         before = self._message(touched, which)
-        scatter_add(self.sums.reshape(-1, 3), (cell * n_arms + arm) * 2 + is_override, sums)
-        scatter_add(self.totals, self.group[touched], self._message(touched, which) - before)
+        scatter_add(self.sums.reshape(-1, 3), flat * 2 + is_override, sums)
+        told = self._message(touched, which) - before
+        scatter_add(self.totals, self.group[touched], told, shared=True)
 
     def _message(self, cell: Array, arm: Array) -> Array:
-        n, total, square = np.moveaxis(self.sums[cell, arm], -1, 0)  # (touched, 2) each
-        some = np.maximum(n, 1e-12)
+        sums, xp = self.sums[cell, arm], namespace(self.sums)
+        n, total, square = (sums[..., i] for i in range(3))  # (touched, 2) each
+        some = at_least(n, 1e-12)
         mean = total / some
-        both = (n > 0).all(axis=-1)
-        weight = np.where(both, 1.0 / (1.0 / some).sum(axis=-1), 0.0)
-        rest = np.maximum(square - n * mean**2, 0.0).sum(axis=-1)
-        freedom = (n - (n > 0)).sum(axis=-1)
-        return np.stack((weight, weight * (mean[:, 0] - mean[:, 1]), rest, freedom), axis=1)
+        only = ~(n > 0).all(axis=-1)
+        weight = put_where(1.0 / (1.0 / some).sum(axis=-1), only, 0.0)
+        rest = at_least(square - n * mean**2, 0.0).sum(axis=-1)
+        freedom = (n - xp.astype(n > 0, n.dtype)).sum(axis=-1)
+        shift = weight * (mean[:, 0] - mean[:, 1])
+        message: Array = xp.stack((weight, shift, rest, freedom), axis=1)
+        return message
 
 
 def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> Array:
@@ -107,33 +126,35 @@ def no_private_information(state: ContrastState, group: Array) -> Array:
     >>> print(f"{no_private_information(state, zero[:1])[0]:.2e}")
     3.07e-05
     """
+    xp = namespace(state.totals)
     weight, shift, rest, freedom = state.totals[group].T
-    known = (weight > 0) & (freedom >= 2)
-    weight = np.where(known, weight, 1.0)
-    s2 = np.maximum(rest / np.maximum(freedom, 1.0), 1e-12)
+    unknown = ~((weight > 0) & (freedom >= 2))
+    weight = put_where(weight, unknown, 1.0)
+    s2 = at_least(rest / at_least(freedom, 1.0), 1e-12)
     d, v = shift / weight, s2 / weight
-    log_odds = 0.5 * np.log1p(s2 / v) - 0.5 * d**2 * (1.0 / v - 1.0 / (v + s2))
-    odds = np.exp(np.clip(log_odds, -700.0, 700.0))
-    return np.asarray(np.where(known, odds / (1.0 + odds), 1.0))
+    log_odds = 0.5 * xp.log1p(s2 / v) - 0.5 * d**2 * (1.0 / v - 1.0 / (v + s2))
+    odds = xp.exp(log_odds.clip(-700.0, 700.0))
+    return put_where(odds / (1.0 + odds), unknown, 1.0)
 
 
 def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array) -> Located:
     """Locate executed actions under δ: (N, 1). An unchanged proposal of this δ is its arm."""
-    arms = instance.space
+    arms, phi = instance.space, instance.composition
     own = log.is_own & (log.version == in_force)
     if instance.rules.credit == "proposed":
         own = ~log.is_null
-    arm = np.where(own, log.arm, -1)
-    steps = np.where(own, 0.0, np.inf)
-    coord = arms.coords[np.maximum(log.arm, 0)]
-    moved = np.flatnonzero(~own & np.isfinite(log.action).all(axis=-1))
-    if moved.size:
-        some = instance.composition.locate(
-            arms, log.action[moved, None, :], delta[moved], log.x[moved]
-        )
-        arm[moved], steps[moved] = some.arm[:, 0], some.steps[:, 0]
-        coord[moved] = some.coord[:, 0]
-    coord[~np.isfinite(log.action).all(axis=-1)] = np.nan
+    runs = all_finite(log.action)
+    arm = put_where(log.arm, ~own, -1)
+    steps = put_where(zeros(arm.shape, arm), ~own, np.inf)
+    coord = like(arms.coords, log.action)[at_least(log.arm, 0)]
+    is_moved = ~own & runs
+    if maybe_any(is_moved) and (instance.chain.gates or on_host(arm)):
+        some = chosen(is_moved)
+        found = phi.locate(arms, log.action[some][:, None], delta[some], log.x[some])
+        arm = put_rows(arm, is_moved, found.arm[:, 0])
+        steps = put_rows(steps, is_moved, found.steps[:, 0])
+        coord = put_rows(coord, is_moved, found.coord[:, 0])
+    coord = put_where(coord, ~runs[:, None], np.nan)
     return Located(arm[:, None], coord[:, None], lambda: steps[:, None])
 
 
@@ -143,12 +164,10 @@ def evidence(
     """Turn finished rows into what the bandit may learn from them, under the δ in force."""
     located = locate_executed(instance, log, delta, in_force)
     near = (located.steps[:, 0] <= HALF_STEP) & ~log.is_null
-    arm = np.where(near, located.arm[:, 0], -1)
-    weight = log.weight.astype(float)
-    if is_any(log.is_null) and not instance.null.teaches:
-        weight = np.where(log.is_null, 0.0, weight)
-    cell = instance.cells.of(log.unit, delta)
-    coord = located.coord[:, 0]
+    arm, weight = put_where(located.arm[:, 0], ~near, -1), 1.0 * log.weight
+    if maybe_any(log.is_null) and not instance.null.teaches:
+        weight = put_where(weight, log.is_null, 0.0)
+    cell, coord = instance.cells.of(log.unit, delta), located.coord[:, 0]
     return Evidence(cell, arm, coord, log.y, log.scale, weight, log.x, delta), located
 
 
@@ -179,11 +198,12 @@ def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence)
     again by what is known then.
     """
     rule = instance.rules.overrides
-    if rule == "all" or not is_any(log.is_override):
+    is_sure = not maybe_any(log.is_override) or not (on_host(log.y) or instance.chain.has_person)
+    if rule == "all" or is_sure:
         return seen
     share = 0.0 if rule == "approved" else no_private_information(contrast, log.group)
-    weight = np.where(log.is_override, seen.weight * share, seen.weight)
-    return replace(seen, weight=weight)
+    where = namespace(seen.weight).where
+    return replace(seen, weight=where(log.is_override, seen.weight * share, seen.weight))
 
 
 def learn_contrast(
@@ -203,8 +223,9 @@ def learn_contrast(
     """
     if instance.rules.overrides != "pooled" or not instance.chain.has_person:
         return
-    known = np.flatnonzero(seen.arm >= 0)
-    arm, weight, y = seen.arm[known], log.weight[known], log.y[known]
+    known = chosen(seen.arm >= 0)
+    arm, y = at_least(seen.arm, 0)[known], log.y[known]
+    weight = put_where(log.weight, seen.arm < 0, 0.0)[known]
     if log.scale is not None:
         y, weight = y / log.scale[known], weight * log.scale[known] ** 2
     if bandit.is_curve or bandit.is_contextual:
@@ -213,23 +234,23 @@ def learn_contrast(
         here = replace(located, arm=arm[:, None], coord=located.coord[known])
         y = y - bandit.mean(state, at, here)[:, 0]
         if not bandit.is_contextual:
-            coord = instance.space.coords[arm]
+            coord = like(instance.space.coords, y)[arm]
             there = replace(located, arm=arm[:, None], coord=coord[:, None])
             y = y + bandit.mean(state, at, there)[:, 0]
-    sums = np.stack((weight, weight * y, weight * y * y), axis=1)
+    sums = namespace(y).stack((weight, weight * y, weight * y * y), axis=1)
     contrast.add(seen.cell[known], arm, log.is_override[known], sums)
 
 
 def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -> None:
     """Let observed null rewards correct their declared mean; no news where nothing ran."""
-    if not is_any(log.is_null):
+    if not maybe_any(log.is_null):
         return
     reward = instance.reward.reward(outcome, log.action, log.x)
-    seen = log.is_null & np.isfinite(reward)
-    unit, excess = log.unit[seen], (reward - instance.null.declared(log.x))[seen]
-    weight = log.weight[seen]
-    scatter_add(state.count, unit, weight)
-    scatter_add(state.excess, unit, weight * excess)
+    excess = reward - instance.null.declared(log.x)
+    is_other = ~(log.is_null & all_finite(reward[:, None]))
+    weight = put_where(log.weight, is_other, 0.0)
+    scatter_add(state.count, log.unit, weight)
+    scatter_add(state.excess, log.unit, weight * put_where(excess, is_other, 0.0))
 
 
 def check_log(instance: Instance, log: Log) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdcb.adjustment import Adjustment
 from gdcb.arms import ArmList, Arms, Grid
-from gdcb.arrays import Array, is_all
+from gdcb.arrays import Array, all_finite, full, is_finite, like, namespace, search, surely_all
 from gdcb.bandits import Bandit
 from gdcb.composition import ActionColumn, Composition
 from gdcb.context import Schema
@@ -52,13 +52,15 @@ class NullAction:
         """Return the null action of every row: (N, D); NaN where nothing runs."""
         if self.columns:
             return take_all(x, self.columns)
-        return np.tile(self.action or (np.nan,) * n_columns, (x.shape[0], 1))
+        action = like(self.action or (np.nan,) * n_columns, x)
+        tiled: Array = namespace(x).tile(action, (x.shape[0], 1))
+        return tiled
 
     def declared(self, x: Array) -> Array:
         """Return the declared E[r | null, x] of every row: (N,)."""
         if callable(self.mean):
             return self.mean(x)
-        return np.full(x.shape[0], float(self.mean))
+        return full((x.shape[0],), self.mean, x)
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Cells:
         """Return the cell of each row: unit · bands + band of δ."""
         if not self.edges:
             return unit
-        return np.asarray(unit * self.n + np.searchsorted(self.edges, delta[:, 0, 0]))
+        band = search(like(self.edges, delta), delta[:, 0, 0])
+        cell: Array = unit * self.n + band
+        return cell
 
 
 @dataclass(frozen=True)
@@ -229,10 +233,12 @@ class Instance:
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""
         reward = self.reward.reward(outcome, action, x)
-        if is_all(np.isfinite(reward)):
+        known = is_finite(reward)
+        if surely_all(known):
             return reward
-        ran = np.isfinite(action).all(axis=-1)
-        return np.where(ran | np.isfinite(reward), reward, self.null.declared(x))
+        known = known | all_finite(action)
+        realised: Array = namespace(x).where(known, reward, self.null.declared(x))
+        return realised
 
     def bind(self, bandit: Bandit) -> Bandit:
         """Return the learner with the context columns it names replaced by their positions."""

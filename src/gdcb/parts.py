@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, like, take_at
 from gdcb.errors import InvalidInput, UnknownField
 
 P = TypeVar("P")
@@ -122,17 +122,19 @@ def take(x: Array, name: Column) -> Array:
     """Return one bound context column of x (N, p): (N,)."""
     if isinstance(name, str):
         raise InvalidInput(f"column '{name}' is not bound; build an Instance with this part")
-    return np.asarray(x[:, name])
+    values: Array = x[:, name]
+    return values
 
 
 def take_all(x: Array, names: Sequence[Column]) -> Array:
     """Return some bound context columns of x (N, p): (N, len(names))."""
     index = _index(tuple(names))
     if isinstance(index, slice):
-        return np.asarray(x[:, index])
+        beside: Array = x[:, index]
+        return beside
     # Not x[:, index]: that lies column by column, and products would then round a row
     # differently in batches of different size.
-    return np.asarray(x.take(index, axis=1))
+    return take_at(x, like(index, x), axis=1)
 
 
 @cache

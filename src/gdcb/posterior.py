@@ -11,10 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, like, namespace, on_host, take_at, zeros
 from gdcb.errors import InvalidInput
 
 REFRESH = 512  # rank-one steps after which a covariance is solved for afresh
+_MOST = 2**20  # matrices solved for at once
 _MANY = 64  # rows of one posterior from which a matrix product pays
 
 
@@ -35,8 +36,8 @@ def n_packed(d: int) -> int:
 def outer(phi: Array) -> Array:
     """Return φφᵀ packed: (N, d) → (N, P)."""
     row, column, _, _ = _triangle(phi.shape[1])
-    product = phi.take(row, axis=1)
-    product *= phi.take(column, axis=1)
+    product = take_at(phi, like(row, phi), axis=1)
+    product *= take_at(phi, like(column, phi), axis=1)
     return product
 
 
@@ -48,19 +49,20 @@ def form(phi: Array) -> Array:
     18.0
     """
     product = outer(phi)
-    product *= _triangle(phi.shape[1])[2]
+    product *= like(_triangle(phi.shape[1])[2], phi)
     return product
 
 
 def pack(matrix: Array) -> Array:
     """Return the upper triangle: (..., d, d) → (..., P)."""
     row, column, _, _ = _triangle(matrix.shape[-1])
-    return np.asarray(matrix[..., row, column])
+    packed: Array = matrix[..., like(row, matrix), like(column, matrix)]
+    return packed
 
 
 def unpack(packed: Array, d: int) -> Array:
     """Return the whole matrix: (..., P) → (..., d, d)."""
-    whole = packed.take(_triangle(d)[3], axis=-1)
+    whole = take_at(packed, like(_triangle(d)[3], packed), axis=-1)
     return whole.reshape(*packed.shape[:-1], d, d)
 
 
@@ -86,26 +88,31 @@ class NormalPosterior:
     steps: Array
 
     @staticmethod
-    def prior(owners: tuple[int, ...], mean: Array, sd: Array) -> NormalPosterior:
-        """Return independent normal coefficients with this mean and standard deviation (d,)."""
-        packed = pack(np.diag(sd**-2.0)), pack(np.diag(sd**2.0))
-        repeat = (*owners, 1)
-        return NormalPosterior(
-            np.tile(packed[0], repeat),
-            np.tile(mean * sd**-2.0, repeat),
-            np.tile(packed[1], repeat),
-            np.tile(mean, repeat),
-            np.zeros(owners, dtype=np.int64),
+    def prior(
+        owners: tuple[int, ...], mean: Array, sd: Array, beside: Array | None = None
+    ) -> NormalPosterior:
+        """Return independent normal coefficients with this mean and standard deviation (d,).
+
+        They are where `beside` is; NumPy's without it.
+        """
+        beside = mean if beside is None else beside
+        parts = (pack(np.diag(sd**-2.0)), mean * sd**-2.0, pack(np.diag(sd**2.0)), mean)
+        xp, repeat = namespace(beside), (*owners, 1)
+        precision, shift, covariance, centre = (
+            xp.tile(xp.asarray(part, device=beside.device), repeat) for part in parts
         )
+        steps = zeros(owners, beside, xp.int64)
+        return NormalPosterior(precision, shift, covariance, centre, steps)
 
     def observe(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
         """Add rows y = φᵀw + N(0, 1/strength) of owners (flat index), repeats allowed.
 
-        An owner's bytes do not depend on the rows of others in the same call.
+        An owner's bytes do not depend on the rows of others in the same call. On a device every
+        owner has one row, and `refresh_all` must be called now and then.
         """
         flat = self._flat()
         n = owner.shape[0]
-        if n == 1 or int(np.bincount(owner).max(initial=0)) <= 1:
+        if not on_host(owner) or n == 1 or int(np.bincount(owner).max(initial=0)) <= 1:
             flat._step(owner, phi, y, strength)
             return
         # Small whole numbers are sorted by their digits, in time linear in the rows.
@@ -137,7 +144,7 @@ class NormalPosterior:
         added *= strength[:, None]
         self.precision[owner] += added
         self.shift[owner] += (strength * y)[:, None] * phi
-        covariance, mean = self.covariance.take(owner, axis=0), self.mean.take(owner, axis=0)
+        covariance, mean = take_at(self.covariance, owner), take_at(self.mean, owner)
         reach = (unpack(covariance, d) @ phi[:, :, None])[:, :, 0]
         gain = strength / (1.0 + strength * (phi * reach).sum(axis=1))
         error = y - (phi * mean).sum(axis=1)
@@ -147,9 +154,9 @@ class NormalPosterior:
         self.covariance[owner] = covariance
         mean += (gain * error)[:, None] * reach
         self.mean[owner] = mean
-        steps = self.steps.take(owner) + 1
+        steps = take_at(self.steps, owner) + (strength > 0)
         self.steps[owner] = steps
-        if int(steps.max()) >= REFRESH:
+        if on_host(steps) and int(steps.max()) >= REFRESH:
             self.refresh(owner[steps >= REFRESH])
 
     def _gather(
@@ -190,16 +197,23 @@ class NormalPosterior:
     def refresh(self, owner: Array) -> None:
         """Solve for mean and covariance of some owners (flat index) from their sums."""
         flat = self._flat()
-        d = flat.shift.shape[1]
+        d, linalg = flat.shift.shape[1], namespace(self.shift).linalg
         precision = unpack(flat.precision[owner], d)
         try:
-            root = np.linalg.inv(np.linalg.cholesky(precision))
-        except np.linalg.LinAlgError as error:
+            root = linalg.inv(linalg.cholesky(precision))
+        except (np.linalg.LinAlgError, RuntimeError) as error:  # torch has a kind of its own
             raise InvalidInput("posterior: its precision is not positive definite") from error
         covariance = root.swapaxes(-1, -2) @ root
         flat.covariance[owner] = pack(covariance)
         flat.mean[owner] = (covariance @ flat.shift[owner][..., None])[..., 0]
         flat.steps[owner] = 0
+
+    def refresh_all(self) -> None:
+        """Solve for mean and covariance of all owners from their sums."""
+        n = int(np.prod(self.steps.shape))
+        everyone = namespace(self.steps).arange(n, device=self.steps.device)
+        for start in range(0, n, _MOST):
+            self.refresh(everyone[start : start + _MOST])
 
     def decay(self, owner: Array, factor: float, prior: NormalPosterior) -> None:
         """Keep `factor` of the evidence of some owners (leading index)."""
@@ -212,9 +226,9 @@ class NormalPosterior:
         """Add another posterior's evidence; the prior is counted once."""
         self.precision += other.precision - prior.precision
         self.shift += other.shift - prior.shift
-        self.refresh(np.arange(self.steps.size))
+        self.refresh_all()
 
     def _places(self, owner: Array) -> Array:
         """Return the flat places behind leading indices."""
-        width = self.steps[0].size
+        width = int(self.steps[0].size)
         return (np.asarray(owner)[:, None] * width + np.arange(width)).ravel()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, namespace
 from gdcb.errors import InvalidInput
 
 # What became of a proposal at a gate. Stored in ledgers: append only.
@@ -228,7 +228,7 @@ class Log:
         columns: dict[str, Any] = {}
         for field in dataclasses.fields(Log):
             parts = [getattr(log, field.name) for log in logs]
-            columns[field.name] = None if parts[0] is None else np.concatenate(parts)
+            columns[field.name] = None if parts[0] is None else namespace(parts[0]).concat(parts)
         return Log(**columns)
 
 
@@ -251,11 +251,39 @@ def copy(record: R) -> R:
     return record
 
 
+def to_host(record: R) -> R:
+    """Return a record of arrays with NumPy's in place of a device's."""
+    same: R = _mapped(record, lambda a: a.cpu().numpy() if hasattr(a, "cpu") else a)
+    return same
+
+
+def beside(record: R, array: Array) -> R:
+    """Return a record of arrays where `array` is: itself, or a copy on its device."""
+    xp = namespace(array)
+    there: R = record
+    if xp is not np:
+        there = _mapped(record, lambda part: xp.asarray(part, device=array.device))
+    return there
+
+
+def _mapped(record: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(record, tuple):
+        return tuple(_mapped(part, change) for part in record)
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        fields = dataclasses.fields(record)
+        return type(record)(**{f.name: _mapped(getattr(record, f.name), change) for f in fields})
+    return change(record) if _is_array(record) else record
+
+
+def _is_array(record: Any) -> bool:
+    return isinstance(record, np.ndarray) or hasattr(record, "is_floating_point")
+
+
 def flatten(record: Any, prefix: str = "") -> dict[str, Array]:
     """Return the arrays of a nested record by dotted name."""
     if record is None:
         return {}
-    if isinstance(record, np.ndarray):
+    if _is_array(record):
         return {prefix: record}
     if isinstance(record, tuple):
         named = [(str(i), part) for i, part in enumerate(record)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, scatter_add
+from gdcb.arrays import Array, scatter_add, zeros
 from gdcb.parts import Column, take_all
 
 _MOST = 2**22  # numbers that a batch of outer products may hold at once
@@ -94,7 +94,7 @@ class RidgeSums:
 
 def with_intercept(x: Array, features: Sequence[Column]) -> Array:
     """Return φ(x) = (1, chosen columns): (N, 1 + len(features))."""
-    out = np.empty((x.shape[0], len(features) + 1))
+    out = zeros((x.shape[0], len(features) + 1), x)
     out[:, 0] = 1.0
     if features:
         out[:, 1:] = take_all(x, features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -84,6 +84,7 @@ class Payoff:
     cost: Column | None = column(None)
     lose: float = 0.0
     win: Callable[[Array, Array], Array] | None = None
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("reward.lose", self.lose)
@@ -113,7 +114,7 @@ class Payoff:
         """Return P·win + (1 − P)·lose."""
         win = self._win(e, x)
         if self.lose == 0.0:
-            return value * win
+            return value if isinstance(win, float) and win == 1.0 else value * win
         return value * win + (1.0 - value) * self.lose
 
     def fits(self, n_columns: int) -> None:
@@ -164,6 +165,7 @@ class Scaled:
 
     outcome: tuple[str, ...] = ("reward",)
     scale: Column | None = column(None)
+    on_device: ClassVar[bool] = True
 
     @property
     def target(self) -> str:

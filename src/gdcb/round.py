@@ -14,7 +14,7 @@ import numpy as np
 
 from gdcb import credit
 from gdcb.adjustment import AdjustmentState
-from gdcb.arrays import Array, is_all, is_any
+from gdcb.arrays import Array, finite_or_nan, freeze, full, maybe_any, namespace, on_host, put_where
 from gdcb.bandits import Bandit
 from gdcb.credit import ContrastState, NullState
 from gdcb.instance import Instance
@@ -27,6 +27,7 @@ from gdcb.records import (
     Rows,
     Setting,
     Verdict,
+    beside,
     replace_rows,
 )
 from gdcb.streams import Stream
@@ -48,15 +49,18 @@ class RoundState:
 def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
     """Return the prior state of `len(group)` units; `group[u]` is the group of unit u."""
     instance.check_bandit(bandit)
-    group = np.asarray(group, dtype=np.int64)
-    n_units, n_groups, bands = group.size, int(group.max()) + 1, instance.cells.n
-    cells = (group[:, None] * bands + np.arange(bands)).ravel()
+    xp, chain = namespace(group), instance.chain
+    group = xp.asarray(group, dtype=xp.int64)
+    n_units, n_groups, bands = group.shape[0], int(group.max()) + 1, instance.cells.n
+    cells = (group[:, None] * bands + xp.arange(bands, device=group.device)).reshape(-1)
+    owners = n_units if instance.scaler.per == "unit" else n_groups
+    n_arms = instance.space.n if on_host(group) or chain.has_person else 0  # who can be compared
     return RoundState(
         bandit.init(cells, instance.space),
-        instance.scaler.init(n_units if instance.scaler.per == "unit" else n_groups),
-        instance.chain.init_kernels(n_units, n_groups, len(instance.actions)),
-        NullState.zeros(n_units),
-        ContrastState.zeros(np.repeat(group, bands), instance.space.n),
+        beside(instance.scaler.init(owners), group),
+        chain.init_kernels(n_units, n_groups, len(instance.actions)) if on_host(group) else (),
+        NullState.zeros(n_units, group),
+        ContrastState.zeros(xp.repeat(group, bands), n_arms),
         instance.adjustment.init(n_groups, instance.space.n) if instance.adjustment else None,
     )
 
@@ -73,10 +77,8 @@ def decide(
 ) -> Decision:
     """Propose one nominal arm a row: the best draw, valued behind the gate."""
     delta, version = scale(instance, state, rows)
-    actions = instance.composition.compose(instance.space, delta, rows.x)
-    if not is_all(np.isfinite(actions)):
-        actions = np.where(np.isfinite(actions), actions, np.nan)  # infinite: nothing may run
-    actions.flags.writeable = False  # a gate that writes into a proposal raises, and so vetoes
+    actions = finite_or_nan(instance.composition.compose(instance.space, delta, rows.x))
+    freeze(actions)  # a gate that writes into a proposal raises, and so vetoes
     at = Setting(instance.cells.of(rows.unit, delta), rows.x, delta)
     draw = bandit.draw(rng, state.bandit, at)
     value = Valuation(instance, bandit, rows.x, delta, actions, draw, state.null, rows.unit)
@@ -85,7 +87,7 @@ def decide(
     else:
         worth = value(actions)
     if rows.mask is not None:
-        worth = np.where(rows.mask, worth, -np.inf)
+        worth = put_where(worth, ~rows.mask, -np.inf)
     arm, action = pick(worth, instance, actions, rows)
     return Decision(arm, action, delta, version, worth, actions)
 
@@ -99,8 +101,9 @@ def execute(instance: Instance, verdict: Verdict, rows: Rows) -> Executed:
     """Return what runs: what was let through, else the null action."""
     is_null = verdict.status > MODIFIED
     action = verdict.action
-    if is_any(is_null):
-        action = np.where(is_null[:, None], instance.null.of(rows.x, action.shape[1]), action)
+    if maybe_any(is_null):
+        null = instance.null.of(rows.x, action.shape[1])
+        action = namespace(action).where(is_null[:, None], null, action)
     return Executed(action, is_null, verdict.status == PASSED, instance.chain.overridden(verdict))
 
 
@@ -127,7 +130,7 @@ def finished(
         executed.is_override,
         y,
         reward_scale,
-        np.ones(rows.n) if weight is None else weight,
+        full((rows.n,), 1.0, rows.x) if weight is None else weight,
         propensity,
     )
 
@@ -144,16 +147,18 @@ def learn(
     """Teach both loops finished rows; return the scaler's owners whose publication is due.
 
     `delta` spares a second evaluation where the rows' δ is known to be in force still.
-    The state is validated against first and then written: a refusal leaves it as it was.
+    The state is validated against first and then written: a refusal leaves it as it was. On a
+    device nothing is validated here.
     """
-    instance.reward.check(outcome)
-    credit.check_log(instance, log)
+    if on_host(outcome):
+        instance.reward.check(outcome)
+        credit.check_log(instance, log)
     scaler = instance.scaler
     if label is not None:
         credit.check_label(label, log.unit.size, scaler.n_labels)
     owner = log.unit if scaler.per == "unit" else log.group
     in_force = scaler.version(state.scaler, owner)
-    if delta is None or not (in_force == log.version).all():
+    if delta is None or (on_host(outcome) and not (in_force == log.version).all()):
         delta = scaler.predict(state.scaler, owner, log.x)
     seen, located = credit.evidence(instance, log, delta, in_force)
     adjusted = credit.adjust(instance, state.adjustment, log, seen)

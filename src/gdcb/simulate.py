@@ -3,6 +3,11 @@
 A replicate is a group of units. Random numbers are keyed by (seed, stage, round, block of 100
 replicates), and no stage lets one row's numbers hang on another's, so a replicate's history is
 the same bytes whatever runs beside it.
+
+The same program runs on a device of torch: a GPU, or the processor. It gives the same statistics
+there, from other random numbers. What is promised is less: the same seed, device and number of
+replicates give the same results. Rows, outcomes and logs are checked in the first round only,
+gates must not raise, and nothing is learned of them.
 """
 
 from __future__ import annotations
@@ -13,20 +18,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gdcb import credit
 from gdcb import round as turn
-from gdcb.arrays import Array
+from gdcb.arrays import Array, in_order, is_all, namespace, on_host, torch
 from gdcb.bandits import Bandit
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, ValuationError
 from gdcb.instance import Instance
-from gdcb.records import Decision, Executed, Log, Rows, Verdict
+from gdcb.posterior import REFRESH
+from gdcb.records import Decision, Executed, Log, Rows, Verdict, flatten, to_host
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
+from gdcb.torch_streams import TorchStreams
 
 
 class World(Protocol):
     """A simulator whose truth is known: E[r | e, x] is exact.
 
     The state is a record of arrays with a leading unit axis. `mean` and `sample` read NaN
-    actions as 'nothing runs'.
+    actions as 'nothing runs'. To run on a device a world makes its arrays there, from `group` and
+    from what `rng` draws, and its rows come in the order of the units.
     """
 
     def start(self, rng: Stream, group: Array) -> Any:
@@ -88,11 +97,13 @@ def simulate(
     seed: int = 0,
     watch: Callable[[Turn], None] | None = None,
     keep_log: bool = False,
+    device: str | None = None,
 ) -> Simulation:
     """Run `rounds` rounds of `replicates` independent groups of `units` units.
 
     `watch` sees every round. The log is kept where the scaler can publish (refolding reads it)
-    or where `keep_log` asks for it.
+    or where `keep_log` asks for it. `device` names a torch device ('cuda', 'cpu') on which all
+    arrays are then 64-bit tensors; without it they are NumPy's.
     """
     sizes: dict[str, Any] = {"rounds": rounds, "replicates": replicates, "units": units}
     for name, value in sizes.items():
@@ -103,23 +114,29 @@ def simulate(
             raise InvalidInput(
                 f"gate '{gate.name}' holds for a real person; give it a SimulatedPerson to simulate"
             )
-    group = np.repeat(np.arange(replicates), units)
-    streams = Streams(seed, rows_per_replicate=units)
     bandit = instance.bind(bandit)
+    group = np.repeat(np.arange(replicates), units)
+    streams: Any = Streams(seed, rows_per_replicate=units)
+    if device is not None:
+        check_on_device(instance, bandit)
+        group = torch().arange(replicates * units, device=device) // units
+        streams = TorchStreams(seed, group.device)
     state = turn.init(instance, bandit, group)
     nature = world.start(streams.at(WORLD, 0), group)
     logs: list[Log] = []
     keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):
         rows = world.context(streams.at(CONTEXT, t), nature, t, group)
+        if device is not None:
+            rows = _in_order(rows, group, t)
         if t == 0:
-            instance.check_rows(rows, group.size)
+            instance.check_rows(to_host(rows), group.shape[0])
         decision = turn.decide(streams.at(DRAW, t), instance, bandit, state, rows)
         verdict = turn.gate(streams.at(GATE, t), instance, decision, rows)
         executed = turn.execute(instance, verdict, rows)
         outcome = world.sample(streams.at(OUTCOME, t), nature, executed.action, rows)
-        if outcome.shape != (group.size, len(instance.reward.outcome)):
-            expected = (group.size, len(instance.reward.outcome))
+        expected = (rows.n, len(instance.reward.outcome))
+        if outcome.shape != expected:
             raise InvalidInput(f"world.sample: expected shape {expected}, got {outcome.shape}")
         label = None
         if instance.scaler.n_labels:
@@ -129,13 +146,60 @@ def simulate(
             watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward))
         instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)
+        if device is not None and t == 0:
+            instance.reward.check(to_host(outcome))
+            credit.check_log(instance, to_host(log))
         due = turn.learn(instance, bandit, state, log, outcome, label, decision.delta)
         if keep:
             logs.append(log)
-        if due.size:
+        if device is not None and (t + 1) % REFRESH == 0 and hasattr(bandit, "refresh"):
+            bandit.refresh(state.bandit)
+        if due.shape[0]:
             changed = turn.publish(instance, state, due, group)
             if changed.size:
                 logs = [Log.concatenate(logs)]
                 turn.refold(instance, bandit, state, logs[0], group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
+    if device is not None:
+        _check_finite(state.bandit)
     return Simulation(state, Log.concatenate(logs) if logs else None, group)
+
+
+def check_on_device(instance: Instance, bandit: Bandit) -> None:
+    """Refuse parts that run on NumPy only, by name; a part says that it runs by `on_device`."""
+    parts = [bandit, instance.composition, instance.scaler, instance.reward, *instance.chain.gates]
+    for part in (*parts, instance.adjustment):
+        if part is not None and not getattr(part, "on_device", False):
+            raise InvalidInput(
+                f"device: {type(part).__name__} runs on NumPy only; leave out the device, or put "
+                "in another part"
+            )
+    if instance.rules.select == "gate" and not all(gate.is_hard for gate in instance.chain.gates):
+        raise InvalidInput(
+            "device: what is learned of a person runs on NumPy only; leave out the device, or "
+            "select with Rules(select='nominal')"
+        )
+
+
+def _in_order(rows: Rows, group: Array, t: int) -> Rows:
+    """Return rows whose units are known to be all units in order, without a look at them."""
+    order = in_order(group.shape[0], group.device)
+    if t == 0:
+        for name in ("unit", "group", "x", "mask", "hidden"):
+            part = getattr(rows, name)
+            if part is not None and (on_host(part) or part.device != group.device):
+                raise InvalidInput(f"world.context: expected {name} on {group.device}")
+        if rows.unit.shape != order.shape or not is_all(
+            (rows.unit == order) & (rows.group == group)
+        ):
+            raise InvalidInput("world.context: expected one row a unit, in order, on a device")
+        if rows.x.dtype != namespace(group).float64:
+            raise InvalidInput(f"world.context: expected 64-bit numbers, got {rows.x.dtype}")
+    return Rows(order, group, rows.x, rows.mask, rows.hidden)
+
+
+def _check_finite(state: Any) -> None:
+    """Refuse to return what was learned from outcomes that are no numbers."""
+    for name, array in flatten(state).items():
+        if not np.isfinite(float(array.sum())):  # one number, and no copy of what may be large
+            raise ValuationError(f"the learner's {name} are not numbers: an outcome was none")

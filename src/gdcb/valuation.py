@@ -7,7 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, count, is_all, is_any, row_starts
+from gdcb.arrays import (
+    Array,
+    all_finite,
+    along,
+    at_most,
+    count,
+    is_any,
+    is_finite,
+    maybe_any,
+    namespace,
+    on_host,
+    put_where,
+    row_starts,
+    surely_all,
+)
 from gdcb.bandits import Bandit
 from gdcb.credit import NullState, null_worth
 from gdcb.errors import ValuationError
@@ -43,8 +57,12 @@ class Valuation:
                 moved = e != self.actions  # NaN is moved, so what is not moved may run
                 nominal = self.bandit.value(self.draw, self.instance.space.nominal)
                 worth = self.instance.reward.worth(nominal, self.actions, self.x)
-                if not is_any(moved):
+                if not maybe_any(moved):
                     return worth
+                if not on_host(e):
+                    xp = namespace(e)
+                    located: Array = xp.where(moved.any(axis=-1), self._located(e), worth)
+                    return located
                 worth = worth.copy()  # it may be the draw itself
                 row, arm = np.nonzero(moved.any(axis=-1))
                 e = e[row, arm][:, None]
@@ -55,17 +73,17 @@ class Valuation:
             raise ValuationError(f"{type(error).__name__}: {error}") from error
 
     def _located(self, e: Array) -> Array:
-        if not is_any(np.isfinite(e)):
+        if not maybe_any(is_finite(e)):
             return np.repeat(self._null()[:, None], e.shape[1], axis=1)
         located = self.instance.composition.locate(self.instance.space, e, self.delta, self.x)
         return self._worth(located, e)
 
     def _worth(self, located: Located, e: Array) -> Array:
         worth = self.instance.reward.worth(self.bandit.value(self.draw, located), e, self.x)
-        runs = np.isfinite(e)
-        if is_all(runs):
+        if on_host(e) and surely_all(np.isfinite(e)):
             return worth
-        return np.where(runs.all(axis=-1), worth, self._null()[:, None])
+        known: Array = namespace(e).where(all_finite(e), worth, self._null()[:, None])
+        return known
 
     def _null(self) -> Array:
         return null_worth(self.instance, self.null, self.unit, self.x)
@@ -75,6 +93,8 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
     """Pick the best arm and its action; among equals the one that the gate moves least."""
     n, k, d = actions.shape
     arm = worth.argmax(axis=1)
+    if not on_host(worth):
+        return _pick_on_device(worth, arm, instance, actions, rows)
     flat = row_starts(n, k) + arm
     best = worth.take(flat)[:, None]
     if is_any(np.isnan(best)):
@@ -87,3 +107,14 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
     action = actions.reshape(n * k, d).take(flat, axis=0)
     action.flags.writeable = False
     return arm, action
+
+
+def _pick_on_device(
+    worth: Array, arm: Array, instance: Instance, actions: Array, rows: Rows
+) -> tuple[Array, Array]:
+    """Do the same without a look at whether any are equal; values that are no numbers pass."""
+    if instance.rules.select == "gate" and any(gate.is_hard for gate in instance.chain.gates):
+        moved = at_most(instance.chain.moved(actions, rows), 1e300)
+        less = worth != along(worth, arm[:, None], axis=1)
+        arm = put_where(moved, less, np.inf).argmin(axis=1)
+    return arm, along(actions, arm[:, None, None], axis=1)[:, 0]

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, all_finite, along, namespace, put_where, surely_all
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import Rows
+from gdcb.records import Rows, to_host
 from gdcb.simulate import Turn, World
 
 
@@ -49,10 +49,10 @@ class TrueMean:
 
     def __call__(self, e: Array) -> Array:
         """Return μ(e, x) (N, M), the null action in place of NaN."""
-        runs: Array = np.asarray(np.isfinite(e).all(axis=-1))
-        if not runs.all():
+        runs = all_finite(e)
+        if not surely_all(runs):
             null = self.instance.null.of(self.rows.x, e.shape[-1])
-            e = np.where(runs[..., None], e, null[:, None])
+            e = namespace(e).where(runs[..., None], e, null[:, None])
         mean = self.world.mean(self.state, e, self.rows)
         if mean.shape != e.shape[:2]:
             raise InvalidInput(f"world.mean: expected shape {e.shape[:2]}, got {mean.shape}")
@@ -62,13 +62,13 @@ class TrueMean:
 def regret_parts(instance: Instance, world: World, turn: Turn) -> RegretParts:
     """Split one round's regret."""
     rows, decision = turn.rows, turn.decision
-    mean = TrueMean(instance, world, turn.world, rows)
-    allowed = np.ones(decision.worth.shape, dtype=bool) if rows.mask is None else rows.mask
+    mean, xp = TrueMean(instance, world, turn.world, rows), namespace(rows.x)
     free = mean(decision.actions)
     gated = instance.chain.expect(mean, decision.actions, rows)
-    chosen = gated[np.arange(rows.n), decision.arm]
-    best_free = np.where(allowed, free, -np.inf).max(axis=1)
-    best_gated = np.where(allowed, gated, -np.inf).max(axis=1)
+    chosen = along(gated, decision.arm[:, None], axis=1)[:, 0]
+    if rows.mask is not None:
+        free, gated = (put_where(value, ~rows.mask, -np.inf) for value in (free, gated))
+    best_free, best_gated = xp.max(free, axis=1), xp.max(gated, axis=1)
     best = mean(world.best(turn.world, rows)[:, None])[:, 0]
     ran = mean(turn.executed.action[:, None])[:, 0]
     return RegretParts(
@@ -84,13 +84,16 @@ def gate_floor(instance: Instance, world: World, turn: Turn) -> Array:
     mean = TrueMean(instance, world, turn.world, turn.rows)
     best = world.best(turn.world, turn.rows)[:, None]
     candidates = world.candidates(turn.world, turn.rows)
-    proposals = np.concatenate((candidates, best), axis=1)
-    gated = instance.chain.expect(mean, proposals, turn.rows)
-    return np.asarray(mean(best)[:, 0] - gated.max(axis=1))
+    xp = namespace(best)
+    gated = instance.chain.expect(mean, xp.concat((candidates, best), axis=1), turn.rows)
+    floor: Array = mean(best)[:, 0] - xp.max(gated, axis=1)
+    return floor
 
 
 class Ledger:
     """Watches a simulation and keeps its regret, round by replicate, averaged over units.
+
+    It keeps it in NumPy's arrays; a device is waited for in every round.
 
     Attributes
     ----------
@@ -119,16 +122,17 @@ class Ledger:
     def __call__(self, turn: Turn) -> None:
         """Write one round down."""
         rounds, replicates = self.parts.shape[:2]
-        if turn.t >= rounds or int(turn.rows.group.max()) + 1 != replicates:
+        found = int(turn.rows.group.max()) + 1
+        if turn.t >= rounds or found != replicates:
             raise InvalidInput(
                 f"ledger: made for {rounds} rounds of {replicates} replicates, got round {turn.t} "
-                f"of {int(turn.rows.group.max()) + 1}"
+                f"of {found}"
             )
         parts = regret_parts(self._instance, self._world, turn)
         columns = (parts.total, parts.calibration, parts.bandit, parts.gate)
 
         def by_replicate(column: Array) -> Array:
-            return np.asarray(column.reshape(replicates, -1).mean(axis=1))
+            return np.asarray(to_host(column).reshape(replicates, -1).mean(axis=1))
 
         self.parts[turn.t] = np.stack([by_replicate(column) for column in columns], axis=1)
         self.reward[turn.t] = by_replicate(turn.reward)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_any
+from gdcb.arrays import (
+    Array,
+    along,
+    at_least,
+    is_all,
+    is_any,
+    namespace,
+    on_host,
+    put_where,
+)
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
@@ -34,6 +44,10 @@ class Bandit(Protocol):
         propensities follow by quadrature), 'predictive' (`predictive(state, evidence)` gives the
         log density (N,) of each outcome before it is learned, NaN where it has none, and
         `likelihood` says of what: 'bernoulli' or 'normal')
+
+    A bandit whose `on_device` is true also runs on torch's arrays, with one row a cell in
+    `update`. What it keeps by small steps it may put right in `refresh(state)`, which a simulation
+    on a device calls now and then.
     """
 
     @property
@@ -77,6 +91,12 @@ def take_arm(values: Array, located: Located, otherwise: Array | float) -> Array
     if located.is_nominal:
         return values
     arm, (n, k) = located.arm, values.shape
+    if not on_host(values):
+        known = along(values, at_least(arm, 0), axis=1)
+        if isinstance(otherwise, float):
+            return put_where(known, arm < 0, otherwise)
+        elsewhere: Array = namespace(values).where(arm < 0, otherwise, known)
+        return elsewhere
     first = np.arange(0, n * k, k)[:, None]
     unknown = arm < 0
     if not is_any(unknown):
@@ -87,11 +107,28 @@ def take_arm(values: Array, located: Located, otherwise: Array | float) -> Array
     return taken
 
 
+def credited(evidence: Evidence) -> Evidence:
+    """Return the rows that teach an arm; on a device all rows, where the others weigh nothing."""
+    is_known = (evidence.arm >= 0) & (evidence.weight > 0)
+    if not on_host(evidence.arm):
+        arm, weight = at_least(evidence.arm, 0), put_where(evidence.weight, evidence.arm < 0, 0.0)
+        return replace(evidence, arm=arm, weight=weight)
+    if is_all(is_known):
+        return evidence
+    known = np.flatnonzero(is_known)
+    columns: dict[str, Any] = {
+        field.name: getattr(evidence, field.name) for field in fields(evidence)
+    }
+    for name, column in columns.items():
+        columns[name] = None if column is None else column[known]
+    return Evidence(**columns)
+
+
 def require_unscaled(evidence: Evidence, learner: str) -> None:
     """Refuse a reward scale and targets outside [0, 1]."""
     if evidence.scale is not None:
         raise InvalidInput(f"{learner}: learns classes and takes no reward scale s(x)")
-    if not bool(np.all((evidence.y >= 0.0) & (evidence.y <= 1.0))):
+    if on_host(evidence.y) and not is_all((evidence.y >= 0.0) & (evidence.y <= 1.0)):
         raise InvalidInput(f"{learner}: expected outcomes in [0, 1], got {evidence.y}")
 
 

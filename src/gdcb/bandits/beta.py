@@ -8,8 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, scatter_add
-from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
+from gdcb.arrays import Array, full, rows_at, scatter_add
+from gdcb.bandits.base import (
+    check_factor,
+    credited,
+    require_same_shape,
+    require_unscaled,
+    take_arm,
+)
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.predictive import log_bernoulli
 from gdcb.parts import check_number
@@ -69,6 +75,7 @@ class BetaThompson:
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge", "predictive"})
     likelihood: ClassVar[str] = "bernoulli"
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("bandit.wins", self.wins, 0.05)
@@ -76,13 +83,13 @@ class BetaThompson:
 
     def init(self, group: Array, arms: Arms) -> BetaState:
         """Return the prior in every cell."""
-        counts = np.empty((group.shape[0], 2, arms.n))
-        counts[:, 0], counts[:, 1] = self.wins, self.losses
+        counts = full((group.shape[0], 2, arms.n), self.wins, group)
+        counts[:, 1] = self.losses
         return BetaState(counts)
 
     def draw(self, rng: Stream, state: BetaState, at: Setting) -> Array:
         """Sample the success probability of every arm: (N, K)."""
-        return rng.beta(state.counts.take(at.cell, axis=0))
+        return rng.beta(rows_at(state.counts, at.cell))
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn probabilities at located actions."""
@@ -104,12 +111,11 @@ class BetaThompson:
     def update(self, state: BetaState, evidence: Evidence) -> None:
         """Add weighted counts to the credited arms."""
         require_unscaled(evidence, "Beta-Thompson")
-        known = (evidence.arm >= 0) & (evidence.weight > 0)
-        n_arms = state.counts.shape[2]
-        flat = (evidence.cell * 2 * n_arms + evidence.arm)[known]
-        won = (evidence.weight * evidence.y)[known]
+        known, n_arms = credited(evidence), state.counts.shape[2]
+        flat = known.cell * (2 * n_arms) + known.arm
+        won = known.weight * known.y
         scatter_add(state.counts.reshape(-1), flat, won)
-        scatter_add(state.counts.reshape(-1), flat + n_arms, evidence.weight[known] - won)
+        scatter_add(state.counts.reshape(-1), flat + n_arms, known.weight - won)
 
     def decay(self, state: BetaState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array
-from gdcb.bandits.base import check_factor, require_same_shape, take_arm
+from gdcb.arrays import Array, at_least, namespace, on_host, put_where, rows_at, zeros
+from gdcb.bandits.base import check_factor, credited, require_same_shape, take_arm
 from gdcb.bandits.marginals import Marginals
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
@@ -94,6 +94,7 @@ class GaussianThompson:
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("bandit.mean_prior", self.mean_prior)
@@ -103,8 +104,8 @@ class GaussianThompson:
 
     def init(self, group: Array, arms: Arms) -> GaussianState:
         """Return no evidence in every cell."""
-        zeros = [np.zeros((group.shape[0], arms.n)) for _ in range(4)]
-        return GaussianState(*zeros)
+        shape = (group.shape[0], arms.n)
+        return GaussianState(*[zeros(shape, group) for _ in range(4)])
 
     def draw(self, rng: Stream, state: GaussianState, at: Setting) -> Array:
         """Sample every arm's value, cut off at 10⁸ scales: (N, K).
@@ -112,9 +113,11 @@ class GaussianThompson:
         With B ~ Beta(a, a), √(2a)·(B − ½)/√(B·(1 − B)) is Student t with 2a degrees of freedom.
         """
         strength, mean, shape, rate = self._posterior(state, at.cell)
-        share = rng.beta(np.stack((shape, shape), axis=1)).clip(_LEAST, 1.0 - _LEAST)
-        away = np.sqrt(2.0 * rate / strength) * (share - 0.5)
-        return np.asarray(mean + away / np.sqrt(share * (1.0 - share)))
+        xp = namespace(mean)
+        share = rng.beta(xp.stack((shape, shape), axis=1)).clip(_LEAST, 1.0 - _LEAST)
+        away = xp.sqrt(2.0 * rate / strength) * (share - 0.5)
+        drawn: Array = mean + away / xp.sqrt(share * (1.0 - share))
+        return drawn
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
@@ -127,21 +130,21 @@ class GaussianThompson:
     def update(self, state: GaussianState, evidence: Evidence) -> None:
         """Summarise the rows of every cell and arm, and merge that in."""
         require_finite(evidence, "Gaussian Thompson")
-        known = (evidence.arm >= 0) & (evidence.weight > 0)
-        if not known.any():
+        known, n_arms = credited(evidence), state.weight.shape[1]
+        if known.y.shape[0] == 0:
             return
-        n_arms = state.weight.shape[1]
-        index = evidence.cell[known] * n_arms + evidence.arm[known]
-        weight, y = evidence.weight[known], evidence.y[known]
-        scale = np.ones(y.size) if evidence.scale is None else evidence.scale[known]
-        flat, row = np.unique(index, return_inverse=True)
-        n = np.bincount(row, weight * scale * scale)
-        estimate = _divide(np.bincount(row, weight * scale * y), n)
-        left = y - scale * estimate[row]
+        y, weight = known.y, known.weight
+        pull = weight if known.scale is None else weight * known.scale
+        gram = pull if known.scale is None else pull * known.scale
+        flat, row = _places(known.cell * n_arms + known.arm)
+        n = _sums(row, gram)
+        estimate = _divide(_sums(row, pull * y), n)
+        told = estimate if row is None else estimate[row]
+        left = y - (told if known.scale is None else known.scale * told)
         # A second pass: what rounding left in the estimate is found in the residuals.
-        slip = _divide(np.bincount(row, weight * scale * left), n)
-        rest = np.maximum(np.bincount(row, weight * left * left) - n * slip * slip, 0.0)
-        _merge(state, flat, n, np.bincount(row, weight), estimate + slip, rest)
+        slip = _divide(_sums(row, pull * left), n)
+        rest = at_least(_sums(row, weight * left * left) - n * slip * slip, 0.0)
+        _merge(state, flat, n, _sums(row, weight), estimate + slip, rest)
 
     def decay(self, state: GaussianState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the estimate stays, its weight falls."""
@@ -162,17 +165,19 @@ class GaussianThompson:
 
     def _posterior(self, state: GaussianState, cell: Array) -> tuple[Array, Array, Array, Array]:
         """Return κ, m, a and b of every arm: (N, K) each."""
-        n = state.weight.take(cell, axis=0)
-        away = state.estimate.take(cell, axis=0) - self.mean_prior
+        n = rows_at(state.weight, cell)
+        away = rows_at(state.estimate, cell) - self.mean_prior
         strength = self.strength + n
         share = n / strength
-        rest = state.rest.take(cell, axis=0) + self.strength * share * away * away
-        shape = self.shape + 0.5 * state.count.take(cell, axis=0)
+        rest = rows_at(state.rest, cell) + self.strength * share * away * away
+        shape = self.shape + 0.5 * rows_at(state.count, cell)
         return strength, self.mean_prior + share * away, shape, self.rate + 0.5 * rest
 
 
 def require_finite(evidence: Evidence, learner: str) -> None:
     """Refuse rewards that are not numbers, scales not above 0 and weights below 0."""
+    if not on_host(evidence.y):
+        return  # a simulation has checked the first round
     if not bool(np.isfinite(evidence.y).all()):
         raise InvalidInput(f"{learner}: expected finite rewards, got {evidence.y}")
     scale, weight = evidence.scale, evidence.weight
@@ -182,9 +187,27 @@ def require_finite(evidence: Evidence, learner: str) -> None:
         raise InvalidInput(f"{learner}: expected finite scales s(x) > 0, got {scale}")
 
 
+def _places(index: Array) -> tuple[Array, Array | None]:
+    """Return the places that rows name, each once, and which one each row names.
+
+    None: every row has its own, as on a device.
+    """
+    if not on_host(index):
+        return index, None
+    flat, row = np.unique(index, return_inverse=True)
+    return flat, row
+
+
+def _sums(row: Array | None, values: Array) -> Array:
+    """Add up the rows of every place."""
+    return values if row is None else np.bincount(row, values)
+
+
 def _divide(part: Array, whole: Array) -> Array:
     """Return part/whole, and 0 where the whole is nothing."""
-    return np.asarray(np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0.0))
+    if on_host(part):
+        return np.asarray(np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0.0))
+    return put_where(part / whole, ~(whole > 0.0), 0.0)
 
 
 def _merge(
@@ -197,6 +220,7 @@ def _merge(
     kept, new = _divide(before, total), _divide(n, total)
     state.rest.reshape(-1)[at] += rest + before * new * gap * gap
     # From the heavier side, so that what weighs nothing leaves no rounding behind.
-    theta[at] = np.where(n > before, estimate - kept * gap, theta[at] + new * gap)
+    xp = namespace(theta)
+    theta[at] = xp.where(n > before, estimate - kept * gap, theta[at] + new * gap)
     weight[at] = total
     state.count.reshape(-1)[at] += count

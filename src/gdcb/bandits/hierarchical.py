@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, scatter_add
-from gdcb.bandits.base import check_factor, require_same_shape, take_arm
+from gdcb.arrays import Array, distinct, full, namespace, rows_at, scatter_add, zeros
+from gdcb.bandits.base import check_factor, credited, require_same_shape, take_arm
 from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.marginals import Marginals
 from gdcb.errors import InvalidInput
@@ -89,6 +89,7 @@ class HierarchicalThompson:
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("bandit.mean_prior", self.mean_prior)
@@ -98,21 +99,21 @@ class HierarchicalThompson:
     def init(self, group: Array, arms: Arms) -> HierarchicalState:
         """Return the prior: no sums, and the hyper-prior in every group."""
         cells = (group.shape[0], arms.n)
-        groups = (int(np.max(group)) + 1, arms.n)
+        groups = (int(group.max()) + 1, arms.n)
         precision = self.sd**-2
         return HierarchicalState(
-            np.asarray(group),
-            np.zeros(cells),
-            np.zeros(cells),
-            np.full(groups, precision),
-            np.full(groups, precision * self.mean_prior),
+            group,
+            zeros(cells, group),
+            zeros(cells, group),
+            full(groups, precision, group),
+            full(groups, precision * self.mean_prior, group),
         )
 
     def draw(self, rng: Stream, state: HierarchicalState, at: Setting) -> Array:
         """Sample every arm's value from its marginal posterior: (N, K)."""
         mean, variance = self._posterior(state, at.cell)
         noise = rng.normal(*mean.shape)
-        noise *= np.sqrt(variance)
+        noise *= namespace(variance).sqrt(variance)
         noise += mean
         return noise
 
@@ -127,20 +128,19 @@ class HierarchicalThompson:
     def update(self, state: HierarchicalState, evidence: Evidence) -> None:
         """Add the rows' sums and carry each touched cell's change into its group."""
         require_finite(evidence, "Hierarchical Thompson")
-        known = (evidence.arm >= 0) & (evidence.weight > 0)
-        cell, arm = evidence.cell[known], evidence.arm[known]
-        scale = 1.0 if evidence.scale is None else evidence.scale[known]
-        weight = evidence.weight[known] * scale
-        n_arms = state.weight.shape[1]
-        flat = np.unique(cell * n_arms + arm)
-        touched, which = flat // n_arms, flat % n_arms
+        known, n_arms = credited(evidence), state.weight.shape[1]
+        scale = 1.0 if known.scale is None else known.scale
+        weight = known.weight * scale
+        flat = known.cell * n_arms + known.arm
+        once = distinct(flat)
+        touched, which = once // n_arms, once % n_arms
         before = self._message(state, touched, which)
-        scatter_add(state.weight.reshape(-1), cell * n_arms + arm, weight * scale)
-        scatter_add(state.total.reshape(-1), cell * n_arms + arm, weight * evidence.y[known])
+        scatter_add(state.weight.reshape(-1), flat, weight * scale)
+        scatter_add(state.total.reshape(-1), flat, weight * known.y)
         after = self._message(state, touched, which)
         hyper = state.group[touched] * n_arms + which
-        scatter_add(state.hyper_precision.reshape(-1), hyper, after[0] - before[0])
-        scatter_add(state.hyper_shift.reshape(-1), hyper, after[1] - before[1])
+        scatter_add(state.hyper_precision.reshape(-1), hyper, after[0] - before[0], shared=True)
+        scatter_add(state.hyper_shift.reshape(-1), hyper, after[1] - before[1], shared=True)
 
     def decay(self, state: HierarchicalState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells, and tell their groups."""
@@ -179,10 +179,10 @@ class HierarchicalThompson:
         return n / spread, total / spread
 
     def _posterior(self, state: HierarchicalState, cell: Array) -> tuple[Array, Array]:
-        group = state.group[cell]
-        hyper_variance = 1.0 / state.hyper_precision[group]
-        hyper_mean = state.hyper_shift[group] * hyper_variance
+        group = rows_at(state.group, cell)
+        hyper_variance = 1.0 / rows_at(state.hyper_precision, group)
+        hyper_mean = rows_at(state.hyper_shift, group) * hyper_variance
         prior, noise = self.between**-2, self.noise**-2
-        variance = 1.0 / (prior + noise * state.weight[cell])
-        mean = variance * (prior * hyper_mean + noise * state.total[cell])
+        variance = 1.0 / (prior + noise * rows_at(state.weight, cell))
+        mean = variance * (prior * hyper_mean + noise * rows_at(state.total, cell))
         return mean, variance + (variance * prior) ** 2 * hyper_variance

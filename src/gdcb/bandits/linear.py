@@ -8,8 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, rows_at
-from gdcb.bandits.base import check_factor, require_context, require_same_shape, take_arm
+from gdcb.arrays import Array, at_least, namespace, on_host, rows_at
+from gdcb.bandits.base import (
+    check_factor,
+    credited,
+    require_context,
+    require_same_shape,
+    take_arm,
+)
 from gdcb.bandits.marginals import Marginals
 from gdcb.parts import Column, check_number, check_tuple, column
 from gdcb.posterior import NormalPosterior, form
@@ -39,6 +45,7 @@ class LinearArms:
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_tuple("bandit.features", self.features)
@@ -50,14 +57,15 @@ class LinearArms:
         """Return the prior: every weight N(0, prior_sd²)."""
         d = len(self.features) + 1
         sd = np.full(d, float(self.prior_sd))
-        return LinearState(NormalPosterior.prior((group.shape[0], arms.n), np.zeros(d), sd))
+        owners = (group.shape[0], arms.n)
+        return LinearState(NormalPosterior.prior(owners, np.zeros(d), sd, beside=group))
 
     def _predict(self, state: LinearState, at: Setting) -> tuple[Array, Array]:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
         x = require_context(at.x, type(self).__name__)
         phi = with_intercept(x, self.features)
         n, k = phi.shape[0], state.weights.mean.shape[1]
-        if n <= _CHUNK:
+        if n <= _CHUNK or not on_host(phi):
             return self._chunk(state, at.cell, phi)
         mean, variance = np.empty((n, k)), np.empty((n, k))
         for start in range(0, n, _CHUNK):
@@ -67,7 +75,9 @@ class LinearArms:
 
     def _chunk(self, state: LinearState, cell: Array, phi: Array) -> tuple[Array, Array]:
         posterior, products = state.weights, form(phi)
-        if phi.shape[0] == 1:  # one decision: the same products without the stack around them
+        if phi.shape[0] == 1 and on_host(
+            phi
+        ):  # one decision: the same products without the stack around them
             at = int(cell[0])
             mean = (posterior.mean[at] @ phi[0])[None]
             variance = (posterior.covariance[at] @ products[0])[None]
@@ -75,7 +85,7 @@ class LinearArms:
             mean = (rows_at(posterior.mean, cell) @ phi[:, :, None])[:, :, 0]
             variance = (rows_at(posterior.covariance, cell) @ products[:, :, None])[:, :, 0]
         # Between two exact solutions rounding may leave a variance a hair below zero.
-        return mean, np.maximum(variance, 0.0)
+        return mean, at_least(variance, 0.0)
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
@@ -87,19 +97,18 @@ class LinearArms:
 
     def update(self, state: LinearState, evidence: Evidence) -> None:
         """Fold the credited rows into their arms' weights: rank-one, or in one go for many."""
-        x = require_context(evidence.x, type(self).__name__)
-        known = np.flatnonzero((evidence.arm >= 0) & (evidence.weight > 0))
-        if known.size == 0:
+        known, n_arms = credited(evidence), state.weights.mean.shape[1]
+        phi = with_intercept(require_context(known.x, type(self).__name__), self.features)
+        if known.y.shape[0] == 0:
             return
-        n_arms = state.weights.mean.shape[1]
-        phi, y, weight = with_intercept(x, self.features), evidence.y, evidence.weight
-        cell, arm, scale = evidence.cell, evidence.arm, evidence.scale
-        if known.size < cell.size:
-            phi, y, weight, cell, arm = (part[known] for part in (phi, y, weight, cell, arm))
-            scale = None if scale is None else scale[known]
-        if scale is not None:
-            phi = phi * scale[:, None]
-        state.weights.observe(cell * n_arms + arm, phi, y, weight / self.noise**2)
+        if known.scale is not None:
+            phi = phi * known.scale[:, None]
+        owner = known.cell * n_arms + known.arm
+        state.weights.observe(owner, phi, known.y, known.weight / self.noise**2)
+
+    def refresh(self, state: LinearState) -> None:
+        """Solve for every posterior afresh from its sums."""
+        state.weights.refresh_all()
 
     def decay(self, state: LinearState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""
@@ -159,7 +168,8 @@ class LinearThompson(LinearArms):
         """Sample every arm's value at the row's context: (N, K)."""
         mean, variance = self._predict(state, at)
         noise = rng.normal(*mean.shape)
-        noise *= np.sqrt(variance) if self.width == 1.0 else self.width * np.sqrt(variance)
+        sd = namespace(variance).sqrt(variance)
+        noise *= sd if self.width == 1.0 else self.width * sd
         noise += mean
         return noise
 
@@ -206,7 +216,8 @@ class LinearUCB(LinearArms):
     def draw(self, rng: Stream, state: LinearState, at: Setting) -> Array:
         """Return every arm's index at the row's context: (N, K)."""
         mean, variance = self._predict(state, at)
-        return np.asarray(mean + self.width * np.sqrt(variance))
+        index: Array = mean + self.width * namespace(variance).sqrt(variance)
+        return index
 
     def marginals(self, state: LinearState, at: Setting) -> Marginals:
         """Return the index: nothing is random."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.parts import Column, take, take_all
@@ -54,4 +52,5 @@ def base_of(columns: Sequence[Column], x: Array) -> Array | None:
         return None
     if len(columns) == 1:
         return take(x, columns[0])
-    return np.asarray(take_all(x, columns).prod(axis=1))
+    base: Array = take_all(x, columns).prod(axis=1)
+    return base

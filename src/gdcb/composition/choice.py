@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array
+from gdcb.arrays import Array, like, zeros
 from gdcb.composition.base import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
@@ -62,6 +62,7 @@ class Identity:
     name: str = "action"
     severity: bool = True
     needs_positive: ClassVar[bool] = False
+    on_device: ClassVar[bool] = True
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the category and, with severity, its score."""
@@ -71,8 +72,8 @@ class Identity:
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return (arm, severity) for every arm."""
-        out = np.empty((x.shape[0], arms.n, 1 + self.severity))
-        out[..., 0] = arms.coords[:, 0]
+        out = zeros((x.shape[0], arms.n, 1 + self.severity), x)
+        out[..., 0] = like(arms.coords, x)[:, 0]
         if self.severity:
             out[..., 1] = delta[..., 0]
         return out

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array
+from gdcb.arrays import Array, along, like, namespace, zeros
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_tuple, column
@@ -17,10 +17,10 @@ from gdcb.records import Located
 
 def _nearest(arms: Arms, coord_by_arm: Array) -> Located:
     """Locate where every arm has its own δ: each arm judges by its own scale (N, M, K, C)."""
-    gap = arms.distance(coord_by_arm, np.arange(arms.n))
+    gap = arms.distance(coord_by_arm, slice(None))
     arm = gap.argmin(axis=-1)
-    steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
-    coord = np.take_along_axis(coord_by_arm, arm[..., None, None], axis=-2)[..., 0, :]
+    steps = along(gap, arm[..., None], axis=-1)[..., 0]
+    coord = along(coord_by_arm, arm[..., None, None], axis=-2)[..., 0, :]
     return Located(arm, coord, lambda: steps)
 
 
@@ -77,6 +77,7 @@ class Multiply:
     base: tuple[Column, ...] = column((), numeric=True)
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_tuple("composition.base", self.base)
@@ -92,12 +93,13 @@ class Multiply:
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return base · δ · a: (N, K, D)."""
-        unit, q = self._unit(delta, x), delta.shape[-1]
+        unit, q, coords = self._unit(delta, x), delta.shape[-1], like(arms.coords, x)
         if q == arms.n_coords:
-            return np.asarray(unit * arms.coords)
-        out = np.empty((x.shape[0], arms.n, arms.n_coords))
-        out[..., :q] = unit * arms.coords[:, :q]
-        out[..., q:] = arms.coords[:, q:]
+            scaled: Array = unit * coords
+            return scaled
+        out = zeros((x.shape[0], arms.n, arms.n_coords), x)
+        out[..., :q] = unit * coords[:, :q]
+        out[..., q:] = coords[:, q:]
         return out
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
@@ -121,9 +123,10 @@ class Multiply:
 
 def _divided(e: Array, unit: Array, q: int) -> Array:
     if q == e.shape[-1]:
-        return np.asarray(e / unit)
+        whole: Array = e / unit
+        return whole
     shape = np.broadcast_shapes(e.shape[:-1], unit.shape[:-1])
-    out = np.empty((*shape, e.shape[-1]))
+    out = zeros((*shape, e.shape[-1]), e)
     out[...] = e
     out[..., :q] /= unit
     return out
@@ -168,6 +171,7 @@ class Add:
 
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = False
+    on_device: ClassVar[bool] = True
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return one number a coordinate."""
@@ -175,7 +179,8 @@ class Add:
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return a + δ: (N, K, D)."""
-        return np.asarray(arms.coords + _padded(delta, arms.n_coords))
+        shifted: Array = like(arms.coords, x) + _padded(delta, arms.n_coords)
+        return shifted
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find the arm nearest to e − δ."""
@@ -195,4 +200,8 @@ class Add:
 
 def _padded(delta: Array, n: int) -> Array:
     short = n - delta.shape[-1]
-    return delta if short == 0 else np.pad(delta, ((0, 0), (0, 0), (0, short)))
+    if short == 0:
+        return delta
+    rest = zeros((*delta.shape[:-1], short), delta)
+    padded: Array = namespace(delta).concat((delta, rest), axis=-1)
+    return padded

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, zeros
 from gdcb.gates.base import Value
 from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
@@ -68,6 +68,11 @@ class Approval:
         """Whether proposals wait for a real person."""
         return isinstance(self.person, Hold)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether the person can be asked on a device; what is learned of them stays on NumPy."""
+        return isinstance(self.person, SimulatedPerson)
+
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse a kernel that cannot know these actions."""
         self.kernel.check(columns)
@@ -97,7 +102,7 @@ class Approval:
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return 0: what a person will do is not sure."""
-        return np.zeros(e.shape[:2])
+        return zeros(e.shape[:2], e)
 
     def init_kernel(self, n_owners: int, n_columns: int) -> Any:
         """Return what is believed before the first verdict."""

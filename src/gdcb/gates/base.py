@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all
+from gdcb.arrays import Array, all_finite, full, namespace, put_where, surely_all, zeros
 from gdcb.errors import InvalidInput
 from gdcb.gates.contraction import is_mixed
-from gdcb.records import MODIFIED, PASSED, VETOED, Rows
+from gdcb.records import MODIFIED, VETOED, Rows
 
 
 class Value(Protocol):
@@ -35,7 +35,8 @@ class Gate(Protocol):
 
     A gate may also have `reach` and `contraction` (see `gdcb.gates.contraction`; without them its
     η is taken to be 1), `holds` (whether proposals may wait for a real person) and `why` (what a
-    proposal waits for).
+    proposal waits for). `on_device` says that it also takes torch's arrays, never asks a device
+    for an answer and does not raise: a simulation on a device demands it.
     """
 
     @property
@@ -145,8 +146,8 @@ class HardGate:
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return the largest change of a column; infinite for a veto."""
-        gap = np.abs(self.project(e, rows) - e).max(axis=-1)
-        return np.where(np.isnan(gap), np.inf, gap)
+        gap = namespace(e).max(abs(self.project(e, rows) - e), axis=-1)
+        return put_where(gap, gap != gap, np.inf)  # NaN: a veto
 
     def init_kernel(self, n_owners: int, n_columns: int) -> None:
         """Learn nothing: the function is known."""
@@ -166,13 +167,14 @@ def require_number(columns: Sequence[Any], action: int, gate: str) -> None:
 
 def status_of(entered: Array, left: Array) -> Array:
     """Compare what entered with what left, row by row: PASSED, MODIFIED or VETOED."""
+    xp = namespace(left)
     same = entered == left
-    if is_all(same):
-        return np.zeros(entered.shape[0], dtype=np.int8)
-    status = np.where(same.all(axis=-1), PASSED, MODIFIED)
-    return np.where(np.isfinite(left).all(axis=-1), status, VETOED).astype(np.int8)
+    if surely_all(same):
+        return zeros(entered.shape[:1], left, xp.int8)
+    moved = xp.astype(~same.all(axis=-1), xp.int8)  # PASSED is 0, MODIFIED 1
+    return put_where(moved, ~all_finite(left), VETOED)
 
 
 def nothing(e: Array) -> Array:
     """Return one NaN action a row: (N, 1, D)."""
-    return np.full((e.shape[0], 1, e.shape[-1]), np.nan)
+    return full((e.shape[0], 1, e.shape[-1]), np.nan, e)

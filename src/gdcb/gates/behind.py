@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all
+from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
 from gdcb.gates.rules import filled
@@ -54,18 +54,19 @@ class Behind:
 
     def __call__(self, e: Array) -> Array:
         """Value actions (N, M, D): (N, M)."""
-        if self.at > 0 and not is_all(np.isfinite(e)):  # as in `apply`: infinite is nothing
-            e = np.where(np.isfinite(e), e, np.nan)
+        if self.at > 0:
+            e = finite_or_nan(e)  # as in `apply`: infinite is nothing
         plain = self.plain[self.at]
         if plain is not None and plain.keeps_nan:
             left = projected((plain,), e, self.rows)
             if left is not None:
                 return self._next()(left)
-        if is_all(np.isfinite(e)):
+        if surely_all(is_finite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
         known, runs = filled(e)
-        return np.where(runs, self._open(known), self.value(nothing(e)))
+        worth: Array = namespace(e).where(runs, self._open(known), self.value(nothing(e)))
+        return worth
 
     def _next(self) -> Value:
         """Return the value in front of the next gate."""
@@ -80,6 +81,8 @@ class Behind:
         except ValuationError:
             raise
         except Exception:
+            if not on_host(e):
+                raise
             return np.concatenate([self._one(rest, e, i) for i in range(e.shape[0])])
 
     def _one(self, rest: Value, e: Array, i: int) -> Array:
@@ -100,15 +103,15 @@ def projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Array
     try:
         for i, gate in enumerate(gates):
             if gate is not None:
-                if i > 0 and not is_all(np.isfinite(left)):  # as in `apply`: infinite is nothing
-                    left = np.where(np.isfinite(left), left, np.nan)
-                left = gate.project(left, rows)
+                left = gate.project(left if i == 0 else finite_or_nan(left), rows)
     except Exception:
+        if not on_host(e):
+            raise
         return None
     return left if left.shape == e.shape else None
 
 
 def _checked(worth: Array, e: Array) -> Array:
-    if worth.shape != e.shape[:2] or not is_all(np.isfinite(worth)):
+    if worth.shape != e.shape[:2] or (on_host(e) and not is_all(np.isfinite(worth))):
         raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
     return worth

@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any
+from gdcb.arrays import (
+    Array,
+    all_finite,
+    freeze,
+    is_finite,
+    maybe_any,
+    namespace,
+    on_host,
+    put_where,
+    surely_all,
+    zeros,
+)
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate, Value
 from gdcb.gates.behind import behind, projected
@@ -28,7 +39,8 @@ class Chain:
 
     Both faces fail closed. A gate that raises, or answers with the wrong shape or an infinite
     action, vetoes the rows it fails on, with the reason in `Verdict.faults`; in `expect` those
-    rows are worth the null action.
+    rows are worth the null action. On a device gates must not raise, and no faults are written
+    down.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -72,18 +84,18 @@ class Chain:
 
     def apply(self, draws: tuple[Any, ...], e: Array, rows: Rows) -> Verdict:
         """Send proposals e (N, D) through all gates."""
-        n, g = rows.n, len(self.gates)
-        trail, statuses = np.empty((n, g + 1, e.shape[1])), np.zeros((n, g), dtype=np.int8)
-        if e.flags.writeable:
+        n, g, xp = rows.n, len(self.gates), namespace(e)
+        trail, statuses = zeros((n, g + 1, e.shape[1]), e), zeros((n, g), e, xp.int8)
+        if on_host(e) and e.flags.writeable:
             e = e.view()
-            e.flags.writeable = False
+            freeze(e)
         trail[...] = e[:, None]
-        verdict = Verdict(e, np.zeros(n, dtype=np.int8), trail, statuses, {})
-        is_whole = is_all(np.isfinite(e))
+        verdict = Verdict(e, zeros((n,), e, xp.int8), trail, statuses, {})
+        is_whole = surely_all(is_finite(e))
         if not is_whole:
-            lost = ~np.isfinite(e).all(axis=1)
-            verdict.status[lost] = VETOED
-            for row in np.flatnonzero(lost):
+            lost = ~all_finite(e)
+            verdict.status = put_where(verdict.status, lost, VETOED)
+            for row in np.flatnonzero(lost) if on_host(lost) else ():
                 verdict.faults[int(row), -1] = "the composed action is not finite"
         return self._run(draws, verdict, rows, 0, is_whole)
 
@@ -105,7 +117,7 @@ class Chain:
         self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, start: int, is_whole: bool
     ) -> Verdict:
         """Go through the gates from `start` on; `is_whole`: no row has stopped so far."""
-        e = verdict.action
+        e, xp = verdict.action, namespace(verdict.action)
         for i in range(start, len(self.gates)):
             gate, plain = self.gates[i], self._plain[i]
             if is_whole and plain is not None and leaves_alone(plain, e, rows):
@@ -113,21 +125,21 @@ class Chain:
                     verdict.statuses[:, i], verdict.trail[:, i + 1] = PASSED, e
                 continue
             runs = verdict.status <= MODIFIED
-            if not is_any(runs):
+            if not maybe_any(runs):
                 verdict.trail[:, i + 1 :] = np.nan
                 verdict.statuses[:, i:] = NOT_REACHED
                 break
             left, status, faults = guarded_apply(gate, draws[i], e, rows, runs)
             verdict.faults.update({(row, i): text for row, text in faults.items()})
-            e = np.where(runs[:, None], left, np.nan)
-            e.flags.writeable = False
-            verdict.statuses[:, i] = np.where(runs, status, NOT_REACHED)
+            e = put_where(left, ~runs[:, None], np.nan)
+            freeze(e)
+            verdict.statuses[:, i] = put_where(status, ~runs, NOT_REACHED)
             acted = (status != PASSED) & runs
-            verdict.status[acted] = status[acted]
+            verdict.status = xp.where(acted, status, verdict.status)
             verdict.trail[:, i + 1] = e
-            is_whole = is_all(verdict.status <= MODIFIED)
+            is_whole = surely_all(verdict.status <= MODIFIED)
         if not is_whole:
-            e = np.where((verdict.status <= MODIFIED)[:, None], e, np.nan)
+            e = put_where(e, (verdict.status > MODIFIED)[:, None], np.nan)
         verdict.action = e
         return verdict
 
@@ -211,7 +223,7 @@ class Chain:
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return how far the hard gates would move each action, summed over them: (N, M)."""
-        total = np.zeros(e.shape[:2])
+        total = zeros(e.shape[:2], e)
         for gate in self.gates:
             if gate.is_hard:
                 total += guarded_moved(gate, e, rows)
@@ -221,7 +233,10 @@ class Chain:
         """Teach every learned gate from `start` on what it did.
 
         Held and unreached rows say nothing, nor does a fault: it is no verdict of the person's.
+        Without kernels, as on a device, nothing is learned.
         """
+        if not kernels:
+            return
         for i, (gate, kernel) in enumerate(zip(self.gates, kernels, strict=True)):
             if kernel is None or i < start:
                 continue
@@ -242,7 +257,7 @@ class Chain:
 
     def overridden(self, verdict: Verdict) -> Array:
         """Return the rows that run another action than proposed because a person said so."""
-        changed = np.zeros(verdict.status.shape, dtype=bool)
+        changed = zeros(verdict.status.shape, verdict.status, namespace(verdict.status).bool)
         for i, gate in enumerate(self.gates):
             if gate.is_person:
                 changed |= (verdict.statuses[:, i] == MODIFIED) & (verdict.status == MODIFIED)

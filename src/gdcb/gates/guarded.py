@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any
+from gdcb.arrays import (
+    Array,
+    all_finite,
+    is_all,
+    is_any,
+    maybe_any,
+    namespace,
+    on_host,
+    put_where,
+)
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
@@ -43,6 +52,8 @@ def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
     try:
         return gate.moved(e, rows)
     except Exception:
+        if not on_host(e):
+            raise
         if e.shape[0] == 1:
             return np.full(e.shape[:2], np.inf)
         index = [np.array([i]) for i in range(e.shape[0])]
@@ -52,11 +63,17 @@ def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
 def guarded_apply(
     gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array
 ) -> tuple[Array, Array, dict[int, str]]:
-    """Apply one gate; where it raises or answers nonsense, veto those rows and say why."""
+    """Apply one gate; where it raises or answers nonsense, veto those rows and say why.
+
+    On a device a gate that raises is let raise, and rows that it answers with what is not finite
+    are vetoed without a word.
+    """
     faults: dict[int, str] = {}
     try:
         left, status = _answer(gate, draws, e, rows)
     except Exception:
+        if not on_host(e):
+            raise
         left, status = np.full(e.shape, np.nan), np.full(e.shape[0], VETOED, dtype=np.int8)
         for i in np.flatnonzero(runs):
             one = slice(i, i + 1)
@@ -66,12 +83,12 @@ def guarded_apply(
                 left[i], status[i] = row[0], said[0]
             except Exception as error:
                 faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
-    odd = ~np.isfinite(left).all(axis=1) & runs & (status <= MODIFIED)
-    if is_any(odd):
-        for i in np.flatnonzero(odd):
+    odd = ~all_finite(left) & runs & (status <= MODIFIED)
+    if maybe_any(odd):
+        for i in np.flatnonzero(odd) if on_host(odd) else ():
             faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
-        status = np.where(odd, VETOED, status).astype(np.int8)
-    return np.where((status <= MODIFIED)[:, None], left, np.nan), status, faults
+        status = put_where(status, odd, VETOED)
+    return put_where(left, (status > MODIFIED)[:, None], np.nan), status, faults
 
 
 def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]:
@@ -80,11 +97,13 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
     left, status = gate.apply(draws, e, rows)
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
+    if on_host(status) and (
+        status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD))
+    ):
         raise InvalidInput("a gate answers with whole numbers: passed, modified, vetoed or held")
-    status = status.astype(np.int8)
+    xp = namespace(status)
+    status = xp.astype(status, xp.int8)
     passed = status == PASSED
-    if is_any(passed):
-        changed = passed & (left != e).any(axis=1)
-        status = np.where(changed, MODIFIED, status).astype(np.int8)
+    if maybe_any(passed):
+        status = put_where(status, passed & (left != e).any(axis=1), MODIFIED)
     return left, status

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, at_least, at_most, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
 from gdcb.parts import Column, check_choice, column, take
@@ -58,6 +58,7 @@ class Bounds(HardGate):
     name: str = "bounds"
     version: str = "1"
     keeps_nan: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_choice("gate.outside", self.outside, ("project", "veto"))
@@ -74,27 +75,28 @@ class Bounds(HardGate):
         low: Array | float = self.low
         high: Array | float = self.high
         if self.low_column is not None:
-            low = np.maximum(low, take(rows.x, self.low_column)[:, None])
+            low = at_least(take(rows.x, self.low_column)[:, None], low)
         if self.high_column is not None:
-            high = np.minimum(high, take(rows.x, self.high_column)[:, None])
+            high = at_most(take(rows.x, self.high_column)[:, None], high)
         return low, high
 
     def project(self, e: Array, rows: Rows) -> Array:
         """Clip, or put NaN where the column lies outside; impossible limits veto."""
         low, high = self.limits(rows)
         column = e[..., self.action]
-        kept = np.minimum(np.maximum(column, low), high)
-        if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
-            kept = np.where(np.less_equal(low, high), kept, np.nan)
+        kept = at_most(at_least(column, low), high)
+        if self.low_column is not None or self.high_column is not None:
+            possible: Any = low <= high
+            kept = put_where(kept, ~possible, np.nan)
         if self.outside == "veto":
-            kept = np.where(kept == column, column, np.nan)
+            kept = put_where(column, kept != column, np.nan)
         if e.shape[-1] == 1:
             return kept[..., None]
-        left = e.copy()
+        left: Array = namespace(e).asarray(e, copy=True)
         left[..., self.action] = kept
-        if self.outside == "veto":
-            left[np.isnan(kept)] = np.nan
-        return left
+        return (
+            put_where(left, (kept != kept)[..., None], np.nan) if self.outside == "veto" else left
+        )
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Name the limit that was broken."""
@@ -144,6 +146,7 @@ class Cap(HardGate):
     name: str = "cap"
     version: str = "1"
     keeps_nan: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""
@@ -153,14 +156,14 @@ class Cap(HardGate):
     def _limit(self, rows: Rows) -> Array | float:
         if self.limit_column is None:
             return self.limit
-        return np.minimum(self.limit, take(rows.x, self.limit_column)[:, None])
+        return at_most(take(rows.x, self.limit_column)[:, None], self.limit)
 
     def project(self, e: Array, rows: Rows) -> Array:
         """Lower the column to the limit."""
         if e.shape[-1] == 1:
-            return np.minimum(e[..., 0], self._limit(rows))[..., None]
-        left = e.copy()
-        left[..., self.action] = np.minimum(e[..., self.action], self._limit(rows))
+            return at_most(e[..., 0], self._limit(rows))[..., None]
+        left: Array = namespace(e).asarray(e, copy=True)
+        left[..., self.action] = at_most(e[..., self.action], self._limit(rows))
         return left
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:

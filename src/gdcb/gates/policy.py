@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_finite, like, namespace, put_where, zeros
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
 from gdcb.parts import Column, check_number, column, take
@@ -54,6 +54,7 @@ class PolicyFilter(HardGate):
     name: str = "policy"
     version: str = "1"
     keeps_nan: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number(f"gate '{self.name}': at_least", self.at_least)
@@ -63,15 +64,17 @@ class PolicyFilter(HardGate):
             raise InvalidInput(f"gate '{self.name}': cost and budget go together")
 
     def _denies(self, e: Array, rows: Rows) -> tuple[Array, Array, Array]:
-        kind = e[..., self.action]
-        is_denied = np.isin(kind, self.denied)
-        is_dear = np.zeros(kind.shape, dtype=bool)
+        kind, xp = e[..., self.action], namespace(e)
+        is_denied = zeros(kind.shape, kind, xp.bool)
+        for category in self.denied:
+            is_denied = is_denied | (kind == category)
+        is_dear = zeros(kind.shape, kind, xp.bool)
         if self.budget is not None:
-            known = np.isfinite(kind) & (kind >= 0) & (kind < len(self.cost))
-            price = np.array(self.cost)[np.where(known, kind, 0).astype(np.int64)]
-            price = np.where(known, price, np.inf)
+            known = is_finite(kind) & (kind >= 0) & (kind < len(self.cost))
+            at = xp.astype(put_where(kind, ~known, 0.0), xp.int64)
+            price = put_where(like(self.cost, kind)[at], ~known, np.inf)
             is_dear = ~(price <= take(rows.x, self.budget)[:, None])
-        is_unfit = np.zeros(kind.shape, dtype=bool)
+        is_unfit = zeros(kind.shape, kind, xp.bool)
         if self.require is not None:
             is_unfit = is_unfit | ~(take(rows.x, self.require)[:, None] >= self.at_least)
         return is_denied, is_dear, is_unfit
@@ -79,7 +82,7 @@ class PolicyFilter(HardGate):
     def project(self, e: Array, rows: Rows) -> Array:
         """Put NaN where a rule forbids the action."""
         is_denied, is_dear, is_unfit = self._denies(e, rows)
-        return np.where((is_denied | is_dear | is_unfit)[..., None], np.nan, e)
+        return put_where(e, (is_denied | is_dear | is_unfit)[..., None], np.nan)
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Name the rule."""

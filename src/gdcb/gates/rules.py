@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, all_finite, along, is_finite, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_tuple, take, take_all
 from gdcb.records import Rows
@@ -111,6 +111,8 @@ def filled(e: Array) -> tuple[Array, Array]:
     Gates are not asked about 'nothing'; its place is taken by the row's first action that runs,
     or by zeros, and the answer there is not used. The mask (N, M) says which entries run.
     """
-    runs: Array = np.asarray(np.isfinite(e).all(axis=-1))
-    some = np.take_along_axis(e, runs.argmax(axis=1)[:, None, None], axis=1)
-    return np.where(runs[..., None], e, np.nan_to_num(some)), runs
+    xp = namespace(e)
+    runs = all_finite(e)
+    first = xp.argmax(xp.astype(runs, xp.int8), axis=1)
+    some = along(e, first[:, None, None], axis=1)
+    return xp.where(runs[..., None], e, put_where(some, ~is_finite(some), 0.0)), runs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, like, maybe_any, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing, status_of
 from gdcb.gates.contraction import is_mixed
@@ -18,6 +18,7 @@ from gdcb.records import VETOED, Rows
 # The person's own action scatters on three points, so that the operator is a finite sum.
 _POINTS = np.array([-1.0, 0.0, 1.0])
 _SHARES = np.array([0.25, 0.5, 0.25])
+_LOW, _HIGH = 0.25, 0.75
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class SimulatedPerson:
     own: Callable[[Rows], Array]
     spread: float = 0.0
     veto: float = 0.0
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("person.spread", self.spread, 0.0)
@@ -43,24 +45,25 @@ class SimulatedPerson:
 
     def draw(self, rng: Any, n: int) -> Array:
         """Draw three uniforms a row: approval, veto, scatter."""
-        return np.asarray(rng.uniform(n, 3))
+        draws: Array = rng.uniform(n, 3)
+        return draws
 
     def _own(self, rows: Rows, e: Array, point: Array) -> Array:
         own = self.own(rows)
-        own = np.where(np.isnan(own), e, own)
-        own[:, 0] += self.spread * point
-        return own
+        mine: Array = namespace(e).where(own != own, e, own)
+        mine[:, 0] += self.spread * point
+        return mine
 
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Sample the person's answer."""
         if draws is None:
             raise InvalidInput("a simulated person needs random numbers")
         approved = draws[:, 0] < self.approve(e[:, None, :], rows)[:, 0]
-        point = _POINTS[np.searchsorted(_SHARES.cumsum()[:-1], draws[:, 2], side="right")]
-        left = np.where(approved[:, None], e, self._own(rows, e, point))
-        left[~approved & (draws[:, 1] < self.veto)] = np.nan
-        status = status_of(e, left)
-        status[np.isnan(left).any(axis=1)] = VETOED
+        xp, u = namespace(e), draws[:, 2]
+        point = like(_POINTS, e)[xp.astype(u >= _LOW, xp.int64) + (u >= _HIGH)]
+        left = xp.where(approved[:, None], e, self._own(rows, e, point))
+        left = put_where(left, (~approved & (draws[:, 1] < self.veto))[:, None], np.nan)
+        status = put_where(status_of(e, left), (left != left).any(axis=1), VETOED)
         return left, status
 
     def reach(self, e: Array, rows: Rows) -> Array:
@@ -68,7 +71,8 @@ class SimulatedPerson:
         parts = [e, self._nodes(e, rows)]
         if self.veto > 0:
             parts.append(nothing(e))
-        return np.concatenate(parts, axis=1)
+        together: Array = namespace(e).concat(parts, axis=1)
+        return together
 
     def contraction(self, e: Array, rows: Rows) -> Array:
         """Return η(x) on the actions e (N, M, D), or an upper bound: (N,).
@@ -83,17 +87,18 @@ class SimulatedPerson:
 
     def _nodes(self, e: Array, rows: Rows) -> Array:
         """Return the points of the own actions: own₁ −, 0, +; own₂ −, 0, +; and so on."""
-        own = self.own(rows)[:, None]
-        own = np.where(np.isnan(own), e, own) if np.isnan(own).any() else own
-        nodes = np.repeat(own, _POINTS.size, axis=1)
-        nodes[..., 0] += self.spread * np.tile(_POINTS, own.shape[1])
+        xp, own = namespace(e), self.own(rows)[:, None]
+        own = xp.where(own != own, e, own) if maybe_any(own != own) else own
+        nodes: Array = xp.repeat(own, _POINTS.size, axis=1)
+        nodes[..., 0] += self.spread * xp.tile(like(_POINTS, e), (own.shape[1],))
         return nodes
 
     def expect(self, value: Value, e: Array, rows: Rows) -> Array:
         """Return p·v(e) + (1 − p)·[veto·v(null) + (1 − veto)·E v(own)], exactly."""
         p = self.approve(e, rows)
         worth = value(self._nodes(e, rows)).reshape(rows.n, -1, _POINTS.size)
-        other = (worth * _SHARES).sum(axis=-1)
+        other: Array = (worth * like(_SHARES, e)).sum(axis=-1)
         if self.veto > 0:
             other = self.veto * value(nothing(e)) + (1.0 - self.veto) * other
-        return np.asarray(p * value(e) + (1.0 - p) * other)
+        expected: Array = p * value(e) + (1.0 - p) * other
+        return expected

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, full, rows_at
 from gdcb.parts import check_number
 
 
@@ -49,6 +49,7 @@ class ConstantScaler:
     n_columns: int = 1
     learns_from: ClassVar[str] = "nothing"
     supports: ClassVar[frozenset[str]] = frozenset()
+    on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("scaler.value", self.value)
@@ -69,12 +70,11 @@ class ConstantScaler:
 
     def predict(self, state: ConstantState, owner: Array, x: Array) -> Array:
         """Return the constant."""
-        full: Array = np.full((x.shape[0], self.n_arms, self.n_columns), float(self.value))
-        return full
+        return full((x.shape[0], self.n_arms, self.n_columns), self.value, x)
 
     def version(self, state: ConstantState, owner: Array) -> Array:
         """Return 0."""
-        return state.versions[owner]
+        return rows_at(state.versions, owner)
 
     def uncertainty(self, state: ConstantState, owner: Array, x: Array) -> Array:
         """Return 0: nothing is estimated."""
