@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from gdcb import records
 from gdcb.arrays import Array, logistic
@@ -253,6 +255,82 @@ def test_a_number_kernel_s_expectation_by_hand() -> None:
     out = kernel.expect(state, zero, value, np.full((1, 1, 1), 50.0), blank(1))
     approved, changed = (1 + 8 * 5 / 7) / 9, (8 * 2 / 7) / 9
     assert out[0, 0] == pytest.approx(approved * 2500 + changed * 14_500, rel=1e-5)
+
+
+@dataclass(slots=True)
+class Inside:
+    """1 where every column lies within [low, high], 0 elsewhere: a function that jumps."""
+
+    low: float
+    high: float
+    pieces: int = 256
+
+    def take(self, index: Any) -> Inside:
+        """Return itself: all rows are alike."""
+        return self
+
+    def __call__(self, e: Array) -> Array:
+        """Return 1 or 0; nothing is in no cell."""
+        return np.asarray(((e >= self.low) & (e <= self.high)).all(axis=-1) * 1.0)
+
+
+def knowing(means: list[float], spreads: list[float]) -> tuple[Approval, Any]:
+    """Return a gate and what is known of its person: never approves, an own action like this."""
+    gate = Approval(kernel=NumberKernel())
+    kernel: Any = gate.init_kernel(1, len(means))
+    kernel.theta[0, :, 0], kernel.spread[0], kernel.sums.count[:] = means, spreads, 100.0
+    kernel.rates[:] = [0.0, 1.0, 0.0]
+    return gate, kernel
+
+
+@pytest.mark.parametrize("mean", [-3.0, 0.49, 0.51, 1.0, 2.7])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 0.1, 2.0])
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "before bounds"])
+def test_the_chance_of_a_cell_is_the_normal_law_s(mean: float, spread: float, behind: bool) -> None:
+    """P(½ ≤ own ≤ 1.2) by Φ, to 1e-6; three nodes are off by up to a half.
+
+    Before bounds of 1 all above it is moved onto 1: P(½ ≤ own).
+    """
+    gate, kernel = knowing([mean], [spread])
+    high = np.inf if behind else 1.2
+    gates: tuple[Any, ...] = (gate, Bounds(high=1.0)) if behind else (gate,)
+    chain = Chain(gates, closed=False)
+    found = chain.expect(Inside(0.5, 1.2), np.full((1, 1, 1), 9.0), blank(1), (kernel, None))
+    law = stats.norm(mean, max(spread, 1e-300))
+    assert found[0, 0] == pytest.approx(law.cdf(high) - law.cdf(0.5), abs=1e-6)
+
+
+def test_the_chance_of_a_cell_behind_two_persons() -> None:
+    """The second person changes every second proposal: ½·P(first in) + ½·P(second in)."""
+    (first, one), (second, two) = knowing([1.0], [0.3]), knowing([0.5], [0.4])
+    two.rates[:] = [0.5, 0.5, 0.0]
+    chain = Chain((first, replace(second, name="second")), closed=False)
+    found = chain.expect(Inside(0.8, 1.3), np.full((1, 1, 1), 9.0), blank(1), (one, two))
+    chances = [np.diff(stats.norm(*law).cdf([0.8, 1.3]))[0] for law in ((1.0, 0.3), (0.5, 0.4))]
+    assert found[0, 0] == pytest.approx(sum(chances) / 2, abs=1e-6)
+
+
+def test_the_chance_of_a_cell_with_several_columns() -> None:
+    """Independent columns: the product of their chances, to 0.01; at the mean it would be 1."""
+    gate, kernel = knowing([1.0, 1.1, 0.9], [0.3, 0.2, 0.5])
+    found = gate.expect(Inside(0.8, 1.3), np.full((1, 1, 3), 9.0), blank(1), kernel)
+    laws = ((1.0, 0.3), (1.1, 0.2), (0.9, 0.5))
+    chance = np.prod([np.diff(stats.norm(*law).cdf([0.8, 1.3]))[0] for law in laws])
+    assert found[0, 0] == pytest.approx(chance, abs=0.01)
+
+
+def test_fine_pieces_keep_rows_apart_and_smooth_values_as_they_are() -> None:
+    """A parabola has no `pieces`: three nodes. A batch is the loop, byte by byte."""
+    gate = Approval(kernel=NumberKernel(features=(0,)))
+    kernel: Any = gate.init_kernel(1, 1)
+    kernel.theta[0, 0], kernel.spread[0], kernel.sums.count[:] = [1.0, 0.5], [0.4], 9.0
+    kernel.rates[:] = [0.3, 0.6, 0.1]
+    some, e = rows(rng_of(3).normal(size=(5, 1))), np.full((5, 2, 1), 1.1)
+    for value in (Inside(0.9, 1.2), parabola(1)):
+        whole = gate.expect(value, e, some, kernel)
+        for i in range(5):
+            one = gate.expect(value, e[:1], some.take(slice(i, i + 1)), kernel)
+            assert bytes_of(one[0]) == bytes_of(whole[i])
 
 
 def watch(gate: Approval, context: Rows, e: Array, seed: int, batch: int) -> Any:

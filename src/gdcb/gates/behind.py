@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
+from gdcb.gates.jumps import pieces_of
 from gdcb.gates.rules import filled
 from gdcb.records import Rows
 
@@ -46,6 +47,11 @@ class Behind:
     at: int
     value: Value
     rows: Rows
+
+    @property
+    def pieces(self) -> int:
+        """How finely a person's own law is to be integrated (`gdcb.gates.jumps`)."""
+        return pieces_of(self.value)
 
     def take(self, index: Array) -> Behind:
         """Return the same for some of the rows."""

@@ -14,6 +14,7 @@ import numpy as np
 from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
+from gdcb.gates.jumps import expect_normal, pieces_of
 from gdcb.parts import Column, check_number, column, take, take_all
 from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
@@ -182,7 +183,9 @@ class NumberKernel:
     Assumes: a normal own number given x, the same for every proposal.
 
     Stops applying: a person who anchors on the proposal is outside it: their own number moves with
-    what they are shown. With several columns the own action is taken at its mean, without spread.
+    what they are shown. E v(e_own) is exact for a v that is cubic in the number; with several
+    columns the own action is taken at its mean, without spread. Both are for decisions: a v that
+    jumps, such as the indicator of a cell, is integrated finely (`gdcb.gates.jumps`).
 
     Examples
     --------
@@ -264,8 +267,10 @@ class NumberKernel:
         own, spread, known = self._own(state, owner, rows)
         band = self._band(e, own, spread, known)
         rates = state.rates[owner[:, None], band]
-        proposal = value(e)
-        if own.shape[-1] == 1:
+        proposal, pieces = value(e), pieces_of(value)
+        if pieces:
+            other = expect_normal(value, own, spread, pieces)
+        elif own.shape[-1] == 1:
             nodes = own[:, None] + _NODES[:, None] * spread[:, None]
             other = (value(nodes) * _WEIGHTS).sum(axis=1)
         else:
