@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from gdcb import round as turn
-from gdcb.analysis.contraction import cell_kernel
+from gdcb.analysis.best_arm import best_arm
+from gdcb.analysis.contraction import PIECES, cell_kernel
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit, Marginals
 from gdcb.errors import InvalidInput
@@ -23,9 +24,7 @@ from gdcb.parts import check_choice, check_number
 from gdcb.records import Rows, Setting
 from gdcb.streams import PROPENSITY, Stream, check_seed
 
-_LEVELS = 32  # quantiles of each arm between which its law is integrated
-_ORDER = 5  # points of Gauss's rule between two quantiles
-_CHUNK = 20_000  # rows decided at once when sampling
+TOLERANCE = 1e-3  # 'auto' repeats the decision of rows in which quadrature errs by more
 
 
 @dataclass(slots=True)
@@ -37,14 +36,20 @@ class Propensity:
     proposed : (N, K) probability that each arm is proposed
     executed : (N, K + 2) probability that each arm cell is executed; then 'off every arm', then
         'nothing ran'
-    error : (N, K) standard error of `proposed` where sampled, else what halving the grid changes
-    method : 'exact', 'quadrature' or 'sampled'
+    error : (N, K) of `proposed`. Sampled: standard error, above 0 even for an arm that was never
+        drawn. Quadrature: an estimate of the error itself (`best_arm`). Exact: 0
+    method : 'exact', 'quadrature', 'sampled', or 'mixed': quadrature, and sampled in the rows in
+        which it would err by more than 10⁻³
+    executed_error : (N, K + 2) of `executed`: what the error of `proposed` becomes behind the
+        gates, plus what halving the pieces of the persons' own laws changes, plus what is missing
+        from a sum of 1. It counts the learned kernels as true
     """
 
     proposed: Array
     executed: Array
     error: Array
     method: str
+    executed_error: Array
 
 
 def propensity(
@@ -61,10 +66,11 @@ def propensity(
 
     The executed law is ∫ K_g dπ on arm cells, with the gates' kernels as learned so far. An
     executed action mixes atoms (the arms) and a density (a person's own numbers): only cells have
-    a probability.
+    a probability. See `cell_kernel` for what of K_g is exact and what is integrated.
 
     Parameters
     ----------
+    rows : as for a decision; units that the state has
     method : 'auto', or insist on 'exact', 'quadrature' or 'sampled'
     draws : repetitions a row, where sampled
     seed : of these repetitions
@@ -72,29 +78,51 @@ def propensity(
     check_choice("method", method, ("auto", "exact", "quadrature", "sampled"))
     check_number("draws", draws, 2)
     check_seed(seed)
+    instance.check_rows(rows, int(state.null.count.shape[0]))
     bandit = instance.bind(bandit)
-    laws = None if method == "sampled" else _laws(instance, bandit, state, rows)
-    found = None
-    if laws is not None and laws.kind == "point":
-        found = (*_certain(instance, bandit, state, rows), "exact")
-    elif laws is not None and method != "exact":
-        found = _two_normal(laws, rows) if method == "auto" else None
-        found = found or (*_quadrature(laws, rows), "quadrature")
-    elif laws is not None:
-        found = _two_normal(laws, rows)
+    found = _computed(instance, bandit, state, rows, method)
     if found is None and method in ("exact", "quadrature"):
         raise InvalidInput(
             f"propensity: {type(bandit).__name__} behind these gates has no {method} form here; "
             "use method='sampled'"
         )
-    proposed, error, how = found or (
-        *_sampled(instance, bandit, state, rows, int(draws), seed),
-        "sampled",
-    )
+    is_sampled: Array = np.ones(rows.n, dtype=bool)
+    if found is None:
+        proposed, error = np.empty((2, rows.n, instance.space.n))
+        how = "sampled"
+    else:
+        proposed, error, how = found
+        is_sampled = np.asarray((error > TOLERANCE).any(axis=1) & (method == "auto"))
+    if is_sampled.any():
+        which = np.flatnonzero(is_sampled)
+        asked = (instance, bandit, state, rows, which, int(draws), seed)
+        proposed[which], error[which] = _sampled(*asked)
+        how = "sampled" if is_sampled.all() else "mixed"
     delta, _ = turn.scale(instance, state, rows)
-    kernel = cell_kernel(instance, rows, delta, state.kernels)
+    kernel = coarse = cell_kernel(instance, rows, delta, state.kernels)
+    if any(known is not None for known in state.kernels):
+        coarse = cell_kernel(instance, rows, delta, state.kernels, pieces=PIECES // 2)
     executed = (proposed[:, None, :] @ kernel)[:, 0]
-    return Propensity(proposed, executed, error, how)
+    # Sampled shares of two arms are correlated below 0, so that variances at most add up.
+    apart = np.sqrt((error[:, None, :] ** 2 @ kernel**2)[:, 0])
+    spread = np.where(is_sampled[:, None], apart, (error[:, None, :] @ kernel)[:, 0])
+    rough = np.abs(kernel - coarse) + np.abs(1.0 - kernel.sum(axis=-1, keepdims=True))
+    return Propensity(proposed, executed, error, how, spread + (proposed[:, None, :] @ rough)[:, 0])
+
+
+def _computed(
+    instance: Instance, bandit: Bandit, state: turn.RoundState, rows: Rows, method: str
+) -> tuple[Array, Array, str] | None:
+    """Return probabilities, their error and the method, without drawing; None: no such form."""
+    laws = None if method == "sampled" else _laws(instance, bandit, state, rows)
+    if laws is None:
+        return None
+    if laws.kind == "point":
+        return (*_certain(instance, bandit, state, rows), "exact")
+    found = None if method == "quadrature" else _two_normal(laws, rows)
+    if found is None and method != "exact":
+        found = (*best_arm(laws, rows.mask), "quadrature")
+    return found
 
 
 def _laws(instance: Instance, bandit: Any, state: turn.RoundState, rows: Rows) -> Marginals | None:
@@ -151,53 +179,30 @@ def _two_normal(laws: Marginals, rows: Rows) -> tuple[Array, Array, str] | None:
     return proposed, np.zeros_like(proposed), "exact"
 
 
-def _quadrature(laws: Marginals, rows: Rows) -> tuple[Array, Array]:
-    """P(a is best) = ∫ f_a Π_{b≠a} F_b, by Gauss's rule between the quantiles of all arms.
-
-    So every law is resolved where it has its mass, however different their widths. The error is
-    the difference from the same rule between every second quantile.
-    """
-    n, k = laws.parameters[0].shape
-    allowed = np.ones((n, k), dtype=bool) if rows.mask is None else rows.mask
-    share = np.sin(np.linspace(0.0, np.pi / 2, _LEVELS + 1)) ** 2
-    share = np.clip(share, 1e-13, 1.0 - 1e-13)
-    proposed, error = np.empty((n, k)), np.empty((n, k))
-    for i in range(n):
-        one = laws.take(slice(i, i + 1))
-        nodes = one.quantile(share)[0]
-        coarse = _best(one, nodes[allowed[i], ::2], allowed[i])
-        proposed[i] = _best(one, nodes[allowed[i]], allowed[i])
-        error[i] = np.abs(proposed[i] - coarse)
-    return proposed, error
-
-
-def _best(laws: Marginals, nodes: Array, allowed: Array) -> Array:
-    """Integrate for one row between sorted nodes; arms that are not allowed never win."""
-    edges = np.unique(nodes)
-    point, weight = np.polynomial.legendre.leggauss(_ORDER)
-    half = np.diff(edges)[:, None] / 2
-    grid = (edges[:-1, None] + half * (1.0 + point)).ravel()
-    below = laws.cdf(grid[None, None, :])[0]
-    below[~allowed] = 1.0
-    before = np.cumprod(np.vstack((np.ones(grid.size), below[:-1])), axis=0)
-    behind = np.cumprod(np.vstack((np.ones(grid.size), below[:0:-1])), axis=0)[::-1]
-    mass = laws.density(grid[None, None, :])[0] * (half * weight).ravel()
-    return np.where(allowed, (mass * before * behind).sum(axis=1), 0.0)
-
-
 def _sampled(
-    instance: Instance, bandit: Bandit, state: turn.RoundState, rows: Rows, draws: int, seed: int
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    rows: Rows,
+    which: Array,
+    draws: int,
+    seed: int,
 ) -> tuple[Array, Array]:
-    """Repeat every decision `draws` times; each row's repetitions have a key of their own."""
+    """Repeat the decisions of some rows `draws` times; each row has a key of its own.
+
+    The standard error is √(p̃(1 − p̃)/draws) with p̃ = (times + ½)/(draws + 1): an arm that was
+    never drawn may still have a small chance. An arm that is masked has none.
+    """
     k = instance.space.n
-    proposed = np.empty((rows.n, k))
+    times = np.zeros((which.size, k))
     stream = Stream((seed, PROPENSITY), 0, draws)
-    at_once = max(1, _CHUNK // draws)
-    for start in range(0, rows.n, at_once):
-        index = np.arange(start, min(start + at_once, rows.n))
-        stream.rekey((seed, PROPENSITY), start, draws)
-        some = rows.take(np.repeat(index, draws))
-        arm = turn.decide(stream, instance, bandit, state, some).arm.reshape(-1, draws)
-        for j, i in enumerate(index):
-            proposed[i] = np.bincount(arm[j], minlength=k) / draws
-    return proposed, np.sqrt(proposed * (1.0 - proposed) / draws)
+    for j, i in enumerate(which):
+        stream.rekey((seed, PROPENSITY), int(i), draws)
+        same = rows.take(np.full(draws, i))
+        arm = turn.decide(stream, instance, bandit, state, same).arm
+        times[j] = np.bincount(arm, minlength=k)
+    share = (times + 0.5) / (draws + 1.0)
+    error = np.sqrt(share * (1.0 - share) / draws)
+    if rows.mask is not None:
+        error[~rows.mask[which]] = 0.0
+    return times / draws, error
