@@ -254,6 +254,17 @@ def test_excitation_is_the_residual_variance_by_hand() -> None:
     assert scaler.excitation(state, np.array([0]))[0] == pytest.approx(2.0, rel=1e-6)
 
 
+def test_only_rows_that_taught_are_excitation() -> None:
+    """Varied rows without a label, or of weight 0, beside dull ones: not a byte changes."""
+    scaler = RidgeScaler(features=(0,), every=40, floor=0.01)
+    state = scaler.init(1)
+    excite(scaler, state, 0.001, 2)
+    before, (x, action) = records.to_bytes(state), rng_of(3).normal(size=(2, 40, 1))
+    observed(scaler, x, np.full((40, 1), np.nan), action=np.exp(action), state=state)
+    observed(scaler, x, x, np.zeros(40), action=np.exp(action), state=state)
+    assert records.to_bytes(state) == before
+
+
 def test_too_few_rows_to_tell_stay_frozen() -> None:
     """As many rows as coefficients leave no residual: nothing is known of the excitation."""
     scaler = RidgeScaler(features=(0,), every=2, floor=1e-4)

@@ -210,6 +210,28 @@ def test_rows_that_did_not_run_or_were_not_seen_teach_nothing() -> None:
     assert records.to_bytes(state) == before
 
 
+def test_rows_without_weight_are_no_excitation() -> None:
+    """400 dull rows and 400 varied ones of weight 0: the bytes and the verdict of the dull ones."""
+    scaler = scaler_of(every=400, floor=0.01)
+    state = learned(scaler, 400, 13, spread=1e-3)
+    before = records.to_bytes(state)
+    x, action, y = nights(400, 14)
+    scaler.observe(state, zero(400), x, action, y[:, None], np.zeros(400))
+    assert records.to_bytes(state) == before
+
+
+def test_excitation_weighs_rows() -> None:
+    """log e = ∓1 of weight 6 and ∓2 of weight 2: Σw(log e)² = 56 over Σw − 2 = 30."""
+    scaler = LogLinearScaler(factors={"gap": (0,)})
+    size = np.array([1.0, 1.0, 2.0, 2.0] * 2)
+    action = np.exp(size * [1, -1, 1, -1, 1, -1, 1, -1])[:, None]
+    x = np.repeat([[0.0], [1.0]], 4, axis=0)
+    state, weight = scaler.init(1), np.where(size == 1.0, 3.0, 1.0)
+    scaler.observe(state, zero(8), x, action, np.ones((8, 1)), 2.0 * weight)
+    # Σw·(log e)² = 2·(4·3·1 + 4·1·4) = 56, Σw = 32, two coefficients that are 0.
+    assert scaler.excitation(state, zero(1))[0] == pytest.approx(56 / 30, rel=1e-6)
+
+
 def test_a_batch_is_the_loop_and_rows_stand_alone_bit_for_bit() -> None:
     """Rows of three owners, δ, errors and factors: the same bytes one by one."""
     scaler, (x, action, y) = scaler_of(), nights(60, 18)

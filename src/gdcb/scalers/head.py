@@ -23,9 +23,9 @@ class RidgeState:
     ----------
     sums : Σ w·φφᵀ and the like of all rows
     theta : (owners, m, d) published coefficients
-    versions, since : (owners,) publications so far, rows since the last one
-    window : sums of the executed action since publication was last due, from which
-        Var(log e | x) is read (no owners without an excitation floor)
+    versions, since : (owners,) publications so far, rows that taught since the last one
+    window : sums of the executed action in the rows that taught since publication was last due,
+        from which Var(log e | x) is read (no owners without an excitation floor)
     """
 
     sums: RidgeSums
@@ -138,20 +138,24 @@ class LinearHead:
     def observe(
         self, state: RidgeState, owner: Array, x: Array, action: Array, label: Array, weight: Array
     ) -> None:
-        """Add rows to the sums; a NaN label adds nothing, `weight` corrects selection."""
+        """Add rows to the sums; a NaN label adds nothing, `weight` corrects selection.
+
+        Only rows that teach, with a label and a weight above 0, count towards the next
+        publication and as excitation.
+        """
         if label.shape != (x.shape[0], self.n_labels):
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
         phi = self.phi(x)
         state.sums.add(owner, phi, label, weight)
-        labelled: Array = np.asarray(np.isfinite(label).any(axis=1), dtype=np.int64)
-        scatter_add(state.since, owner, labelled)
+        taught: Array = np.asarray(np.isfinite(label).any(axis=1) & (weight > 0))
+        scatter_add(state.since, owner, taught.astype(np.int64))
         if self.floor > 0:
             e = action[:, 0]
             if self.link == "exp":
                 e = np.log(np.where(e > 0, e, np.nan))
-            state.window.add(owner, phi, e[:, None], np.ones(e.size))
+            state.window.add(owner, phi, e[:, None], np.where(taught, weight, 0.0))
 
     def excitation(self, state: RidgeState, owners: Array) -> Array:
         """Return the residual variance of log e (or e) given φ(x) since publication."""

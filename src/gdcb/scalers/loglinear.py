@@ -46,7 +46,7 @@ class LogLinearState:
     ----------
     posterior : of (α, β, βθ) an owner: d = 2 + k
     theta : (owners, 1, k) published θ
-    versions, since : (owners,) publications so far, rows since the last one
+    versions, since : (owners,) publications so far, rows that taught since the last one
     window : sums of log e on (1, φ) since publication was last due
     """
 
@@ -224,17 +224,23 @@ class LogLinearScaler:
         """
         design, y = self._rows(x, action, label)
         state.posterior.observe(owner, design, y, weight)
-        self._watch(state, owner, x, design, y)
+        self._watch(state, owner, x, design, y, weight)
 
     def _watch(
-        self, state: LogLinearState, owner: Array, x: Array, design: Array, y: Array
+        self,
+        state: LogLinearState,
+        owner: Array,
+        x: Array,
+        design: Array,
+        y: Array,
+        weight: Array,
     ) -> None:
         """Count the rows that taught something, and how log e varied in them."""
-        scatter_add(state.since, owner, np.isfinite(y).astype(np.int64))
+        taught: Array = np.asarray(np.isfinite(y) & (weight > 0))
+        scatter_add(state.since, owner, taught.astype(np.int64))
         if self.floor > 0:
-            log_e = np.where(np.isfinite(y), -design[:, 1], np.nan)
-            phi = with_intercept(x, self._columns)
-            state.window.add(owner, phi, log_e[:, None], np.ones(y.size))
+            phi, log_e = with_intercept(x, self._columns), -design[:, 1]
+            state.window.add(owner, phi, log_e[:, None], np.where(taught, weight, 0.0))
 
     def _rows(self, x: Array, action: Array, label: Array) -> tuple[Array, Array]:
         """Return (1, −log e, φ − φ̄) and y (NaN: learn nothing)."""
@@ -292,7 +298,8 @@ class LogLinearScaler:
         state, zero = self.init(1), np.zeros(1, dtype=np.int64)
         design, y = self._rows(x, action, np.reshape(outcome, (-1, 1)))
         state.posterior = LogisticPosterior.fit(design, y, weight, 0.0, self._prior_sd() ** -2.0)
-        self._watch(state, np.zeros(y.size, dtype=np.int64), x, design, y)
+        weights = np.ones(y.size) if weight is None else weight
+        self._watch(state, np.zeros(y.size, dtype=np.int64), x, design, y, weights)
         self.publish(state, zero)
         return state
 
