@@ -20,6 +20,9 @@ from gdcb import (
     ArmList,
     BetaThompson,
     Bounds,
+    CurveThompson,
+    GaussianThompson,
+    LogisticThompson,
     Multiply,
     NumberKernel,
     Payoff,
@@ -34,7 +37,7 @@ from gdcb.bandits.marginals import Marginals
 from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import status_of
-from gdcb.records import MODIFIED, PASSED, VETOED, Located
+from gdcb.records import EXPIRED, HELD, MODIFIED, PASSED, VETOED, Located
 
 Broken = tuple[Any, set[str]]
 
@@ -66,6 +69,9 @@ class Shared(np.ndarray):
 # Bandits
 
 BETA = BetaThompson()
+GAUSS = GaussianThompson()
+CURVE = CurveThompson()
+LOGISTIC = LogisticThompson()
 
 
 @dataclass(slots=True)
@@ -176,10 +182,43 @@ def decay_all(self: Any, state: Any, factor: float, cell: Array) -> None:
     BetaThompson.decay(self, state, factor, np.arange(state.counts.shape[0]))
 
 
+class Repeated:
+    """Random numbers whose rows come in blocks of the same ones."""
+
+    def __init__(self, rng: Any, each: int) -> None:
+        self.rng, self.each = rng, each
+
+    def normal(self, n: int, *shape: int) -> Array:
+        return np.asarray(self.rng.normal(n, *shape)[np.arange(n) // self.each * self.each])
+
+
+def draw_in_blocks(each: int) -> Callable[..., Any]:
+    def draw(self: Any, rng: Any, state: Any, at: Any) -> Any:
+        return CurveThompson.draw(self, Repeated(rng, each), state, at)  # type: ignore[arg-type]
+
+    return draw
+
+
+def learn_as(part: Any, **changes: Callable[[Any], Any]) -> Callable[[Any, Any, Any], None]:
+    """Learn evidence some of whose columns were changed."""
+
+    def update(self: Any, state: Any, evidence: Any) -> None:
+        new = {name: change(evidence) for name, change in changes.items()}
+        type(part).update(self, state, replace(evidence, **new))
+
+    return update
+
+
+def unscaled(evidence: Any) -> Array:
+    return np.asarray(evidence.y if evidence.scale is None else evidence.y / evidence.scale)
+
+
 BANDITS: dict[str, Broken] = {
     "settings are frozen": loose(BETA),
     "declares what it is": but(BETA, is_curve=0),
-    "learns the target it declares": but(BETA, target="any"),
+    "learns the target it declares": but(
+        BETA, "a scale is taken off the reward", "it ranks rewards below zero", target="any"
+    ),
     "a prior has its axes": but(
         BETA, init=lambda self, group, arms: BetaThompson.init(self, np.append(group, 0), arms)
     ),
@@ -210,7 +249,9 @@ BANDITS: dict[str, Broken] = {
         ),
     ),
     "values and means have their shape": but(
-        BETA, mean=lambda self, *where: 2.0 * BetaThompson.mean(self, *where)
+        BETA,
+        "draws average to the mean",
+        mean=lambda self, *where: 2.0 * BetaThompson.mean(self, *where),
     ),
     "an arm located is the arm": but(
         BETA,
@@ -239,13 +280,25 @@ BANDITS: dict[str, Broken] = {
             BetaThompson.mean(self, state, at, located) * (1.0 + 1e-9 * at.x[:, :1])
         ),
     ),
+    "rows of a cell draw apart": but(CURVE, draw=draw_in_blocks(10_000)),
+    "draws average to the mean": but(
+        BETA, mean=lambda self, *at: 0.8 * BetaThompson.mean(self, *at) + 0.1
+    ),
     "inputs are left alone": but(BETA, update=update_and_move),
     "a row without weight teaches nothing": but(
         BETA, update=with_weight(lambda evidence: np.maximum(evidence.weight, 1e-3))
     ),
     "a row without an arm teaches no arm": but(BETA, update=credit_the_first),
+    "a row of weight 2 is two rows": but(
+        LOGISTIC, update=learn_as(LOGISTIC, weight=lambda one: (one.weight > 0).astype(float))
+    ),
+    "a scale is taken off the reward": but(
+        GAUSS, update=learn_as(GAUSS, y=unscaled, scale=lambda one: None)
+    ),
+    "it ranks rewards below zero": but(GAUSS, update=learn_as(GAUSS, y=lambda one: np.abs(one.y))),
     "a batch is a loop": but(
         BETA,
+        "a row of weight 2 is two rows",
         "an update does not see its neighbours",
         "merging halves is the whole",
         update=with_weight(lambda evidence: evidence.weight * (1 + 1e-6 * len(evidence.weight))),
@@ -266,6 +319,7 @@ BANDITS: dict[str, Broken] = {
     "it learns which arm is best": but(BETA, update=credit_backwards),
     "the order of rows does not matter": but(
         BETA,
+        "a row of weight 2 is two rows",
         "merging halves is the whole",
         "decay halves the evidence",
         update=update_in_turn,
@@ -343,6 +397,20 @@ def publish_twice(self: Any, state: Any, owners: Any) -> Array:
     return changed
 
 
+def publish_and_name_the_first(self: Any, state: Any, owners: Any) -> Array:
+    """Name, and count, only the first publication of an owner."""
+    is_known = state.versions > 0
+    changed = RidgeScaler.publish(self, state, owners)
+    state.versions[changed[is_known[changed]]] -= 1
+    return np.asarray(changed[~is_known[changed]])
+
+
+def publish_everyone(self: Any, state: Any, owners: Any) -> Array:
+    """Count a publication whether or not the fit is new."""
+    state.versions[np.setdiff1d(owners, RidgeScaler.publish(self, state, owners))] += 1
+    return np.asarray(owners)
+
+
 def share_theta(self: Any, n_owners: int) -> Any:
     state = RidgeScaler.init(self, n_owners)
     return replace(state, theta=state.theta.view(Shared))
@@ -367,10 +435,12 @@ def decay_anything(self: Any, state: Any, factor: float, owner: Any) -> None:
     RidgeScaler.decay(self, state, factor if 0 <= factor <= 1 else 1.0, owner)
 
 
+SLOPE = "delta is as large as the signal"
+
 SCALERS: dict[str, Broken] = {
     "settings are frozen": loose(RIDGE),
     "declares what it is": but(RIDGE, supports={"merge", "decay"}),
-    "delta has its shape": but(replace(RIDGE, link="identity"), is_positive=True),
+    "delta has its shape": but(replace(RIDGE, link="identity"), SLOPE, is_positive=True),
     "delta is neutral before data": but(
         RIDGE, predict=lambda self, *at: 2.0 * RidgeScaler.predict(self, *at)
     ),
@@ -391,8 +461,11 @@ SCALERS: dict[str, Broken] = {
             * (1.0 + 0.01 * state.versions[owner])[:, None, None]
         ),
     ),
-    "delta waits for a publication": but(RIDGE, predict=predict_at_once),
+    "delta waits for a publication": but(
+        RIDGE, "publishing names whose delta changed", predict=predict_at_once
+    ),
     "a version counts publications": but(RIDGE, publish=publish_twice),
+    "publishing names whose delta changed": but(RIDGE, publish=publish_and_name_the_first),
     "what is due becomes due by rows": but(RIDGE, due=lambda self, state: state.versions[:0]),
     "inputs are left alone": but(RIDGE, observe=observe_and_erase),
     "a missing label teaches nothing": but(RIDGE, observe=observe_with(label=np.nan_to_num)),
@@ -401,12 +474,17 @@ SCALERS: dict[str, Broken] = {
     ),
     "a batch is a loop": but(
         RIDGE,
+        "a row of weight 2 is two rows",
         "owners do not see each other",
         "merging halves is the whole",
         observe=observe_with(weight=lambda weight: weight * (1 + 1e-4 * len(weight))),
     ),
+    "a row of weight 2 is two rows": but(
+        RIDGE, observe=observe_with(weight=lambda weight: (weight > 0).astype(float))
+    ),
     "owners do not see each other": but(RIDGE, observe=observe_among),
-    "it learns the signal": but(RIDGE, observe=observe_with(label=lambda label: -label)),
+    SLOPE: but(RIDGE, predict=lambda self, *at: RidgeScaler.predict(self, *at) ** 2),
+    "it learns the signal": but(RIDGE, SLOPE, observe=observe_with(label=lambda label: -label)),
     "a refusal changes nothing": but(RIDGE, observe=observe_then_refuse),
     "a state survives its bytes": but(RIDGE, observe=observe_and_retype),
     "a copy is apart": but(RIDGE, init=share_theta),
@@ -502,10 +580,30 @@ def fill_in(self: Any, draws: Any, e: Array, rows: Any) -> tuple[Array, Array]:
     return left, status_of(e, left)
 
 
+def check_without_categories(self: Any, columns: Any) -> None:
+    if columns[0].levels:
+        raise KeyError(columns[0].name)
+
+
+def open_beyond(limit: float) -> Callable[..., Array]:
+    def project(self: Any, e: Array, rows: Any) -> Array:
+        return np.where(np.abs(e) > limit, e, Bounds.project(self, e, rows))
+
+    return project
+
+
+def claim(eta: float) -> Callable[..., Array]:
+    return lambda self, e, rows: np.full(len(e), eta)
+
+
+FAR = "far numbers are judged too"
+
 GATES: dict[str, Broken] = {
     "settings are frozen": loose(BOUNDS),
     "declares what it is": but(BOUNDS, per="nobody"),
-    "a status says what left": but(PERSON, apply=always_modified),
+    "it says what it cannot judge": but(BOUNDS, check=check_without_categories),
+    FAR: but(BOUNDS, project=open_beyond(1e5)),
+    "a status says what left": but(PERSON, FAR, apply=always_modified),
     "proposals are left alone": but(BOUNDS, moved=moved_and_touched),
     "nothing in is nothing out": but(BOUNDS, project=filled, apply=fill_in),
     "draws are made for every row": but(
@@ -517,25 +615,24 @@ GATES: dict[str, Broken] = {
     ),
     "the operator is the average": but(
         PERSON,
+        FAR,
         expect=lambda self, value, e, rows, kernel=None: (
             Approval.expect(self, value, e, rows, kernel) + 0.1 * (kernel is None)
         ),
     ),
     "what passed passes again": but(
-        BOUNDS, project=lambda self, e, rows: (e + Bounds.project(self, e, rows)) / 2
+        BOUNDS, FAR, project=lambda self, e, rows: (e + Bounds.project(self, e, rows)) / 2
     ),
     "moved says how far": but(BOUNDS, moved=lambda self, e, rows: np.zeros(e.shape[:2])),
     "a reason is a sentence": but(BOUNDS, reason=lambda self, *at: ""),
     "what leaves was within reach": but(PERSON, reach=lambda self, e, rows: e),
-    "contraction bounds what proposals change": but(
-        PERSON, contraction=lambda self, e, rows: np.full(len(e), 0.1)
-    ),
+    "contraction bounds what proposals change": but(PERSON, contraction=claim(0.55)),
 }
 
 
-def approval_with(**changes: Any) -> Broken:
+def approval_with(*extras: str, **changes: Any) -> Broken:
     """Return the gate of a person of whom a broken kernel is learned."""
-    return Approval(kernel=but(NumberKernel(), **changes)[0]), set()
+    return Approval(kernel=but(NumberKernel(), **changes)[0]), set(extras)
 
 
 def learn_and_touch(self: Any, state: Any, owner: Any, rows: Any, *seen: Any) -> None:
@@ -553,20 +650,31 @@ def learn_and_retype(self: Any, state: Any, owner: Any, rows: Any, *seen: Any) -
     state.counts = state.counts.astype(np.float32)
 
 
-def learn_approvals(self: Any, state: Any, owner: Any, rows: Any, *seen: Any) -> None:
-    entered, left, status = seen
-    status = np.where(status == VETOED, PASSED, status)
-    NumberKernel.learn(self, state, owner, rows, entered, left, status)
+def learn_as_if(seen: int, taken: int) -> Callable[..., None]:
+    """Learn verdicts of one kind as if they were of another."""
+
+    def learn(self: Any, state: Any, owner: Any, rows: Any, *told: Any) -> None:
+        entered, left, status = told
+        status = np.where(status == seen, taken, status)
+        NumberKernel.learn(self, state, owner, rows, entered, left, status)
+
+    return learn
 
 
 KERNELS: dict[str, Broken] = {
+    "it says what it cannot judge": approval_with(check=check_without_categories),
     "a belief has the owners first": approval_with(
         init=lambda self, n_owners, n: NumberKernel.init(self, n_owners + 1, n)
     ),
     "learning leaves inputs alone": approval_with(learn=learn_and_touch),
     "owners do not see each other": approval_with(learn=learn_together),
     "a belief survives its bytes": approval_with(learn=learn_and_retype),
-    "it learns what a person does": approval_with(learn=learn_approvals),
+    "it learns what a person does": approval_with(
+        "an expired hold is a veto", learn=learn_as_if(VETOED, PASSED)
+    ),
+    "it learns what a person puts in": approval_with(learn=learn_as_if(MODIFIED, PASSED)),
+    "it learns what a person approves": approval_with(learn=learn_as_if(PASSED, VETOED)),
+    "an expired hold is a veto": approval_with(learn=learn_as_if(EXPIRED, HELD)),
 }
 
 # Rewards
@@ -696,3 +804,33 @@ DOMAINS: dict[str, Broken] = {
     ),
     "replicates stand alone": world_with(context=context_with(lambda x: x * (1 - 1e-12 * len(x)))),
 }
+
+# Other ways to break a promise
+
+MORE: list[tuple[str, Broken]] = [
+    ("rows of a cell draw apart", but(CURVE, draw=draw_in_blocks(2))),
+    (
+        "draws average to the mean",
+        but(CURVE, mean=lambda self, *at: CurveThompson.mean(self, *at) ** 9),
+    ),
+    (
+        "a row of weight 2 is two rows",
+        but(LOGISTIC, update=learn_as(LOGISTIC, weight=lambda one: one.weight**0.5)),
+    ),
+    (
+        "a scale is taken off the reward",
+        but(GAUSS, update=learn_as(GAUSS, scale=lambda one: None)),
+    ),
+    (
+        "it ranks rewards below zero",
+        but(GAUSS, update=learn_as(GAUSS, y=lambda one: np.maximum(one.y, 0.0))),
+    ),
+    (FAR, but(BOUNDS, project=open_beyond(1e11))),
+    ("contraction bounds what proposals change", but(BOUNDS, contraction=claim(0.0))),
+    ("contraction bounds what proposals change", but(Approval(), contraction=claim(0.9))),
+    ("publishing names whose delta changed", but(RIDGE, publish=publish_everyone)),
+    (
+        SLOPE,
+        but(RIDGE, predict=lambda self, *at: RidgeScaler.predict(self, *at) ** 0.5),
+    ),
+]

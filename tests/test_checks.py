@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from inspect import isfunction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,17 +22,23 @@ from gdcb import (
     Grid,
     Identity,
     Multiply,
+    NumberKernel,
     Payoff,
     PolicyFilter,
     RidgeScaler,
     Scaled,
     checks,
 )
+from gdcb.bandits import Bandit
 from gdcb.checks import arms, bandits, compositions, domains, gates, rewards, scalers
 from gdcb.checks.base import require_close
 from gdcb.cli import app
+from gdcb.composition import Composition
 from gdcb.errors import GdcbError, InvalidInput
+from gdcb.gates import Gate
 from gdcb.instances import load
+from gdcb.rewards import Reward
+from gdcb.scalers import Scaler
 from tests import broken_parts as broken
 from tests.broken_parts import Broken
 
@@ -87,12 +96,18 @@ LISTS = {
     "arms": (broken.ARMS, names_of(arms.CHECKS)),
     "bandit": (
         broken.BANDITS,
-        names_of((*bandits.CHECKS, *(one for some in bandits.OPTIONAL.values() for one in some))),
+        names_of(
+            (
+                *bandits.CHECKS,
+                *bandits.REWARDS,
+                *(one for some in bandits.OPTIONAL.values() for one in some),
+            )
+        ),
     ),
     "composition": (broken.COMPOSITIONS, names_of(compositions.CHECKS)),
     "domain": (broken.DOMAINS, names_of(domains.CHECKS)),
     "gate": (broken.GATES, names_of(gates.CHECKS)),
-    "kernel": (broken.KERNELS, names_of(gates.LEARNED)),
+    "kernel": (broken.KERNELS, names_of(gates.KERNELS)),
     "reward": (broken.REWARDS, names_of(rewards.CHECKS)),
     "scaler": (
         broken.SCALERS,
@@ -103,7 +118,7 @@ CASES = [
     pytest.param(name, part, id=f"{kind}: {name}")
     for kind, (parts, _) in LISTS.items()
     for name, part in parts.items()
-]
+] + [pytest.param(name, part, id=f"more: {name}") for name, part in broken.MORE]
 
 
 @pytest.mark.parametrize("kind", LISTS)
@@ -132,7 +147,7 @@ def test_check_raises_with_every_broken_promise() -> None:
     text = str(caught.value)
     assert isinstance(caught.value, GdcbError)
     assert isinstance(caught.value, AssertionError)
-    assert "BrokenBetaThompson (bandit): keeps 31 of 33 promises" in text
+    assert "BrokenBetaThompson (bandit): keeps 34 of 36 promises" in text
     assert "✗ merging the prior changes nothing: Priors have no evidence to add" in text
     assert "after merging the prior: they differ by" in text
     assert "✗ merging halves is the whole" in text
@@ -149,6 +164,61 @@ def test_a_part_that_raises_has_broken_its_promise() -> None:
     assert "KeyError" in told["values and means have their shape"]
     assert not report.is_conforming
     assert any(result.is_kept for result in report.results)
+
+
+def test_a_check_that_fails_does_not_end_the_list() -> None:
+    """A gate or a kernel whose `check` raises what it should not is told so, and tried on."""
+
+    def fail(self: Any, columns: Any) -> None:
+        raise KeyError("price")
+
+    kernel = broken.but(CategoryKernel(), check=fail)[0]
+    for part in (broken.but(Bounds(), check=fail)[0], kernel, Approval(kernel=kernel)):
+        told = {result.name: result.broken for result in checks.report(part).broken}
+        assert "it raised KeyError: 'price'" in told["it says what it cannot judge"]
+
+
+def test_a_part_that_cannot_even_be_asked_is_reported() -> None:
+    """What it raises while the list is made is one broken promise, also within a domain."""
+
+    def fail(self: Any) -> Any:
+        raise RuntimeError("not today")
+
+    part = broken.but(BetaThompson(), supports=property(fail))[0]
+    (result,) = checks.report(part).broken
+    assert (result.name, result.broken) == ("can be tried", "it raised RuntimeError: not today")
+    report = checks.report(dataclasses.replace(load("credit"), bandit=part))
+    assert [result.name for result in report.broken][-1] == "bandit: can be tried"
+    assert "scaler: delta has its shape" in {result.name for result in report.results}
+
+
+METHODS = {
+    "bandit": Bandit,
+    "scaler": Scaler,
+    "composition": Composition,
+    "gate": Gate,
+    "reward": Reward,
+    "kernel": NumberKernel,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacking"),
+    [
+        (kind, name)
+        for kind, protocol in METHODS.items()
+        for name, value in vars(protocol).items()
+        if isfunction(value) and not name.startswith("_")
+    ],
+)
+def test_a_missing_method_is_named(kind: str, lacking: str) -> None:
+    """Whichever it is: the report says the nearest kind, and what is not there."""
+    methods = {name: print for name, value in vars(METHODS[kind]).items() if isfunction(value)}
+    del methods[lacking]
+    report = checks.report(SimpleNamespace(**methods))
+    (result,) = report.broken
+    assert (report.kind, result.name) == (kind, "has its methods")
+    assert result.broken == f"it is nearest to a part of the kind '{kind}', and lacks '{lacking}'"
 
 
 @pytest.mark.parametrize(
@@ -241,13 +311,18 @@ def test_the_command_fails_where_a_promise_is_broken(monkeypatch: pytest.MonkeyP
     assert "✗" in out
     assert "worth agrees with reward" in out
 
-    def refuse(kind: str, name: str) -> Any:
-        raise InvalidInput("features must be given")
+    for error, said in (
+        (InvalidInput("features must be given"), "features must be given"),
+        (ImportError("no module 'poker'"), "ImportError: no module 'poker'"),
+    ):
 
-    monkeypatch.setattr(checks, "build", refuse)
-    code, out, _ = run("--check", "payoff", "--json")
-    assert code == 1
-    assert json.loads(out)[0]["promises"][0]["broken"] == "features must be given"
+        def refuse(kind: str, name: str, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(checks, "build", refuse)
+        code, out, _ = run("--check", "payoff", "--json")
+        assert code == 1
+        assert json.loads(out)[0]["promises"][0]["broken"] == said
 
 
 def test_the_command_refuses_what_nobody_registered() -> None:

@@ -8,15 +8,20 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from examples.skeletons import bandit, gate, instance, scaler
-from gdcb import Bounds, Chain, checks
+from gdcb import UCB1, Bounds, Chain, checks, declaration
 from gdcb.bandits import Bandit
+from gdcb.cli import app
+from gdcb.errors import InvalidInput
 from gdcb.gates import Gate
 from gdcb.scalers import Scaler
 from gdcb.simulate import World
@@ -105,18 +110,60 @@ def test_every_path_in_contributing_is_there() -> None:
         assert (ROOT / path).exists() or (ROOT / "src" / "gdcb" / path).exists(), path
 
 
+def test_what_it_says_of_simulating_an_instance_runs() -> None:
+    """The lines in 'Add an instance', as they stand, on the skeleton."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (lines,) = [textwrap.dedent(block) for block in blocks if "simulate(" in block]
+    names: dict[str, Any] = {"build": instance.build}
+    exec(lines, names)
+    assert names["run"].log.unit.size == 100 * 20 * names["d"].units
+
+
+def register(folder: Path, package: str, **parts: str) -> None:
+    """Write down that a package registers bandits, as an installer would."""
+    info = folder / f"{package}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    lines = [f"{name} = {value}" for name, value in parts.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[gdcb.bandits]", *lines]) + "\n")
+
+
+def test_a_name_that_two_packages_register_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither shadows the other: the error names both. The same part twice is no conflict."""
+    register(tmp_path, "one", greedy="one:Greedy", both="gdcb.bandits:UCB1")
+    register(tmp_path, "two", greedy="two:Greedy", both="gdcb.bandits:UCB1")
+    monkeypatch.syspath_prepend(tmp_path)
+    declaration._entry_points.cache_clear()
+    try:
+        assert {"greedy", "both", "ucb1"} <= set(declaration.registered("bandit"))
+        assert declaration.part_named("bandit", "both") is UCB1
+        with pytest.raises(InvalidInput, match=r"one \(one:Greedy\)") as caught:
+            declaration.part_named("bandit", "greedy")
+        assert "'greedy' is registered twice" in str(caught.value)
+        assert "two (two:Greedy)" in str(caught.value)
+        listing = (ROOT / "examples" / "listing.toml").read_text(encoding="utf-8")
+        table = re.compile(r"^\[bandit\].*?(?=^\[|\Z)", flags=re.DOTALL | re.MULTILINE)
+        with pytest.raises(InvalidInput, match="registered twice"):
+            declaration.parse(table.sub('[bandit]\npart = "greedy"\n\n', listing))
+        for arguments, code in ((["parts", "bandit"], 0), (["parts", "--check", "greedy"], 1)):
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == code
+            assert "registered twice" in " ".join(result.stdout.split())
+    finally:
+        declaration._entry_points.cache_clear()
+
+
 def test_a_part_of_another_package_is_listed_checked_and_named(tmp_path: Path) -> None:
     """An entry point is all it takes: `gdcb parts` lists it, `--check` runs its promises, and a
     TOML file names it."""
-    package, info = tmp_path / "yourpackage", tmp_path / "yourpackage-1.dist-info"
+    package = tmp_path / "yourpackage"
     package.mkdir()
-    info.mkdir()
     (package / "__init__.py").touch()
     shutil.copy(SKELETONS / "bandit.py", package / "bandits.py")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: yourpackage\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[gdcb.bandits]\nepsilon-greedy = yourpackage.bandits:EpsilonGreedy\n"
-    )
+    register(tmp_path, "yourpackage", **{"epsilon-greedy": "yourpackage.bandits:EpsilonGreedy"})
     listing = (ROOT / "examples" / "listing.toml").read_text(encoding="utf-8")
     table = re.compile(r"^\[bandit\].*?(?=^\[|\Z)", flags=re.DOTALL | re.MULTILINE)
     assert table.search(listing)
@@ -124,7 +171,7 @@ def test_a_part_of_another_package_is_listed_checked_and_named(tmp_path: Path) -
     (tmp_path / "own.toml").write_text(table.sub(own, listing), encoding="utf-8")
     for arguments, said in (
         (["parts", "bandit"], "epsilon-greedy"),
-        (["parts", "--check", "epsilon-greedy"], "31 of 31 kept"),
+        (["parts", "--check", "epsilon-greedy"], "36 of 36 kept"),
         (["validate", str(tmp_path / "own.toml")], ""),
     ):
         done = subprocess.run(

@@ -13,7 +13,7 @@ import tomllib
 import typing
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,29 @@ def registered(kind: str) -> list[str]:
 
 def part_named(kind: str, name: str) -> Any:
     """Return the registered part of this name."""
-    return _entry_points(GROUPS[kind])[name].load()
+    return _entry_point(GROUPS[kind], name).load()
 
 
 @cache
-def _entry_points(group: str) -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=group)}
+def _entry_points(group: str) -> dict[str, list[EntryPoint]]:
+    """Return what is registered under each name: one entry point, or several that differ."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        same = found.setdefault(point.name, [])
+        if all(point.value != other.value for other in same):
+            same.append(point)
+    return found
+
+
+def _entry_point(group: str, name: str) -> EntryPoint:
+    """Return the entry point of a name; none of two is taken for the other."""
+    points = _entry_points(group)[name]
+    if len(points) > 1:
+        said = " and ".join(
+            f"{point.dist.name if point.dist else 'a package'} ({point.value})" for point in points
+        )
+        raise InvalidInput(f"{group}: '{name}' is registered twice, by {said}; uninstall one")
+    return points[0]
 
 
 def read(path: str | Path) -> Declaration:
@@ -143,7 +160,7 @@ def _part(where: str, kind: str, table: Any) -> Any:
     if not isinstance(name, str) or name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UnknownPart(f"{where}.part: no {kind} {name!r} is registered; there are {known}")
-    return _build(where, points[name].load(), fields)
+    return _build(where, part_named(kind, name), fields)
 
 
 def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:

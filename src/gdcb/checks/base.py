@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -129,14 +129,15 @@ def require_close(found: Array, expected: Array, what: str, within: float = 1e-9
     require(gap <= within * size, f"{what}: they differ by {gap:.3g} where {size:.3g} is largest")
 
 
-def require_twice(once: Array, repeated: Array, heavy: Array, is_exact: bool) -> None:
-    """Require that rows of weight 2 did what rows did that came twice, and more than once."""
+def require_twice(found: Sequence[Array], is_exact: bool) -> None:
+    """Require that rows of weight 2 (last) did what the same rows did that came twice (second)."""
+    once, repeated, heavy = found
     moved = float(np.linalg.norm(heavy - once))
     require(moved > 1e-9, "twice the weight taught nothing more")
     if is_exact:
         require_close(heavy, repeated, "rows of weight 2 and rows that came twice")
         return
-    gap, second = (float(np.linalg.norm(found - repeated)) for found in (heavy, once))
+    gap, second = (float(np.linalg.norm(one - repeated)) for one in (heavy, once))
     text = f"rows of weight 2 and rows that came twice differ by {gap:.3g}"
     require(gap <= 0.3 * second, f"{text}, the second coming changes {second:.3g}")
 

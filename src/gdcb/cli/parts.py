@@ -11,12 +11,15 @@ from rich.table import Table
 
 from gdcb.cli.say import as_json, err, out, wrong_usage
 from gdcb.declaration import GROUPS, part_named, registered
-from gdcb.errors import InvalidInput
+from gdcb.errors import GdcbError
 
 
 def describe(kind: str, name: str) -> dict[str, Any]:
     """Return one registered part: its first sentence, and its settings with their defaults."""
-    cls = part_named(kind, name)
+    try:
+        cls = part_named(kind, name)
+    except Exception as error:  # another package's part must not end the listing
+        return {"kind": kind, "name": name, "about": told(error), "settings": {}}
     settings = {}
     for field in dataclasses.fields(cls):
         if not field.init:
@@ -27,6 +30,11 @@ def describe(kind: str, name: str) -> dict[str, Any]:
         settings[field.name] = "required" if default is dataclasses.MISSING else repr(default)
     about = (cls.__doc__ or "").strip().splitlines()[0]
     return {"kind": kind, "name": name, "about": about, "settings": settings}
+
+
+def told(error: Exception) -> str:
+    """Return an error's sentence; where it is none of ours, what it is."""
+    return str(error) if isinstance(error, GdcbError) else f"{type(error).__name__}: {error}"
 
 
 def parts(
@@ -93,9 +101,9 @@ def _promises(kind: str, name: str) -> dict[str, Any]:
     try:
         report = checks.report(*checks.build(kind, name))
         promises = [dataclasses.asdict(result) for result in report.results]
-    except InvalidInput as error:
+    except Exception as error:  # whatever a part does, the other parts are checked
         sentence = "It can be built and tried."
-        promises = [{"name": "can be tried", "sentence": sentence, "broken": str(error)}]
+        promises = [{"name": "can be tried", "sentence": sentence, "broken": told(error)}]
     return {"kind": kind, "name": name, "promises": promises}
 
 

@@ -133,7 +133,7 @@ def a_draw_does_not_see_its_neighbours(case: BanditCase) -> None:
 def rows_of_a_cell_draw_apart(case: BanditCase) -> None:
     """Two rows of one cell differ in a batch as often as one row does under two keys.
 
-    Over 9 keys and 100 rows, at least half as often. A learner without chance never differs.
+    Over 9 keys and 100 rows, at least 0.7 times as often. A learner without chance never differs.
     """
     state, at = case.taught(), case.at(np.zeros(100, dtype=np.int64))
     values = np.stack(
@@ -145,7 +145,7 @@ def rows_of_a_cell_draw_apart(case: BanditCase) -> None:
     by_key = float((values[1:] != values[:-1]).any(axis=-1).mean())
     by_row = float((values[:, 1:] != values[:, :-1]).any(axis=-1).mean())
     text = f"rows of one cell differ in {by_row:.0%} of the pairs, a row's draws in {by_key:.0%}"
-    require(by_row >= 0.5 * by_key, text)
+    require(by_row >= 0.7 * by_key, text)
 
 
 def draws_average_to_the_mean(case: BanditCase) -> None:

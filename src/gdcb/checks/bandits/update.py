@@ -153,7 +153,7 @@ def a_row_of_weight_2_is_two_rows(case: BanditCase) -> None:
         case.bandit.update(state, rows)
         mean = case.bandit.mean(state, case.at(), case.between(GROUP.size))
         found.append(case.behaviour(state) if is_sum else mean)
-    require_twice(*found, is_sum)
+    require_twice(found, is_sum)
 
 
 def a_scale_is_taken_off_the_reward(case: BanditCase) -> None:

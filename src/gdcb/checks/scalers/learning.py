@@ -146,7 +146,7 @@ def a_row_of_weight_2_is_two_rows(case: ScalerCase) -> None:
         state = case.taught()
         case.scaler.observe(state, *rows.parts())
         found.append(case.fitted(state))
-    require_twice(*found, "merge" in case.scaler.supports)
+    require_twice(found, "merge" in case.scaler.supports)
 
 
 def a_batch_is_a_loop(case: ScalerCase) -> None:
@@ -192,6 +192,7 @@ def delta_is_as_large_as_the_signal(case: ScalerCase) -> None:
         return
     delta, signal = _learned(case)
     if case.scaler.is_positive:
+        require((delta > 0).all(), "δ is not above 0")
         delta = np.log(delta)
     for j in range(delta.shape[1]):
         slope = float(np.polyfit(signal, delta[:, j], 1)[0])
