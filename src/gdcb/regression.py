@@ -78,18 +78,96 @@ class RidgeSums:
         for sums in (self.gram, self.moment, self.square, self.count):
             sums[owner] = sums[owner] * factor + 0.0  # 0, never −0, where nothing is left
 
-    def residual_variance(self, owner: Array) -> Array:
-        """Return the unbiased residual variance of the first target given φ: (N,)."""
-        # A pinch of penalty: with few rows the gram is singular.
-        theta = self.solve(owner, 1e-9)
-        count, d = self.count[owner, 0], theta.shape[-1]
-        spread = self.variance(owner, theta)[:, 0]
-        return np.asarray(spread * count / np.maximum(count - d, 1.0))
-
     def variance(self, owner: Array, theta: Array) -> Array:
         """Return the penalised residual sum of squares over the rows, at the optimum: (N, m)."""
         rest = self.square[owner] - (theta * self.moment[owner]).sum(axis=-1)
         return np.asarray(np.maximum(rest, 0.0) / np.maximum(self.count[owner], 1.0))
+
+
+@dataclass(slots=True)
+class CentredSums:
+    """Means and centred sums of columns z = (φ, y) for every owner, φ without its leading 1.
+
+    Columns far from 0 cost no digits, as they do in Σ w·zzᵀ: what y varies given φ is a small
+    difference of large numbers there. Rows are centred on the mean of their batch, and batches
+    are joined by Chan's formula, so order matters to rounding only.
+
+    Parameters
+    ----------
+    count, mean : (owners,), (owners, d) Σ w and Σ w·z / Σ w
+    scatter : (owners, d, d) Σ w·(z − mean)(z − mean)ᵀ
+
+    Examples
+    --------
+    Two rows far from 0, y = φ: both vary by Σ (z − mean)² = ½, and nothing is left of y given φ.
+
+    >>> sums, z = CentredSums.zeros(1, 2), np.array([[1e6, 1e6], [1e6 + 1, 1e6 + 1]])
+    >>> sums.add(np.zeros(2, dtype=int), z, np.ones(2))
+    >>> sums.scatter.tolist(), sums.residual_variance(np.array([0])).round(9).tolist()
+    ([[[0.5, 0.5], [0.5, 0.5]]], [0.0])
+    """
+
+    count: Array
+    mean: Array
+    scatter: Array
+
+    @staticmethod
+    def zeros(n_owners: int, d: int) -> CentredSums:
+        """Return sums over no rows."""
+        return CentredSums(np.zeros(n_owners), np.zeros((n_owners, d)), np.zeros((n_owners, d, d)))
+
+    def add(self, owner: Array, z: Array, weight: Array) -> None:
+        """Add rows z (N, d); those with a column that is not finite, or weight 0, add nothing."""
+        rows = np.flatnonzero((weight > 0) & np.isfinite(z).all(axis=1))
+        if rows.size == 0:
+            return
+        who, place = np.unique(owner[rows], return_inverse=True)
+        z, w, d = z[rows], weight[rows, None], z.shape[1]
+        new = CentredSums.zeros(who.size, d)
+        scatter_add(new.count, place, w[:, 0])
+        scatter_add(new.mean, place, w * z)
+        new.mean /= new.count[:, None]
+        off = z - new.mean[place]
+        step = max(1, _MOST // (d * d))
+        for at in range(0, rows.size, step):
+            part = slice(at, at + step)
+            outer = (w[part] * off[part])[:, :, None] * off[part, None, :]
+            scatter_add(new.scatter, place[part], outer)
+        self._join(who, new)
+
+    def merge(self, other: CentredSums) -> None:
+        """Add the sums of other rows of the same owners."""
+        self._join(np.arange(self.count.size), other)
+
+    def _join(self, who: Array, new: CentredSums) -> None:
+        """Add rows of some owners, no owner twice."""
+        old = self.count[who]
+        both = old + new.count
+        share = new.count / np.where(both > 0, both, 1.0)
+        move = new.mean - self.mean[who]
+        apart = (old * share)[:, None, None] * (move[:, :, None] * move[:, None, :])
+        self.scatter[who] += new.scatter + apart
+        # Where there was nothing the mean is the new one, to the bit.
+        self.mean[who] += share[:, None] * move
+        self.count[who] = both
+
+    def clear(self, owner: Array) -> None:
+        """Forget the rows of some owners."""
+        for sums in (self.count, self.mean, self.scatter):
+            sums[owner] = 0.0
+
+    def residual_variance(self, owner: Array) -> Array:
+        """Return the unbiased residual variance of the last column given the others: (N,)."""
+        count, scatter = self.count[owner], self.scatter[owner]
+        size = np.sqrt(np.diagonal(scatter, axis1=1, axis2=2))
+        unit = np.where(size > 0, size, 1.0)
+        related = scatter / (unit[:, :, None] * unit[:, None, :])
+        phi, y = related[:, :-1, :-1], related[:, :-1, -1:]
+        # A pinch of penalty, of each column's own size: columns may depend on each other.
+        pinched = phi + 1e-12 * np.eye(phi.shape[-1])
+        explained = (y * np.linalg.solve(pinched, y)).sum(axis=(1, 2))
+        rest = size[:, -1] ** 2 * np.maximum(1.0 - explained, 0.0)
+        return np.asarray(rest / np.maximum(count - scatter.shape[-1], 1.0))
 
 
 def with_intercept(x: Array, features: Sequence[Column]) -> Array:

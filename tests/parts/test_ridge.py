@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 from gdcb import records
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.regression import CentredSums
 from gdcb.scalers import ConstantScaler, RidgeScaler, RidgeState
 from tests.parts.builders import bytes_of, fixed, rng_of
 
@@ -350,3 +351,29 @@ def test_a_constant_never_moves() -> None:
     assert scaler.version(state, owner).tolist() == [0, 0]
     assert scaler.due(state).size == scaler.publish(state, owner).size == 0
     assert scaler.n_labels == 0
+
+
+@given(seed=st.integers(0, 9999), n=st.integers(4, 30))
+@fixed
+def test_centred_sums_are_those_of_all_rows(seed: int, n: int) -> None:
+    """Means, scatter and residual variance by NumPy; batches of any size; merged halves."""
+    rng = rng_of(seed)
+    z = 1e3 + rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3))
+    weight, zero = rng.uniform(0.5, 2.0, n), np.zeros(n, dtype=np.int64)
+    whole, left, right = (CentredSums.zeros(1, 3) for _ in range(3))
+    whole.add(zero, z, weight)
+    cut = int(rng.integers(0, n + 1))
+    for sums, rows in ((left, range(cut)), (right, range(cut, n))):
+        for i in rows:
+            sums.add(zero[:1], z[i : i + 1], weight[i : i + 1])
+    left.merge(right)
+    off = z - np.average(z, axis=0, weights=weight)
+    root = np.sqrt(weight)[:, None]
+    rest = np.linalg.lstsq(root * off[:, :2], root[:, 0] * off[:, 2], rcond=None)[0]
+    left_over = (weight * (off[:, 2] - off[:, :2] @ rest) ** 2).sum()
+    for sums in (whole, left):
+        np.testing.assert_allclose(sums.count[0], weight.sum(), rtol=1e-12)
+        np.testing.assert_allclose(sums.mean[0], (z - off)[0], rtol=1e-12)
+        np.testing.assert_allclose(sums.scatter[0], (weight[:, None] * off).T @ off, atol=1e-9)
+        found = sums.residual_variance(zero[:1])[0]
+        np.testing.assert_allclose(found, left_over / max(weight.sum() - 3, 1.0), atol=1e-9)

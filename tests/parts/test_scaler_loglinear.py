@@ -220,6 +220,29 @@ def test_rows_without_weight_are_no_excitation() -> None:
     assert records.to_bytes(state) == before
 
 
+@pytest.mark.parametrize("level", [0.0, 1e3, 1e4, 1e5, 1e6])
+def test_columns_far_from_0_are_no_excitation(level: float) -> None:
+    """log e is a line in x, which lies about `level`: no variance is left, not even 10⁻⁸.
+
+    In one batch, row by row, and around a centre. A spread of 0.01 is found to 30 %.
+    """
+    rng = rng_of(22)
+    off, one = rng.normal(size=(300, 2)), np.ones((300, 1))
+    x = level + off
+    for centre in (None, (level, level)):
+        scaler = LogLinearScaler(factors={"gap": (0, 1)}, floor=1e-9, centre=centre)
+        for sd in (0.0, 0.01):
+            log_e = 0.3 * (x - level) @ [[1.0], [-2.0]] + sd * rng.normal(size=(300, 1))
+            batch, loop = scaler.init(1), scaler.init(1)
+            scaler.observe(batch, zero(300), x, np.exp(log_e), one, one[:, 0])
+            for i in range(300):
+                row = slice(i, i + 1)
+                scaler.observe(loop, zero(1), x[row], np.exp(log_e[row]), one[row], one[row, 0])
+            for state in (batch, loop):
+                found = scaler.excitation(state, zero(1))[0]
+                assert found < 1e-8 if sd == 0 else found == pytest.approx(1e-4, rel=0.3)
+
+
 def test_excitation_weighs_rows() -> None:
     """log e = ∓1 of weight 6 and ∓2 of weight 2: Σw(log e)² = 56 over Σw − 2 = 30."""
     scaler = LogLinearScaler(factors={"gap": (0,)})

@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, check_tuple, column
-from gdcb.regression import RidgeSums
+from gdcb.regression import CentredSums, RidgeSums
 
 MOST = 100.0  # log δ beyond this is a broken label, and must not overflow
 
@@ -24,15 +24,15 @@ class RidgeState:
     sums : Σ w·φφᵀ and the like of all rows
     theta : (owners, m, d) published coefficients
     versions, since : (owners,) publications so far, rows that taught since the last one
-    window : sums of the executed action in the rows that taught since publication was last due,
-        from which Var(log e | x) is read (no owners without an excitation floor)
+    window : sums of φ and the executed action in the rows that taught since publication was last
+        due, from which Var(log e | x) is read (no owners without an excitation floor)
     """
 
     sums: RidgeSums
     theta: Array
     versions: Array
     since: Array
-    window: RidgeSums
+    window: CentredSums
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class LinearHead:
             np.zeros((n_owners, m, d)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
-            RidgeSums.zeros(n_owners if self.floor > 0 else 0, 1, d),
+            CentredSums.zeros(n_owners if self.floor > 0 else 0, d),
         )
 
     def centred(self, x: Array) -> Array:
@@ -155,7 +155,8 @@ class LinearHead:
             e = action[:, 0]
             if self.link == "exp":
                 e = np.log(np.where(e > 0, e, np.nan))
-            state.window.add(owner, phi, e[:, None], np.where(taught, weight, 0.0))
+            columns = np.concatenate((phi[:, 1:], e[:, None]), axis=1)
+            state.window.add(owner, columns, np.where(taught, weight, 0.0))
 
     def excitation(self, state: RidgeState, owners: Array) -> Array:
         """Return the residual variance of log e (or e) given φ(x) since publication."""
@@ -179,7 +180,7 @@ class LinearHead:
         state.since[owners] = 0
         if self.floor > 0:
             excited = self.excitation(state, owners) >= self.floor
-            state.window.scale(owners, 0.0)
+            state.window.clear(owners)
             owners = owners[excited]
         theta = self.solve(state.sums, owners)
         is_new: Array = np.asarray((theta != state.theta[owners]).any(axis=(1, 2)))

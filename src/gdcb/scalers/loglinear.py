@@ -20,7 +20,7 @@ from gdcb.parts import (
     column,
     take_all,
 )
-from gdcb.regression import RidgeSums, with_intercept
+from gdcb.regression import CentredSums
 from gdcb.scalers.head import MOST
 
 
@@ -47,14 +47,14 @@ class LogLinearState:
     posterior : of (α, β, βθ) an owner: d = 2 + k
     theta : (owners, 1, k) published θ
     versions, since : (owners,) publications so far, rows that taught since the last one
-    window : sums of log e on (1, φ) since publication was last due
+    window : sums of (φ − φ̄, log e) in the rows that taught since publication was last due
     """
 
     posterior: LogisticPosterior
     theta: Array
     versions: Array
     since: Array
-    window: RidgeSums
+    window: CentredSums
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class LogLinearScaler:
             np.zeros((n_owners, 1, k)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
-            RidgeSums.zeros(n_owners if self.floor > 0 else 0, 1, k + 1),
+            CentredSums.zeros(n_owners if self.floor > 0 else 0, k + 1),
         )
 
     def _centred(self, x: Array) -> Array:
@@ -224,13 +224,12 @@ class LogLinearScaler:
         """
         design, y = self._rows(x, action, label)
         state.posterior.observe(owner, design, y, weight)
-        self._watch(state, owner, x, design, y, weight)
+        self._watch(state, owner, design, y, weight)
 
     def _watch(
         self,
         state: LogLinearState,
         owner: Array,
-        x: Array,
         design: Array,
         y: Array,
         weight: Array,
@@ -239,8 +238,8 @@ class LogLinearScaler:
         taught: Array = np.asarray(np.isfinite(y) & (weight > 0))
         scatter_add(state.since, owner, taught.astype(np.int64))
         if self.floor > 0:
-            phi, log_e = with_intercept(x, self._columns), -design[:, 1]
-            state.window.add(owner, phi, log_e[:, None], np.where(taught, weight, 0.0))
+            columns = np.concatenate((design[:, 2:], -design[:, 1:2]), axis=1)
+            state.window.add(owner, columns, np.where(taught, weight, 0.0))
 
     def _rows(self, x: Array, action: Array, label: Array) -> tuple[Array, Array]:
         """Return (1, −log e, φ − φ̄) and y (NaN: learn nothing)."""
@@ -276,7 +275,7 @@ class LogLinearScaler:
         fit = slope >= np.maximum(self.least, self.sure * np.sqrt((root * root).sum(axis=-1)))
         if self.floor > 0:
             fit &= self.excitation(state, owners) >= self.floor
-            state.window.scale(owners, 0.0)
+            state.window.clear(owners)
         owners = owners[fit]
         theta = self.estimate(state, owners)[0]
         is_new: Array = np.asarray((theta != state.theta[owners, 0]).any(axis=1))
@@ -299,7 +298,7 @@ class LogLinearScaler:
         design, y = self._rows(x, action, np.reshape(outcome, (-1, 1)))
         state.posterior = LogisticPosterior.fit(design, y, weight, 0.0, self._prior_sd() ** -2.0)
         weights = np.ones(y.size) if weight is None else weight
-        self._watch(state, np.zeros(y.size, dtype=np.int64), x, design, y, weights)
+        self._watch(state, np.zeros(y.size, dtype=np.int64), design, y, weights)
         self.publish(state, zero)
         return state
 
