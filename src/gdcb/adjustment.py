@@ -15,6 +15,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
+from gdcb.logistic import turn_of
 from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
 from gdcb.records import Evidence
 from gdcb.regression import RidgeSums, with_intercept
@@ -179,6 +180,19 @@ class Adjustment:
         scatter_add(state.rows, owner[known], np.ones(known.size, dtype=np.int64))
         self.publish(state, np.flatnonzero(state.rows >= self.every))
 
+    def rebuild(
+        self, state: AdjustmentState, owners: Array, owner: Array, seen: Evidence
+    ) -> None:
+        """Forget what these owners learned, and learn their rows as they are credited now."""
+        n_arms = state.theta.shape[1]
+        places = (owners[:, None] * n_arms + np.arange(n_arms)).ravel()
+        for name in ("gram", "moment", "square", "count"):
+            getattr(state.sums, name)[places] = 0.0
+        known = np.flatnonzero((seen.arm >= 0) & (seen.weight > 0))
+        place, phi, y, weight = self._rows(owner, seen, n_arms, known)
+        state.sums.add(place, phi, y[:, None], weight)
+        self.publish(state, owners)
+
     def publish(self, state: AdjustmentState, owners: Array) -> None:
         """Put the fit of all rows so far in force for these owners."""
         n_arms, d = state.theta.shape[1:]
@@ -200,7 +214,7 @@ class Adjustment:
         known = np.flatnonzero((seen.arm >= 0) & (seen.weight > 0))
         place, phi, y, weight = self._rows(owner, seen, n_arms, known)
         fold = np.zeros(seen.y.size, dtype=np.int64)
-        fold[known] = _turn(place) % FOLDS  # within owner and arm, so that every fold has all arms
+        fold[known] = turn_of(place) % FOLDS  # within owner and arm: every fold has all arms
         total = n_owners * n_arms
         folds = RidgeSums.zeros(FOLDS * total, 1, phi.shape[1])
         folds.add(fold[known] * total + place, phi, y[:, None], weight)
@@ -241,14 +255,3 @@ def _effective(place: Array, weight: Array, total: int) -> Array:
     first = np.bincount(place, weight, total)
     second = np.bincount(place, weight**2, total)
     return np.asarray((first / np.where(second > 0, second, 1.0))[place])
-
-
-def _turn(owner: Array) -> Array:
-    """Return how many earlier rows have the same owner: (N,)."""
-    order = np.argsort(owner, kind="stable")
-    ordered = owner[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    counts = np.diff(np.append(starts, owner.size))
-    turn = np.empty(owner.size, dtype=np.int64)
-    turn[order] = np.arange(owner.size) - np.repeat(starts, counts)
-    return turn

@@ -73,7 +73,8 @@ class LogisticPosterior:
         """
         self._check(owner, phi, y, weight, offset)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
-        for rows in _waves(owner, seen):
+        for wave in waves(owner[seen]):
+            rows = seen[wave]
             shift = 0.0 if offset is None else offset[rows]
             self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
 
@@ -175,21 +176,42 @@ class LogisticPosterior:
         return LogisticPosterior(mode, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
 
 
-def _waves(owner: Array, rows: Array) -> list[Array]:
-    """Split rows so that no owner is twice in a wave, and an owner's rows keep their order.
+def turn_of(owner: Array) -> Array:
+    """Return how many earlier rows have the same owner: (N,).
 
-    >>> [wave.tolist() for wave in _waves(np.array([7, 3, 7, 7]), np.arange(4))]
+    >>> turn_of(np.array([7, 3, 7, 7])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(owner, kind="stable")
+    ordered, place = owner[order], np.arange(owner.size)
+    is_first = np.ones(owner.size, dtype=bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    turn = np.empty(owner.size, dtype=np.int64)
+    turn[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    return turn
+
+
+def waves(owner: Array) -> list[Array]:
+    """Return the first row of every owner, the second, and so on, each in row order.
+
+    >>> [wave.tolist() for wave in waves(np.array([7, 3, 7, 7]))]
     [[0, 1], [2], [3]]
     """
-    if rows.size <= 1:
-        return [rows] if rows.size else []
-    order = np.argsort(owner[rows], kind="stable")
-    ordered = owner[rows][order]
-    place = np.arange(rows.size)
-    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    turn = np.empty(rows.size, dtype=np.int64)
-    turn[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
-    return np.split(rows[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1])
+    if owner.size <= 1:
+        return [np.arange(owner.size)] if owner.size else []
+    turn = turn_of(owner)
+    return np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
+
+
+def times(weights: Array, features: Array) -> Array:
+    """Return Σⱼ weights[:, j]·features[..., j] (n, m) by columns.
+
+    A matrix product would round a row differently in batches of different size.
+    """
+    total = weights[:, :1] * features[..., 0]
+    for j in range(1, features.shape[-1]):
+        total = total + weights[:, j : j + 1] * features[..., j]
+    return np.asarray(total)
 
 
 def _balance(start: Array, pull: Array, y: Array) -> Array:
@@ -257,7 +279,7 @@ def logistic_mode(
         gradient, hessian = _derivatives(here, trials[rows], wins[rows], w, fixed)
         gradient += shift[rows] - (prior @ w[..., None])[..., 0]
         step = np.linalg.solve(prior + hessian, gradient[..., None])[..., 0]
-        reach = np.abs(_times(step, here)).max(axis=1, initial=1e-300)
+        reach = np.abs(times(step, here)).max(axis=1, initial=1e-300)
         mean[rows] = w + step * (np.log1p(reach) / reach)[:, None]
         active = active[reach > 1e-7]  # the error after a step is of the order of its square
         if active.size == 0:
@@ -265,23 +287,12 @@ def logistic_mode(
     return mean, precision + _derivatives(design, trials, wins, mean, offset)[1]
 
 
-def _times(weights: Array, features: Array) -> Array:
-    """Return Σⱼ weights[:, j]·features[..., j] (n, B) by columns.
-
-    A matrix product would round a row differently in batches of different size.
-    """
-    total = weights[:, :1] * features[..., 0]
-    for j in range(1, features.shape[-1]):
-        total = total + weights[:, j : j + 1] * features[..., j]
-    return np.asarray(total)
-
-
 def _derivatives(
     design: Array, trials: Array, wins: Array, w: Array, offset: Array | float
 ) -> tuple[Array, Array]:
     """Return gradient (n, d) and negative Hessian (n, d, d) of the logistic log likelihood."""
     n, d = w.shape
-    p = logistic(_times(w, design) + offset)
+    p = logistic(times(w, design) + offset)
     expected = trials * p
     residual, curvature = wins - expected, expected * (1.0 - p)
     gradient, hessian = np.empty((n, d)), np.empty((n, d, d))

@@ -14,7 +14,7 @@ from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
 from gdcb.bandits.nodes import count_outcomes, frame_of, grid_of, nodes_of, require_metric
 from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior, logistic_mode
+from gdcb.logistic import LogisticPosterior, logistic_mode, times
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -259,7 +259,7 @@ class CurveThompson:
         middle, half = draw[:, None, d : d + c], draw[:, None, d + c :]
         if located.is_nominal and not self.is_contextual:
             middle, half = middle[:1], half[:1]
-        predictor = _times(draw, self.features((located.coord - middle) / half))
+        predictor = times(draw, self.features((located.coord - middle) / half))
         return logistic(predictor) if self.link == "logistic" else predictor
 
     def mean(self, state: CurveState, at: Setting, located: Located) -> Array:
@@ -368,14 +368,3 @@ def _write(state: CurveState, cell: Array, mean: Array, precision: Array) -> Non
     """Put a posterior in force in some cells."""
     state.mean[cell] = mean
     state.root[cell] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
-
-
-def _times(weights: Array, features: Array) -> Array:
-    """Return Σⱼ weights[:, j]·features[..., j] (n, m) by columns.
-
-    A matrix product would round a row differently in batches of different size.
-    """
-    total = weights[:, :1] * features[..., 0]
-    for j in range(1, features.shape[-1]):
-        total = total + weights[:, j : j + 1] * features[..., j]
-    return np.asarray(total)

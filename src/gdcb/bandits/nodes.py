@@ -14,10 +14,10 @@ _MARGIN = (1.0, 2.0, 4.0)  # nodes beyond the end arms, in end gaps
 _TOLERANCE = 1e-9
 
 
-def require_metric(arms: Arms, learner: str) -> None:
+def require_metric(arms: Arms, learner: str, instead: str = "these are categories") -> None:
     """Refuse arms that are categories."""
     if bool(arms.is_exact.any()):
-        raise InvalidInput(f"{learner} needs arms with a metric; these are categories")
+        raise InvalidInput(f"{learner} needs arms with a metric; {instead}")
 
 
 def frame_of(arms: Arms) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, logistic, rows_at
 from gdcb.bandits.base import check_factor, require_context, require_same_shape, require_unscaled
-from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior
+from gdcb.bandits.nodes import frame_of, require_metric
+from gdcb.logistic import LogisticPosterior, times
 from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
 from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Located, Setting
@@ -62,13 +62,9 @@ class ActionFeatures:
         check_choice("bandit.degree", str(self.degree), ("1", "2"))
 
     def _frame(self, arms: Arms) -> Array:
-        if bool(arms.is_exact.any()):
-            raise InvalidInput(
-                f"{type(self).__name__} needs arms with a metric; for categories take "
-                "LinearThompson, whose arms have weights of their own"
-            )
-        low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
-        return np.stack(((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)))
+        instead = "for categories take LinearThompson, whose arms have weights of their own"
+        require_metric(arms, type(self).__name__, instead)
+        return frame_of(arms)
 
     def n_features(self, n_coords: int) -> int:
         """Return d, the length of ψ."""
@@ -115,11 +111,7 @@ class ActionFeatures:
         middle, half = draw[:, None, m : m + c], draw[:, None, m + c : m + 2 * c]
         if located.is_nominal:
             middle, half = middle[:1], half[:1]
-        powers = self.powers(located.coord, middle, half)
-        total = draw[:, :1] * powers[..., 0]
-        for j in range(1, m):  # by columns: a matrix product would round by the batch's size
-            total = total + draw[:, j : j + 1] * powers[..., j]
-        return np.asarray(total)
+        return times(draw, self.powers(located.coord, middle, half))
 
 
 def _known(evidence: Evidence) -> Array:

@@ -14,6 +14,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.bandits.base import check_factor
 from gdcb.errors import InvalidInput
+from gdcb.logistic import waves
 from gdcb.parts import check_choice
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -227,7 +228,7 @@ class StackedThompson:
         seen = evidence if is_all(known) else _rows(evidence, known)
         if seen.cell.size == 0:
             return
-        for i, rows in enumerate(_turns(seen.cell)):
+        for i, rows in enumerate(waves(seen.cell)):
             some = seen if rows.size == seen.cell.size else _rows(seen, rows)
             if i:
                 density[rows] = self._densities(state, some)
@@ -294,22 +295,6 @@ def _mean(score: Array, grid: Array) -> Array:
     chance = np.exp(score - score.max(axis=1, keepdims=True))
     chance /= chance.sum(axis=1, keepdims=True)
     return np.stack([(chance * column).sum(axis=1) for column in grid.T], axis=1)
-
-
-def _turns(cell: Array) -> list[Array]:
-    """Return the first row of every cell, the second, and so on, each in row order.
-
-    >>> [rows.tolist() for rows in _turns(np.array([7, 3, 7, 7]))]
-    [[0, 1], [2], [3]]
-    """
-    order = np.argsort(cell, kind="stable")
-    ordered, place = cell[order], np.arange(cell.size)
-    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-    turn = np.empty(cell.size, dtype=np.int64)
-    turn[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
-    if turn.max() == 0:
-        return [place]
-    return np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
 
 
 def _rows(evidence: Evidence, index: Array) -> Evidence:
