@@ -78,10 +78,16 @@ class RidgeSums:
         for sums in (self.gram, self.moment, self.square, self.count):
             sums[owner] = sums[owner] * factor + 0.0  # 0, never −0, where nothing is left
 
-    def variance(self, owner: Array, theta: Array) -> Array:
-        """Return the penalised residual sum of squares over the rows, at the optimum: (N, m)."""
+    def variance(self, owner: Array, theta: Array, before: float | None = None) -> Array:
+        """Return the penalised residual sum of squares over the rows, at the optimum: (N, m).
+
+        `before` is a variance that counts as one row more: what is taken for it without rows.
+        """
         rest = self.square[owner] - (theta * self.moment[owner]).sum(axis=-1)
-        return np.asarray(np.maximum(rest, 0.0) / np.maximum(self.count[owner], 1.0))
+        count = self.count[owner]
+        if before is None:
+            return np.asarray(np.maximum(rest, 0.0) / np.maximum(count, 1.0))
+        return np.asarray((np.maximum(rest, 0.0) + before) / (count + 1.0))
 
 
 @dataclass(slots=True)

@@ -278,12 +278,12 @@ def test_too_few_rows_to_tell_stay_frozen() -> None:
 @pytest.mark.parametrize("n", [1, 3, 5])
 @pytest.mark.parametrize("centred", [False, True])
 def test_uncertainty_is_the_analytic_standard_error(centred: bool, n: int, n_arms: int) -> None:
-    """√(σ̂²·φᵀ(Σφφᵀ + λI)⁻¹φ) with σ̂² = (RSS + λ‖θ‖²)/n, row by row and label by label."""
+    """√(σ̂²·φᵀ(Σφφᵀ + λI)⁻¹φ), σ̂² = (RSS + λ‖θ‖² + noise²)/(n + 1), by row and by label."""
     rng = rng_of(8)
     x, label = rng.normal(size=(30, 2)), rng.normal(size=(30, n_arms))
     centre = (0.3, -0.2) if centred else None
     scaler = RidgeScaler(
-        features=(0, 1), link="identity", penalty=2.0, centre=centre, n_arms=n_arms
+        features=(0, 1), link="identity", penalty=2.0, centre=centre, n_arms=n_arms, noise=0.5
     )
     state = observed(scaler, x, label)
     at = rng.normal(size=(n, 2))
@@ -291,7 +291,7 @@ def test_uncertainty_is_the_analytic_standard_error(centred: bool, n: int, n_arm
     inverse = np.linalg.inv(design(x).T @ design(x) + 2.0 * np.eye(3))
     theta = inverse @ design(x).T @ label
     rest = ((label - design(x) @ theta) ** 2).sum(axis=0) + 2.0 * (theta**2).sum(axis=0)
-    expected = np.sqrt(np.outer(np.einsum("nd,de,ne->n", phi, inverse, phi), rest / 30))
+    expected = np.sqrt(np.outer(np.einsum("nd,de,ne->n", phi, inverse, phi), (rest + 0.25) / 31))
     out = scaler.uncertainty(state, np.zeros(n, dtype=np.int64), at)
     assert out.shape == (n, n_arms, 1)
     np.testing.assert_allclose(out[..., 0], expected, rtol=1e-9)
@@ -317,6 +317,7 @@ def test_owners_do_not_touch_each_other() -> None:
         (lambda: RidgeScaler(features=(0,), penalty=0.0), "scaler.penalty: expected a number > 0"),
         (lambda: RidgeScaler(features=(0,), every=0), "scaler.every: expected a number >= 1"),
         (lambda: RidgeScaler(features=(0,), floor=-1.0), "scaler.floor: expected a number >= 0"),
+        (lambda: RidgeScaler(features=(0,), noise=0.0), "scaler.noise: expected a number > 0"),
         (lambda: RidgeScaler(features=(0,), n_arms=0), "scaler.n_arms: expected a number >= 1"),
         (
             lambda: RidgeScaler(features=(0,), centre=(1.0, 2.0)).init(1),

@@ -91,6 +91,12 @@ def test_before_any_data_delta_is_neutral_and_the_error_the_prior_s() -> None:
     np.testing.assert_allclose(scaler.uncertainty(scaler.init(1), zero(7), x), 2.0, rtol=1e-12)
 
 
+def test_the_noise_is_the_penalty_and_nothing_else() -> None:
+    """The ridge's guess of σ is no setting of a process."""
+    with pytest.raises(TypeError, match="noise"):
+        GaussianProcessScaler(features=(0,), lengths=(1.0,), inducing=((0.0,),), noise=2.0)  # type: ignore[call-arg]
+
+
 def bumpy(n: int, seed: int) -> tuple[Array, Array]:
     """Return contexts and a label that no line fits, with noise of sd 0.1."""
     rng = rng_of(seed)

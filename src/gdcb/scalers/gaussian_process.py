@@ -64,6 +64,7 @@ class GaussianProcessScaler(LinearHead):
     (1.0, 0.5)
     """
 
+    noise: float = field(default=1.0, init=False, repr=False, compare=False)  # `penalty` says it
     kernel: str = "rbf"
     variance: float = 1.0
     lengths: tuple[float, ...] = field(kw_only=True)

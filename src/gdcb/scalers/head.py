@@ -53,6 +53,7 @@ class LinearHead:
     per: str = "group"
     n_arms: int = 1
     n_columns: int = 1
+    noise: float = 1.0
     learns_from: ClassVar[str] = "label"
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
@@ -65,6 +66,7 @@ class LinearHead:
         check_number("scaler.penalty", self.penalty, 0.0, open_low=True)
         check_number("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
+        check_number("scaler.noise", self.noise, 0.0, open_low=True)
         for value in self.centre or ():
             check_number("scaler.centre", value)
         check_number("scaler.n_arms", self.n_arms, 1)
@@ -126,11 +128,13 @@ class LinearHead:
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Return the posterior standard error of the linear predictor, from all rows so far.
 
-        σ̂² is the residual sum of squares plus the penalty at the optimum, over the rows.
+        σ̂² is the residual sum of squares plus the penalty at the optimum, over the rows, with
+        noise² as one row more: without rows the error is the prior's, noise·‖φ(x) − φ̄‖/√penalty.
         """
         phi = self.centred(x)
         gram = state.sums.penalised(owner, self.penalty)
-        sigma2 = state.sums.variance(owner, state.sums.solve(owner, self.penalty))
+        theta = state.sums.solve(owner, self.penalty)
+        sigma2 = state.sums.variance(owner, theta, self.noise**2)
         spread = np.linalg.solve(gram, np.broadcast_to(phi[:, None, :, None], (*gram.shape[:3], 1)))
         error = np.sqrt(sigma2 * (phi[:, None, :] * spread[..., 0]).sum(axis=-1))
         return np.asarray(error.reshape(x.shape[0], self.n_arms, self.n_columns))

@@ -38,6 +38,9 @@ class RidgeScaler(LinearHead):
     per : 'unit' or 'group'
     n_arms : length of δ's arm axis, 1 where all arms share one δ
     n_columns : columns q of δ; a row has n_arms · n_columns labels
+    noise : what the standard deviation of a label around its mean is taken for before labels
+        tell, on the scale of the linear predictor. It counts as one row, and for the standard
+        error only: without rows that is the prior's, noise·‖φ(x) − φ̄‖/√λ.
 
     Notes
     -----
