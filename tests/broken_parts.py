@@ -20,6 +20,7 @@ from gdcb import (
     ArmList,
     BetaThompson,
     Bounds,
+    CategoryKernel,
     CurveThompson,
     GaussianThompson,
     LogisticThompson,
@@ -661,6 +662,13 @@ def learn_as_if(seen: int, taken: int) -> Callable[..., None]:
     return learn
 
 
+def learn_what_entered(self: Any, state: Any, owner: Any, rows: Any, *told: Any) -> None:
+    """Take an edit for an approval, in a table."""
+    entered, left, status = told
+    left = np.where((status == MODIFIED)[:, None], entered, left)
+    CategoryKernel.learn(self, state, owner, rows, entered, left, status)
+
+
 KERNELS: dict[str, Broken] = {
     "it says what it cannot judge": approval_with(check=check_without_categories),
     "a belief has the owners first": approval_with(
@@ -808,6 +816,10 @@ DOMAINS: dict[str, Broken] = {
 # Other ways to break a promise
 
 MORE: list[tuple[str, Broken]] = [
+    (
+        "it learns what a person puts in",
+        (Approval(kernel=but(CategoryKernel(), learn=learn_what_entered)[0]), set()),
+    ),
     ("rows of a cell draw apart", but(CURVE, draw=draw_in_blocks(2))),
     (
         "draws average to the mean",
