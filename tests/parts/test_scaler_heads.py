@@ -102,6 +102,21 @@ def test_a_row_knows_nothing_of_the_rows_beside_it(make: Callable[..., LinearHea
         assert batch.tobytes() == alone.tobytes() == halves.tobytes()
 
 
+@each_head
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_delta_is_positive_and_finite_however_far(
+    make: Callable[..., LinearHead], sign: float
+) -> None:
+    """θᵀφ = ∓800 everywhere: exp of it is 0 or infinite, δ is neither."""
+    scaler = make()
+    state, x = scaler.init(1), rng_of(23).normal(size=(4, 3))
+    state.theta[..., 0] = 800.0 * sign
+    delta = scaler.predict(state, np.zeros(4, dtype=np.int64), x)
+    assert scaler.is_positive
+    assert ((delta > 0) & np.isfinite(delta)).all()
+    assert ((delta > 1e40) if sign > 0 else (delta < 1e-40)).all()
+
+
 def test_columns_apart_leave_rows_apart() -> None:
     """Four columns that do not lie side by side: the same bytes in a batch and alone."""
     scaler, rng = RidgeScaler(features=(0, 2, 5, 7)), rng_of(19)

@@ -163,6 +163,16 @@ def test_the_product_of_the_factors_is_delta() -> None:
     assert changed.any(axis=0).tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_delta_is_positive_and_finite_however_far(sign: float) -> None:
+    """θᵀ(φ − φ̄) = ∓800, all of it in one factor: neither 0 nor infinite."""
+    scaler = LogLinearScaler(factors={"gap": (0,), "lead": (1,)})
+    state, x = scaler.init(1), np.array([[800.0, 0.0]])
+    state.theta[0, 0] = sign, 1.0
+    for delta in (scaler.predict(state, zero(1), x), scaler.by_factor(state, zero(1), x)):
+        assert ((delta > 0) & np.isfinite(delta)).all()
+
+
 def test_delta_is_normalised_over_the_reference() -> None:
     """Centred on a sample's means, mean log δ over the sample is 0."""
     reference = nights(300, 11)[0]

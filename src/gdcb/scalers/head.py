@@ -12,7 +12,16 @@ from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, check_tuple, column
 from gdcb.regression import CentredSums, RidgeSums
 
-MOST = 100.0  # log δ beyond this is a broken label, and must not overflow
+_MOST = 100.0  # log δ beyond this is a broken label; δ must stay above 0, and finite
+
+
+def positive(log_delta: Array) -> Array:
+    """Return exp(log δ) within e^∓100: above 0 and finite, whatever the context.
+
+    >>> bool(positive(np.array([-800.0]))[0] > 0), positive(np.array([0.0])).tolist()
+    (True, [1.0])
+    """
+    return np.asarray(np.exp(np.minimum(np.maximum(log_delta, -_MOST), _MOST)))
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ class LinearHead:
         """Evaluate the published δ: (N, n_arms, n_columns)."""
         predictor = state.theta.take(owner, axis=0) @ self.centred(x)[:, :, None]
         if self.link == "exp":
-            predictor = np.exp(np.minimum(predictor, MOST))
+            predictor = positive(predictor)
         return np.asarray(predictor.reshape(x.shape[0], self.n_arms, self.n_columns))
 
     def version(self, state: RidgeState, owner: Array) -> Array:

@@ -21,7 +21,7 @@ from gdcb.parts import (
     take_all,
 )
 from gdcb.regression import CentredSums
-from gdcb.scalers.head import MOST
+from gdcb.scalers.head import positive
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,13 @@ class LogLinearScaler:
     def predict(self, state: LogLinearState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, 1, 1)."""
         predictor = state.theta.take(owner, axis=0) @ self._centred(x)[:, :, None]
-        return np.asarray(np.exp(np.minimum(predictor, MOST)))
+        return positive(predictor)
 
     def by_factor(self, state: LogLinearState, owner: Array, x: Array) -> Array:
         """Return every factor δ_f(x) of the published δ, as in `names`: (N, F)."""
         terms = state.theta[owner, 0] * self._centred(x)
         starts = np.cumsum([0, *[len(one.features) for one in self._parts[:-1]]])
-        return np.asarray(np.exp(np.minimum(np.add.reduceat(terms, starts, axis=1), MOST)))
+        return positive(np.add.reduceat(terms, starts, axis=1))
 
     def version(self, state: LogLinearState, owner: Array) -> Array:
         """Return the number of publications behind the fit in force."""

@@ -9,7 +9,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.parts import take_all
 from gdcb.regression import with_intercept
-from gdcb.scalers.head import MOST, LinearHead, RidgeState
+from gdcb.scalers.head import LinearHead, RidgeState, positive
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RidgeScaler(LinearHead):
         else:
             predictor = theta[..., 1:] @ (features - self.centre)[:, :, None]
         if self.link == "exp":
-            predictor = np.exp(np.minimum(predictor, MOST))
+            predictor = positive(predictor)
         if self.n_arms > 1 or self.n_columns > 1:
             predictor = predictor.reshape(x.shape[0], self.n_arms, self.n_columns)
         return np.asarray(predictor)
