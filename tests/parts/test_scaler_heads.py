@@ -301,6 +301,13 @@ def test_scikit_learn_is_not_imported_before_a_history_is_fitted() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@each_head
+def test_what_scalers_are_made_for(make: Callable[..., LinearHead]) -> None:
+    """An exponential joins products; what may have any sign joins anything."""
+    assert make(link="exp").joins == "product"
+    assert make(link="identity").joins == "any"
+
+
 def test_what_scalers_learn_from() -> None:
     """Heads learn from labels, the constant from nothing; only heads merge and decay."""
     assert {make().learns_from for make in HEADS} == {"label"}

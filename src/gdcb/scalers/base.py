@@ -20,7 +20,10 @@ class Scaler(Protocol):
         or later. 'outcome': the row's own learning target y, (N, 1). 'nothing'.
     supports : which of the optional methods it has: 'decay' (`decay(state, factor, owner)`
         discounts evidence towards the prior), 'merge' (`merge(state, other)` adds another
-        state's evidence)
+        state's evidence), 'refit' (`refit(state, owners, owner, x, action, y, weight)` replaces
+        the evidence of `owners` by these rows under these weights; `publish` then puts it in
+        force)
+    joins : the composition that δ is made for: 'product' (neutral 1), 'sum' (neutral 0), or 'any'
     """
 
     learns_from: ClassVar[str]

@@ -87,6 +87,11 @@ class LinearHead:
         return self.link == "exp"
 
     @property
+    def joins(self) -> str:
+        """'product' where δ is an exponential, else 'any': sums, severities, gains."""
+        return "product" if self.link == "exp" else "any"
+
+    @property
     def n_labels(self) -> int:
         """One label an arm and column of δ."""
         return self.n_arms * self.n_columns
