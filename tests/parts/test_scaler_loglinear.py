@@ -282,6 +282,75 @@ def test_a_batch_is_the_loop_and_rows_stand_alone_bit_for_bit() -> None:
         assert whole.tobytes() == np.concatenate(alone).tobytes()
 
 
+def test_refit_is_the_batch_fit_of_every_owner() -> None:
+    """Rows weighed afresh: the bytes of `fit` on an owner's rows alone, whoever is beside it.
+
+    Owners that are not named keep their bytes, one without rows has the prior; δ waits for
+    `publish`.
+    """
+    scaler, n = scaler_of(), 900
+    assert "refit" in scaler.supports
+    (x, action, y), rng = nights(n, 23), rng_of(24)
+    owner, weight = rng.integers(0, 3, n), rng.uniform(0.0, 2.0, n) * (rng.random(n) < 0.8)
+    y[rng.random(n) < 0.1] = np.nan
+    state = scaler.init(4)
+    scaler.observe(state, owner, x, action, y[:, None], np.ones(n))
+    before = records.copy(state)
+    scaler.refit(state, np.array([3, 2, 0]), owner, x, action, y, weight)
+    for one in (0, 2):
+        mine = owner == one
+        alone = scaler.fit(x[mine], action[mine], y[mine], weight[mine])
+        assert state.posterior.mean[one].tobytes() == alone.posterior.mean[0].tobytes()
+        assert state.posterior.root[one].tobytes() == alone.posterior.root[0].tobytes()
+    assert state.posterior.mean[1].tobytes() == before.posterior.mean[1].tobytes()
+    prior = scaler.init(1).posterior
+    np.testing.assert_allclose(state.posterior.covariance[3], prior.covariance[0], rtol=1e-12)
+    assert not state.posterior.mean[3].any()
+    assert not state.theta.any()
+    assert scaler.publish(state, np.arange(4)).tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(state.theta[:, 0], scaler.estimate(state, np.arange(4))[0])
+
+
+def test_refit_takes_back_rows_that_misled() -> None:
+    """300 rows whose outcomes were turned around, at weight 1 when they came and 0 today."""
+    scaler, n = scaler_of(), 1_200
+    x, action, y = nights(n, 25)
+    turned = np.arange(n) < 300
+    seen = np.where(turned, 1.0 - y, y)
+    state = scaler.init(1)
+    scaler.observe(state, zero(n), x, action, seen[:, None], np.ones(n))
+    misled = state.posterior.mean[0].copy()
+    scaler.refit(state, zero(1), zero(n), x, action, seen[:, None], np.where(turned, 0.0, 1.0))
+    clean = scaler.fit(x[300:], action[300:], y[300:]).posterior.mean[0]
+    np.testing.assert_allclose(state.posterior.mean[0], clean, rtol=0, atol=1e-9)
+    assert np.abs(misled - clean).max() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("owners", "change", "message"),
+    [
+        ([0, 0], {}, "owners: expected different ones of 0 to 1, got"),
+        ([2], {}, "owners: expected different ones of 0 to 1, got"),
+        ([0, 1], {"y": np.array([0.0, 1.0, 2.0])}, "y: expected 1 numbers within 0 and 1"),
+        ([0, 1], {"y": np.ones(2)}, r"label: expected outcomes of shape \(3, 1\), got \(2, 1\)"),
+        ([0, 1], {"weight": np.array([1.0, 1.0, -1.0])}, "weight: expected 1 finite numbers >= 0"),
+        ([0, 1], {"weight": np.ones(2)}, "owner, weight: expected 3 each"),
+    ],
+)
+def test_a_refused_refit_changes_nothing(
+    owners: list[int], change: dict[str, Array], message: str
+) -> None:
+    """Not even the owners whose rows were good."""
+    scaler, (x, action, y) = scaler_of(), nights(3, 26)
+    state = scaler.init(2)
+    scaler.observe(state, zero(3), x, action, y[:, None], np.ones(3))
+    before = records.to_bytes(state)
+    rows = {"owner": np.array([0, 0, 1]), "x": x, "action": action, "y": y, "weight": np.ones(3)}
+    with pytest.raises(InvalidInput, match=message):
+        scaler.refit(state, np.array(owners), **rows | change)
+    assert records.to_bytes(state) == before
+
+
 def test_decay_mixes_with_the_prior() -> None:
     """By ½: Σ⁻¹ is the mean of posterior and prior precision, Σ⁻¹m half; by 0 the prior."""
     scaler = scaler_of(level_sd=2.0, slope_sd=4.0, penalty=3.0)
@@ -313,6 +382,7 @@ def test_names_are_bound_factor_by_factor() -> None:
     assert hash(instance.scaler) == hash(expected)
     assert (expected.n_labels, expected.learns_from) == (0, "outcome")
     assert instance.scaler.is_positive
+    assert expected.joins == "product"
     assert replace(expected, every=7) != expected
 
 

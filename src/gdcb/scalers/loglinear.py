@@ -64,7 +64,8 @@ class LogLinearScaler:
     A class outcome (booked or not) answers to the action relative to δ:
     logit P(y = 1) = α − β·(log e − θᵀ(φ(x) − φ̄)). It is a logistic regression of y on
     (1, −log e, φ − φ̄) with coefficients (α, β, βθ), and θ is a ratio of them: θ̂ = (βθ)^/β̂. Row by
-    row it keeps a Gaussian of the coefficients; `fit` finds the exact mode of a batch.
+    row it keeps a Gaussian of the coefficients; `fit` finds the exact mode of a batch, and `refit`
+    that of the rows so far under the weights of today.
 
     Parameters
     ----------
@@ -82,9 +83,9 @@ class LogLinearScaler:
 
     Notes
     -----
-    Assumes: one slope β for all contexts, so that context moves demand along the logarithm of
-    the action and in no other way; no hidden cause of both action and outcome. Learners of a
-    class only: y in [0, 1].
+    Assumes: δ is a factor of the action (a product composes them); one slope β for all contexts,
+    so that context moves demand along the logarithm of the action and in no other way; no hidden
+    cause of both action and outcome. Learners of a class only: y in [0, 1].
 
     Stops applying: as arms converge, e loses the variation that identifies β, and θ̂ with it (the
     floor). Where β̂ is near 0 a ratio has no mean, and the delta method's standard error is too
@@ -119,11 +120,12 @@ class LogLinearScaler:
     _parts: tuple[Factor, ...] = field(init=False, repr=False, compare=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False, compare=False)
     learns_from: ClassVar[str] = "outcome"
-    supports: ClassVar[frozenset[str]] = frozenset({"decay"})
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "refit"})
     n_arms: ClassVar[int] = 1
     n_columns: ClassVar[int] = 1
     n_labels: ClassVar[int] = 0
     is_positive: ClassVar[bool] = True
+    joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:
         parts = self.factors
@@ -301,6 +303,49 @@ class LogLinearScaler:
         self._watch(state, np.zeros(y.size, dtype=np.int64), design, y, weights)
         self.publish(state, zero)
         return state
+
+    def refit(
+        self,
+        state: LogLinearState,
+        owners: Array,
+        owner: Array,
+        x: Array,
+        action: Array,
+        y: Array,
+        weight: Array,
+    ) -> None:
+        """Replace what some owners know by the exact mode of these rows, under these weights.
+
+        What is in force stays until `publish`. An owner without rows is back at the prior, and
+        what `decay` discounted counts again, unless the weights say so. The count of rows and
+        their excitation are those of the rows as they came.
+
+        Parameters
+        ----------
+        owners : whose evidence is replaced, no one twice; rows of others are left out
+        owner, x, action, weight : (N,), (N, p), (N, D), (N,) rows, as of `observe`
+        y : (N,) or (N, 1) outcomes, NaN: not seen
+        """
+        n, n_owners = x.shape[0], state.versions.size
+        design, target = self._rows(x, action, np.reshape(y, (-1, 1)))
+        if owner.shape != (n,) or weight.shape != (n,):
+            raise InvalidInput(
+                f"owner, weight: expected {n} each, got {owner.shape} and {weight.shape}"
+            )
+        if np.unique(owners).size < owners.size or ((owners < 0) | (owners >= n_owners)).any():
+            raise InvalidInput(
+                f"owners: expected different ones of 0 to {n_owners - 1}, got {owners}"
+            )
+        order = np.argsort(owner, kind="stable")
+        starts, ends = (np.searchsorted(owner[order], owners, side) for side in ("left", "right"))
+        precision = self._prior_sd() ** -2.0
+        mean, root = state.posterior.mean[owners], state.posterior.root[owners]
+        # One by one: sums over rows padded to one length would round differently in company.
+        for i in range(owners.size):
+            rows = order[starts[i] : ends[i]]
+            found = LogisticPosterior.fit(design[rows], target[rows], weight[rows], 0.0, precision)
+            mean[i], root[i] = found.mean[0], found.root[0]
+        state.posterior.mean[owners], state.posterior.root[owners] = mean, root
 
     def decay(self, state: LogLinearState, factor: float, owner: Array) -> None:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""
