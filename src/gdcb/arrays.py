@@ -73,12 +73,16 @@ def is_any(mask: Any) -> bool:
 
 def surely_all(mask: Any) -> bool:
     """Return whether every boolean is known to be true; on a device nothing is known."""
-    return type(mask) is np.ndarray and is_all(mask)
+    if type(mask) is not np.ndarray:
+        return False
+    return b"\0" not in mask.tobytes() if mask.size <= _SMALL else is_all(mask)
 
 
 def maybe_any(mask: Any) -> bool:
     """Return whether some boolean may be true; on a device any may."""
-    return type(mask) is not np.ndarray or is_any(mask)
+    if type(mask) is not np.ndarray:
+        return True
+    return b"\1" in mask.tobytes() if mask.size <= _SMALL else is_any(mask)
 
 
 def count(mask: Array) -> int:
@@ -115,7 +119,7 @@ def finite_or_nan(array: Any) -> Array:
     """Return the same numbers with NaN in place of what is infinite; itself where nothing is."""
     if isinstance(array, np.ndarray):
         known = np.isfinite(array)
-        return array if is_all(known) else np.where(known, array, np.nan)
+        return array if surely_all(known) else np.where(known, array, np.nan)
     out: Array = array.nan_to_num(nan=math.nan, posinf=math.nan, neginf=math.nan)
     return out
 
@@ -125,15 +129,17 @@ def finite_or_nan(array: Any) -> Array:
 
 def at_least(array: Any, low: Any) -> Array:
     """Return max(array, low), `low` a number or an array; NaN stays."""
-    is_numpy = isinstance(array, np.ndarray)
-    out: Array = np.maximum(array, low) if is_numpy else array.clamp(min=low)
+    if isinstance(array, np.ndarray):
+        return np.asarray(np.maximum(array, low))
+    out: Array = array.clamp(min=low)
     return out
 
 
 def at_most(array: Any, high: Any) -> Array:
     """Return min(array, high), `high` a number or an array; NaN stays."""
-    is_numpy = isinstance(array, np.ndarray)
-    out: Array = np.minimum(array, high) if is_numpy else array.clamp(max=high)
+    if isinstance(array, np.ndarray):
+        return np.asarray(np.minimum(array, high))
+    out: Array = array.clamp(max=high)
     return out
 
 

@@ -28,6 +28,14 @@ def _triangle(d: int) -> tuple[Array, Array, Array, Array]:
     return row, column, np.where(row == column, 1.0, 2.0), place.reshape(-1)
 
 
+def _triangle_beside(phi: Array) -> tuple[Array, Array, Array]:
+    """Return rows, columns and weights of the upper triangle where φ (N, d) is."""
+    row, column, weight, _ = _triangle(phi.shape[1])
+    if on_host(phi):
+        return row, column, weight
+    return like(row, phi), like(column, phi), like(weight, phi)
+
+
 def n_packed(d: int) -> int:
     """Return the length of a packed symmetric matrix of order d."""
     return d * (d + 1) // 2
@@ -35,9 +43,9 @@ def n_packed(d: int) -> int:
 
 def outer(phi: Array) -> Array:
     """Return φφᵀ packed: (N, d) → (N, P)."""
-    row, column, _, _ = _triangle(phi.shape[1])
-    product = take_at(phi, like(row, phi), axis=1)
-    product *= take_at(phi, like(column, phi), axis=1)
+    row, column, _ = _triangle_beside(phi)
+    product = take_at(phi, row, axis=1)
+    product *= take_at(phi, column, axis=1)
     return product
 
 
@@ -49,7 +57,7 @@ def form(phi: Array) -> Array:
     18.0
     """
     product = outer(phi)
-    product *= like(_triangle(phi.shape[1])[2], phi)
+    product *= _triangle_beside(phi)[2]
     return product
 
 

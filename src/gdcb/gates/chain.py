@@ -12,7 +12,6 @@ from gdcb.arrays import (
     Array,
     all_finite,
     freeze,
-    is_finite,
     maybe_any,
     namespace,
     on_host,
@@ -84,14 +83,8 @@ class Chain:
 
     def apply(self, draws: tuple[Any, ...], e: Array, rows: Rows) -> Verdict:
         """Send proposals e (N, D) through all gates."""
-        n, g, xp = rows.n, len(self.gates), namespace(e)
-        trail, statuses = zeros((n, g + 1, e.shape[1]), e), zeros((n, g), e, xp.int8)
-        if on_host(e) and e.flags.writeable:
-            e = e.view()
-            freeze(e)
-        trail[...] = e[:, None]
-        verdict = Verdict(e, zeros((n,), e, xp.int8), trail, statuses, {})
-        is_whole = surely_all(is_finite(e))
+        verdict = _untouched(e, len(self.gates))
+        is_whole = on_host(e) and surely_all(np.isfinite(e))
         if not is_whole:
             lost = ~all_finite(e)
             verdict.status = put_where(verdict.status, lost, VETOED)
@@ -257,7 +250,7 @@ class Chain:
 
     def overridden(self, verdict: Verdict) -> Array:
         """Return the rows that run another action than proposed because a person said so."""
-        changed = zeros(verdict.status.shape, verdict.status, namespace(verdict.status).bool)
+        changed = zeros(verdict.status.shape, verdict.status, bool)
         for i, gate in enumerate(self.gates):
             if gate.is_person:
                 changed |= (verdict.statuses[:, i] == MODIFIED) & (verdict.status == MODIFIED)
@@ -284,3 +277,20 @@ class Chain:
             except Exception as error:
                 said = f"it gave no reason ({type(error).__name__}: {error})"
         return f"{gate.name} (version {gate.version}): {said}"
+
+
+def _untouched(e: Array, n_gates: int) -> Verdict:
+    """Return the verdict on proposals that no gate has seen yet."""
+    n, d = e.shape
+    if on_host(e):
+        trail, statuses = np.empty((n, n_gates + 1, d)), np.zeros((n, n_gates), dtype=np.int8)
+        status = np.zeros(n, dtype=np.int8)
+        if e.flags.writeable:
+            e = e.view()
+            e.flags.writeable = False
+    else:
+        int8 = namespace(e).int8
+        trail, statuses = zeros((n, n_gates + 1, d), e), zeros((n, n_gates), e, int8)
+        status = zeros((n,), e, int8)
+    trail[...] = e[:, None]
+    return Verdict(e, status, trail, statuses, {})

@@ -12,7 +12,6 @@ from gdcb.arrays import (
     is_all,
     is_any,
     maybe_any,
-    namespace,
     on_host,
     put_where,
 )
@@ -97,12 +96,12 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
     left, status = gate.apply(draws, e, rows)
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if on_host(status) and (
-        status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD))
-    ):
-        raise InvalidInput("a gate answers with whole numbers: passed, modified, vetoed or held")
-    xp = namespace(status)
-    status = xp.astype(status, xp.int8)
+    if on_host(status):
+        if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
+            raise InvalidInput(
+                "a gate answers with whole numbers: passed, modified, vetoed or held"
+            )
+        status = status.astype(np.int8)
     passed = status == PASSED
     if maybe_any(passed):
         status = put_where(status, passed & (left != e).any(axis=1), MODIFIED)
