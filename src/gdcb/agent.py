@@ -270,16 +270,29 @@ class Agent(Fold):
         self.fold(event)
         return True
 
-    def refit(self, owners: Sequence[int] | None = None) -> None:
-        """Refit scalers now (all by default), put them in force, and refold the arms."""
+    def refit(self, owners: Sequence[int] | None = None) -> list[int]:
+        """Refit scalers now (all by default), put them in force, and refold the arms.
+
+        A scaler may refuse, where its rows do not say enough yet; it keeps them and is asked
+        again when its next publication is due.
+
+        Returns
+        -------
+        The owners whose δ changed: an empty list where the scaler refused, or where its fit is
+        the one in force.
+        """
         scaler = self.instance.scaler
         n = len(self.units) if scaler.per == "unit" else 1
-        wanted = list(range(n)) if owners is None else list(owners)
-        if any(isinstance(owner, bool) or not 0 <= owner < n for owner in wanted):
+        wanted = list(range(n)) if owners is None else list(dict.fromkeys(owners))
+        if any(type(owner) is not int or not 0 <= owner < n for owner in wanted):
             raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {wanted}")
         if scaler.learns_from == "nothing" or not wanted:
-            return
-        self.fold(self.fitted(wanted))
+            return []
+        before = scaler.version(self.state.scaler, np.array(wanted, dtype=np.int64)).tolist()
+        event = self.fitted(wanted)
+        self.fold(event)
+        pairs = zip(wanted, before, event.versions, strict=True)
+        return [owner for owner, old, new in pairs if new != old]
 
     # Look
 

@@ -240,11 +240,44 @@ def test_the_floor_freezes_and_thaws() -> None:
     assert state.versions.tolist() == [1, 0]
     assert not state.theta[1].any()
     assert scaler.due(state).tolist() == []  # the frozen owner waits for new rows, too
+    assert state.since.tolist() == [0, 40]
     excite(scaler, state, 0.3, 3, owner=1)
     assert scaler.publish(state, scaler.due(state)).tolist() == [1]
     # The sums were kept while frozen: all 80 rows are in the fit.
     assert state.sums.count[1, 0] == 80.0
     assert state.theta[1].any()
+
+
+def test_asking_often_does_not_keep_a_scaler_from_publishing() -> None:
+    """Refused after every 3 rows, it keeps them: they add up to a window that says enough."""
+    scaler = RidgeScaler(features=(0,), every=20, floor=0.01)
+    state, zero = scaler.init(1), np.zeros(1, dtype=np.int64)
+    excite(scaler, state, 1e-3, 1, n=6)
+    asked = []
+    for i in range(12):
+        excite(scaler, state, 0.3, 50 + i, n=3)
+        asked.append(scaler.publish(state, zero).tolist())
+    assert [] in asked
+    assert [0] in asked
+
+
+def test_a_refusal_before_it_is_due_does_not_put_off_when_it_is() -> None:
+    """Due after 20 rows, whether or not it was asked after 10; refused then, after 40."""
+    scaler = RidgeScaler(features=(0,), every=20, floor=0.01)
+    state, zero = scaler.init(1), np.zeros(1, dtype=np.int64)
+    for i, (before, after) in enumerate([(False, False), (True, False), (False, False)]):
+        excite(scaler, state, 1e-3, 60 + i, n=10)
+        window = records.to_bytes(state.window)
+        assert (scaler.due(state).size > 0) == before
+        assert scaler.publish(state, zero).size == 0
+        assert (scaler.due(state).size > 0) == after
+        assert (state.since[0], records.to_bytes(state.window)) == (10 * i + 10, window)
+    excite(scaler, state, 0.5, 63, n=10)
+    assert scaler.due(state).tolist() == [0]
+    assert scaler.publish(state, zero).tolist() == [0]
+    assert (state.since[0], state.tried[0], state.window.count[0]) == (0, 0, 0.0)
+    excite(scaler, state, 0.5, 64, n=20)
+    assert scaler.due(state).tolist() == [0]
 
 
 def test_excitation_is_the_residual_variance_by_hand() -> None:

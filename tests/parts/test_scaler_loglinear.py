@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from scipy import stats
 from scipy.optimize import root
 
-from gdcb import Flag, Multiply, Number, Payoff, Schema, records
+from gdcb import Agent, BetaThompson, Flag, Multiply, Number, Payoff, Schema, records
 from gdcb.arms import ArmList
 from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
@@ -189,12 +189,14 @@ def test_without_excitation_nothing_is_published() -> None:
     assert scaler.excitation(state, zero(1))[0] < 1e-5
     assert scaler.due(state).tolist() == [0]
     assert scaler.publish(state, zero(1)).size == 0
-    assert (state.versions[0], state.since[0], state.theta.any()) == (0, 0, False)
+    assert (state.versions[0], state.since[0], state.theta.any()) == (0, 400, False)
+    assert scaler.due(state).size == 0
     x, action, y = nights(400, 14)
     scaler.observe(state, zero(400), x, action, y[:, None], np.ones(400))
-    assert scaler.excitation(state, zero(1))[0] == pytest.approx(0.0625, rel=0.3)
+    assert scaler.excitation(state, zero(1))[0] == pytest.approx(0.0625 / 2, rel=0.3)
     assert scaler.publish(state, scaler.due(state)).tolist() == [0]
     assert state.theta.any()
+    assert (state.since[0], state.tried[0], state.window.count[0]) == (0, 0, 0.0)
 
 
 def test_while_the_slope_is_not_clearly_positive_nothing_is_published() -> None:
@@ -208,6 +210,49 @@ def test_while_the_slope_is_not_clearly_positive_nothing_is_published() -> None:
     assert upside.versions.tolist() == [0]
     assert scaler.fit(x, action, y).versions.tolist() == [1]
     assert np.isfinite(scaler.uncertainty(upside, zero(5), x[:5])).all()
+
+
+def test_an_unclear_slope_keeps_rows_and_window() -> None:
+    """Coin flips are refused; their 100 rows are in the window of the next try."""
+    scaler = scaler_of(every=100)
+    state, (x, action, _) = scaler.init(1), nights(100, 27)
+    coin = (rng_of(28).random((100, 1)) < 0.5).astype(float)
+    scaler.observe(state, zero(100), x, action, coin, np.ones(100))
+    window = records.to_bytes(state.window)
+    assert scaler.publish(state, scaler.due(state)).size == 0
+    assert (state.since[0], state.tried[0]) == (100, 1)
+    assert records.to_bytes(state.window) == window
+    assert scaler.due(state).size == 0
+
+
+def test_an_agent_says_whose_fit_changed() -> None:
+    """Too few rows are refused, kept, and count once more have come; asked again, nothing is new.
+
+    The events replay, refusals included.
+    """
+    scaler = LogLinearScaler(factors={"gap": ("gap",)}, every=1_000)
+    instance = Instance(
+        context=Schema({"gap": Number(-3, 3)}),
+        arms=ArmList(values=(0.5, 1.0, 2.0)),
+        composition=Multiply(),
+        scaler=scaler,
+        reward=Payoff(outcome=("booked",), action=0),
+    )
+    agent, rng = Agent(instance, BetaThompson(), seed=3), rng_of(29)
+    agent.decide({"gap": 0.0})
+    asked = []
+    for n in (2, 198, 0, 2):
+        for _ in range(n):
+            case = agent.decide({"gap": float(rng.uniform(-1, 1))})
+            assert case.executed is not None
+            booked = float(rng.random() < 1 / (1 + case.executed["action"] ** 3))
+            agent.observe(case.id, {"booked": booked})
+        asked.append(agent.refit())
+    assert asked == [[], [0], [], []]
+    assert agent.state.scaler.versions.tolist() == [1]
+    assert agent.state.scaler.since.tolist() == [2]
+    again = Agent.replay(agent.events, instance, BetaThompson(), seed=3)
+    assert records.to_bytes(again.state.scaler) == records.to_bytes(agent.state.scaler)
 
 
 def test_rows_that_did_not_run_or_were_not_seen_teach_nothing() -> None:

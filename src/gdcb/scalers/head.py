@@ -33,14 +33,16 @@ class RidgeState:
     sums : Σ w·φφᵀ and the like of all rows
     theta : (owners, m, d) published coefficients
     versions, since : (owners,) publications so far, rows that taught since the last one
-    window : sums of φ and the executed action in the rows that taught since publication was last
-        due, from which Var(log e | x) is read (no owners without an excitation floor)
+    tried : (owners,) how often `every` of these rows had come when one was last refused
+    window : sums of φ and the executed action in the same rows, from which Var(log e | x) is read
+        (no owners without an excitation floor)
     """
 
     sums: RidgeSums
     theta: Array
     versions: Array
     since: Array
+    tried: Array
     window: CentredSums
 
 
@@ -117,6 +119,7 @@ class LinearHead:
             np.zeros((n_owners, m, d)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
+            np.zeros(n_owners, dtype=np.int64),
             CentredSums.zeros(n_owners if self.floor > 0 else 0, d),
         )
 
@@ -177,12 +180,12 @@ class LinearHead:
             state.window.add(owner, columns, np.where(taught, weight, 0.0))
 
     def excitation(self, state: RidgeState, owners: Array) -> Array:
-        """Return the residual variance of log e (or e) given φ(x) since publication."""
+        """Return the residual variance of log e (or e) given φ(x) since the last publication."""
         return state.window.residual_variance(owners)
 
     def due(self, state: RidgeState) -> Array:
-        """Return the owners that saw `every` rows since their last publication."""
-        return np.flatnonzero(state.since >= self.every)
+        """Return the owners that saw `every` rows since their last publication or refusal."""
+        return np.flatnonzero(state.since >= self.every * (state.tried + 1))
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ of some owners: (owners, m, d)."""
@@ -191,15 +194,17 @@ class LinearHead:
     def publish(self, state: RidgeState, owners: Array) -> Array:
         """Solve for θ̂ and put it in force, except where excitation is below the floor.
 
-        Owners whose θ̂ is the one in force keep their version.
+        Owners whose θ̂ is the one in force keep their version. Those below the floor keep their
+        rows and window, and are due again after `every` more.
         """
         if owners.size == 0:
             return owners
-        state.since[owners] = 0
         if self.floor > 0:
             excited = self.excitation(state, owners) >= self.floor
+            refused, owners = owners[~excited], owners[excited]
+            state.tried[refused] = state.since[refused] // self.every
             state.window.clear(owners)
-            owners = owners[excited]
+        state.since[owners] = state.tried[owners] = 0
         theta = self.solve(state.sums, owners)
         is_new: Array = np.asarray((theta != state.theta[owners]).any(axis=(1, 2)))
         owners = owners[is_new]
@@ -226,6 +231,7 @@ class LinearHead:
         state.sums.merge(other.sums)
         state.window.merge(other.window)
         state.since += other.since
+        np.maximum(state.tried, other.tried, out=state.tried)
 
     def decay(self, state: RidgeState, factor: float, owner: Array) -> None:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""

@@ -47,13 +47,15 @@ class LogLinearState:
     posterior : of (α, β, βθ) an owner: d = 2 + k
     theta : (owners, 1, k) published θ
     versions, since : (owners,) publications so far, rows that taught since the last one
-    window : sums of (φ − φ̄, log e) in the rows that taught since publication was last due
+    tried : (owners,) how often `every` of these rows had come when one was last refused
+    window : sums of (φ − φ̄, log e) in the same rows
     """
 
     posterior: LogisticPosterior
     theta: Array
     versions: Array
     since: Array
+    tried: Array
     window: CentredSums
 
 
@@ -76,7 +78,7 @@ class LogLinearScaler:
     centre : φ̄, the mean of all columns, factor by factor, over a frozen reference sample: mean
         log δ = 0 there. None: δ is not normalised.
     floor : excitation floor. A publication is refused while the residual variance of log e given
-        φ(x), since it was last due, is below it: β is then not identified.
+        φ(x), since the last one, is below it: β is then not identified.
     sure : a publication is refused while β̂ is less than so many posterior sds above 0
     least : lowest β̂ that θ̂ is divided by, and that is published
     per : 'unit' or 'group'
@@ -170,6 +172,7 @@ class LogLinearScaler:
             np.zeros((n_owners, 1, k)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
+            np.zeros(n_owners, dtype=np.int64),
             CentredSums.zeros(n_owners if self.floor > 0 else 0, k + 1),
         )
 
@@ -258,27 +261,30 @@ class LogLinearScaler:
         return design, np.where(ran, label[:, 0], np.nan)
 
     def excitation(self, state: LogLinearState, owners: Array) -> Array:
-        """Return the residual variance of log e given φ(x) since publication was last due."""
+        """Return the residual variance of log e given φ(x) since the last publication."""
         return state.window.residual_variance(owners)
 
     def due(self, state: LogLinearState) -> Array:
-        """Return the owners that saw `every` rows since their last publication."""
-        return np.flatnonzero(state.since >= self.every)
+        """Return the owners that saw `every` rows since their last publication or refusal."""
+        return np.flatnonzero(state.since >= self.every * (state.tried + 1))
 
     def publish(self, state: LogLinearState, owners: Array) -> Array:
         """Put θ̂ in force where β̂ is clearly above 0 and log e varied enough given x.
 
-        Owners whose θ̂ is the one in force keep their version.
+        Owners whose θ̂ is the one in force keep their version. Those that are refused keep their
+        rows and window, and are due again after `every` more.
         """
         if owners.size == 0:
             return owners
-        state.since[owners] = 0
         slope, root = state.posterior.mean[owners, 1], state.posterior.root[owners, 1]
         fit = slope >= np.maximum(self.least, self.sure * np.sqrt((root * root).sum(axis=-1)))
         if self.floor > 0:
             fit &= self.excitation(state, owners) >= self.floor
+        refused, owners = owners[~fit], owners[fit]
+        state.tried[refused] = state.since[refused] // self.every
+        state.since[owners] = state.tried[owners] = 0
+        if self.floor > 0:
             state.window.clear(owners)
-        owners = owners[fit]
         theta = self.estimate(state, owners)[0]
         is_new: Array = np.asarray((theta != state.theta[owners, 0]).any(axis=1))
         owners = owners[is_new]

@@ -32,7 +32,7 @@ class RidgeScaler(LinearHead):
         that sample: scale is not identified between arms and scaler. None: δ is not normalised
         (a severity score).
     floor : excitation floor. A publication is refused while the residual variance of log e
-        (or e; relative to its base) given φ(x), since it was last due, is below it: as arms
+        (or e; relative to its base) given φ(x), since the last one, is below it: as arms
         converge, e loses the variation that identifies a fit on outcomes. 0: no floor, right
         for labels that do not depend on e.
     per : 'unit' or 'group'
