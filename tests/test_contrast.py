@@ -17,7 +17,8 @@ from gdcb import (
 )
 from gdcb import round as turn
 from gdcb.arrays import Array
-from gdcb.credit import ContrastState, evidence, no_private_information, weigh
+from gdcb.contrast import ContrastState, no_private_information, weigh
+from gdcb.credit import evidence
 from gdcb.records import Rows
 from tests.builders import log_of, rewarded, stream, teach, with_rules
 
@@ -104,24 +105,44 @@ def test_arms_are_compared_within_and_averaged() -> None:
 
     Arm 0 has mean 0 and 30 approved, 10 overridden rows; arm 1 has mean 5 and 10 and 30: the raw
     means differ by 2.5, the means within arms by nothing. Arm 2, never overridden, says nothing
-    but its spread. Σw = 7.5 + 7.5 and d = 0, so the odds are √(1 + 15) = 4.
+    but its spread. Σw = 7.5 + 7.5 and d = 0, so the odds against one difference are
+    √(1 + 15) = 4, against one an arm √8.5·√8.5 = 8.5, and against either 2/(1/4 + 1/8.5) = 5.44.
     """
     n = np.array([[30.0, 10.0], [10.0, 30.0], [20.0, 0.0]])
     mean, rest = np.array([[0.0, 0.0], [5.0, 5.0], [3.0, 0.0]]), np.array([29.0, 9.0])
     square = np.stack([rest, rest[::-1], np.array([19.0, 0.0])]) + n * mean**2
     state = contrast_of(np.stack([n, n * mean, square], axis=-1)[None])
-    assert no_private_information(state, ZERO)[0] == pytest.approx(0.8)
+    odds = 2 / (1 / 4 + 1 / 8.5)
+    assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1 + odds))
 
 
 def test_differences_of_arms_are_weighed_by_their_rows() -> None:
-    """d = Σ w·dᵢ / Σ w with w = 1/(1/nₐ + 1/nₒ): 25·1 + 5·(−1) over 30 gives 2/3, v = s²/30."""
+    """d = Σ w·dᵢ / Σ w with w = 1/(1/nₐ + 1/nₒ): 25·1 + 5·(−1) over 30 gives 2/3, v = s²/30.
+
+    The other alternative takes each arm by itself: d = 1 with v = 1/25, and −1 with v = 1/5.
+    """
     n = np.array([[50.0, 50.0], [10.0, 10.0]])
     mean = np.array([[1.0, 0.0], [0.0, 1.0]])
     square = (n - 1.0) + n * mean**2  # s² = 1
     state = contrast_of(np.stack([n, n * mean, square], axis=-1)[None])
     v = 1.0 / 30.0
-    odds = stats.norm.pdf(2 / 3, 0, v**0.5) / stats.norm.pdf(2 / 3, 0, (v + 1.0) ** 0.5)
+    together = _ratio(2 / 3, v)
+    apart = _ratio(1.0, 1 / 25) * _ratio(-1.0, 1 / 5)
+    odds = 2 / (1 / together + 1 / apart)
     assert no_private_information(state, ZERO)[0] == pytest.approx(odds / (1 + odds))
+
+
+def _ratio(d: float, v: float) -> float:
+    """N(d; 0, v) / N(d; 0, v + 1)."""
+    return float(stats.norm.pdf(d, 0, v**0.5) / stats.norm.pdf(d, 0, (v + 1.0) ** 0.5))
+
+
+def test_differences_that_cancel_are_seen() -> None:
+    """Approved 25 of 50 at both arms; overridden 5 of 50 at one and 45 of 50 at the other."""
+    won = np.array([[25.0, 5.0], [25.0, 45.0]])
+    n = np.full((2, 2), 50.0)
+    state = contrast_of(np.stack([n, won, won], axis=-1)[None])
+    assert no_private_information(state, ZERO)[0] < 1e-6
 
 
 def test_without_both_kinds_overrides_count_in_full() -> None:

@@ -11,9 +11,12 @@ from gdcb import Agent, BetaThompson, CurveThompson, HierarchicalThompson, Insta
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
-from gdcb.credit import ContrastState, evidence, learn_contrast, weigh
+from gdcb.contrast import ContrastState, look, weigh
+from gdcb.contrast import learn as learn_contrast
+from gdcb.credit import evidence
 from gdcb.instances import load
 from gdcb.records import Log, copy, flatten, to_bytes
+from gdcb.refold import publish, refold
 from gdcb.simulate import Simulation, simulate
 from tests.builders import letting, night, with_rules
 
@@ -76,9 +79,9 @@ def test_a_refold_is_a_fold_from_scratch_under_the_new_scaler(name: str) -> None
     instance, bandit, run = played(name, "all")
     assert run.log is not None
     before = copy(run.state.bandit)
-    groups = turn.publish(instance, run.state, everyone(run.state), run.group)
+    groups = publish(instance, run.state, everyone(run.state), run.group)
     assert groups.tolist() == list(range(REPLICATES))
-    turn.refold(instance, bandit, run.state, run.log, run.group, groups)
+    refold(instance, bandit, run.state, run.log, run.group, groups)
     assert_same(run.state.bandit, folded(instance, bandit, run).bandit)
     changed = [
         not np.allclose(array, flatten(run.state.bandit)[part], rtol=1e-6, atol=1e-6)
@@ -94,7 +97,7 @@ def test_without_a_new_scaler_a_refold_changes_nothing(name: str) -> None:
     assert run.log is not None
     assert run.state.scaler.versions.min() >= 4
     before = copy(run.state.bandit)
-    turn.refold(instance, bandit, run.state, run.log, run.group, everyone(run.state))
+    refold(instance, bandit, run.state, run.log, run.group, everyone(run.state))
     assert_same(run.state.bandit, before)
 
 
@@ -102,14 +105,14 @@ def test_a_refold_weighs_overrides_by_all_that_is_known() -> None:
     """Pooled: the contrast is taken anew from the whole log, and weighs every override in it."""
     instance, bandit, run = played("hierarchical", "pooled")
     assert run.log is not None
-    turn.publish(instance, run.state, everyone(run.state), run.group)
-    turn.refold(instance, bandit, run.state, run.log, run.group, everyone(run.state))
+    publish(instance, run.state, everyone(run.state), run.group)
+    refold(instance, bandit, run.state, run.log, run.group, everyone(run.state))
     fresh = turn.init(instance, bandit, run.group)
     fresh.scaler = run.state.scaler
     delta, in_force = turn.scale(instance, fresh, run.log)
     seen, located = evidence(instance, run.log, delta, in_force)
     contrast = ContrastState.zeros(run.group, instance.space.n)
-    learn_contrast(instance, bandit, fresh.bandit, contrast, run.log, seen, located)
+    learn_contrast(contrast, look(instance, bandit, fresh.bandit, run.log, seen, located))
     bandit.update(fresh.bandit, weigh(instance, contrast, run.log, seen))
     assert_same(run.state.contrast, contrast)
     assert_same(run.state.bandit, fresh.bandit)
@@ -123,9 +126,9 @@ def test_only_the_groups_that_changed_are_touched(name: str) -> None:
     assert run.log is not None
     state = run.state
     before = copy(state)
-    groups = turn.publish(instance, state, np.array([2]), run.group)
+    groups = publish(instance, state, np.array([2]), run.group)
     assert groups.tolist() == [2]
-    turn.refold(instance, bandit, state, run.log, run.group, groups)
+    refold(instance, bandit, state, run.log, run.group, groups)
     other_units = run.group != 2
     other_groups = np.arange(REPLICATES) != 2
     kept = {run.group.size: other_units, REPLICATES: other_groups}
@@ -147,8 +150,8 @@ def test_the_order_of_the_log_does_not_matter() -> None:
     assert run.log is not None
     order = np.random.default_rng(1).permutation(run.log.unit.size)
     one, two = copy(run.state), copy(run.state)
-    turn.refold(instance, bandit, one, run.log, run.group, everyone(one))
-    turn.refold(instance, bandit, two, run.log.take(order), run.group, everyone(two))
+    refold(instance, bandit, one, run.log, run.group, everyone(one))
+    refold(instance, bandit, two, run.log.take(order), run.group, everyone(two))
     assert_same(one.bandit, two.bandit)
 
 
@@ -157,7 +160,7 @@ def test_a_refold_of_no_rows_is_the_prior() -> None:
     instance, bandit, run = played("curve", "all")
     assert run.log is not None
     empty = run.log.take(np.zeros(0, dtype=np.int64))
-    turn.refold(instance, bandit, run.state, empty, run.group, everyone(run.state))
+    refold(instance, bandit, run.state, empty, run.group, everyone(run.state))
     assert to_bytes(run.state.bandit) == to_bytes(turn.init(instance, bandit, run.group).bandit)
 
 

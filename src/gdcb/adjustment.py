@@ -180,9 +180,7 @@ class Adjustment:
         scatter_add(state.rows, owner[known], np.ones(known.size, dtype=np.int64))
         self.publish(state, np.flatnonzero(state.rows >= self.every))
 
-    def rebuild(
-        self, state: AdjustmentState, owners: Array, owner: Array, seen: Evidence
-    ) -> None:
+    def rebuild(self, state: AdjustmentState, owners: Array, owner: Array, seen: Evidence) -> None:
         """Forget what these owners learned, and learn their rows as they are credited now."""
         n_arms = state.theta.shape[1]
         places = (owners[:, None] * n_arms + np.arange(n_arms)).ravel()

@@ -1,4 +1,4 @@
-"""Who learns from what: credit, the override contrast, the null action, refolding.
+"""Who learns from what: credit, adjustment, the null action, the scaler.
 
 Credit what was executed. If the proposal ran unchanged under the δ in force, its arm is credited.
 Otherwise the arm whose composition lies within half a step of the executed action; otherwise
@@ -8,7 +8,7 @@ arm nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,17 @@ from gdcb.arrays import (
     all_finite,
     at_least,
     chosen,
-    distinct,
     like,
     maybe_any,
-    namespace,
     on_host,
     put_rows,
     put_where,
     scatter_add,
     zeros,
 )
-from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import Evidence, Located, Log, Setting
+from gdcb.records import Evidence, Located, Log
 
 HALF_STEP = 0.5 + 1e-9
 LARGEST_LABEL = 1e9  # their squares must add up for years
@@ -52,89 +49,10 @@ class NullState:
         return NullState(zeros((n_units,), beside), zeros((n_units,), beside))
 
 
-@dataclass(slots=True)
-class ContrastState:
-    """Outcomes of approved and of overridden rows, cell by cell and arm by arm.
-
-    Parameters
-    ----------
-    sums : (cells, K, 2, 3) approved / overridden × (weight, Σ outcome, Σ outcome²)
-    group : (cells,) the group of each cell
-    totals : (groups, 4) what the cells of a group add up to: Σw, Σw·d, residual sum of squares,
-        degrees of freedom, with w and d as in `no_private_information`
-    """
-
-    sums: Array
-    group: Array
-    totals: Array
-
-    @staticmethod
-    def zeros(group: Array, n_arms: int) -> ContrastState:
-        """Return no outcome, for cells of these groups."""
-        totals = zeros((int(group.max()) + 1, 4), group)
-        return ContrastState(zeros((group.shape[0], n_arms, 2, 3), group), group, totals)
-
-    def add(self, cell: Array, arm: Array, is_override: Array, sums: Array) -> None:
-        """Add rows' (weight, w·y, w·y²) and carry the change into the groups' totals."""
-        n_arms = self.sums.shape[1]
-        flat = cell * n_arms + arm
-        once = distinct(flat)
-        touched, which = once // n_arms, once % n_arms
-        before = self._message(touched, which)
-        scatter_add(self.sums.reshape(-1, 3), flat * 2 + is_override, sums)
-        told = self._message(touched, which) - before
-        scatter_add(self.totals, self.group[touched], told, shared=True)
-
-    def _message(self, cell: Array, arm: Array) -> Array:
-        sums, xp = self.sums[cell, arm], namespace(self.sums)
-        n, total, square = (sums[..., i] for i in range(3))  # (touched, 2) each
-        some = at_least(n, 1e-12)
-        mean = total / some
-        only = ~(n > 0).all(axis=-1)
-        weight = put_where(1.0 / (1.0 / some).sum(axis=-1), only, 0.0)
-        rest = at_least(square - n * mean**2, 0.0).sum(axis=-1)
-        freedom = (n - xp.astype(n > 0, n.dtype)).sum(axis=-1)
-        shift = weight * (mean[:, 0] - mean[:, 1])
-        message: Array = xp.stack((weight, shift, rest, freedom), axis=1)
-        return message
-
-
 def null_worth(instance: Instance, state: NullState, unit: Array, x: Array) -> Array:
     """Return E[r | null, x] of every row (N,): declared, corrected by what was observed."""
     null = instance.null
     return null.declared(x) + state.excess[unit] / (null.weight + state.count[unit])
-
-
-def no_private_information(state: ContrastState, group: Array) -> Array:
-    """Return the posterior probability that overrides carry no private information: (N,).
-
-    At equal (e, x), approved and overridden rows must have equal mean outcomes. The difference
-    is taken within each cell and arm where both kinds were seen, and averaged over the group
-    with weights w = 1/(1/n_a + 1/n_o): d, of variance v = s²/Σw, s² the pooled variance within.
-    Against the alternative d ~ N(0, s²) (a unit-information prior) the odds are
-    N(d; 0, v) / N(d; 0, v + s²), even beforehand. There is no threshold. Before any arm has seen
-    both kinds, overrides are trusted: 1.
-
-    Examples
-    --------
-    One arm, 50 rows each, Σ (y − mean)² = 98 in all (so s² = 1), difference 1: Σw = 25,
-    v = 0.04, log odds ½·log(26) − ½·(25 − 1/1.04) = −10.39, so the probability is 3.07e−05.
-
-    >>> zero = np.zeros(2, dtype=int)
-    >>> state = ContrastState.zeros(zero[:1], n_arms=1)
-    >>> state.add(zero, zero, np.array([0, 1]), np.array([[50.0, 0.0, 49.0], [50.0, 50.0, 99.0]]))
-    >>> print(f"{no_private_information(state, zero[:1])[0]:.2e}")
-    3.07e-05
-    """
-    xp = namespace(state.totals)
-    weight, shift, rest, freedom = state.totals[group].T
-    unknown = ~((weight > 0) & (freedom >= 2))
-    weight = put_where(weight, unknown, 1.0)
-    s2 = at_least(rest / at_least(freedom, 1.0), 1e-12)
-    d, v = shift / weight, s2 / weight
-    log_odds = 0.5 * xp.log1p(s2 / v) - 0.5 * d**2 * (1.0 / v - 1.0 / (v + s2))
-    odds = xp.exp(log_odds.clip(-700.0, 700.0))
-    return put_where(odds / (1.0 + odds), unknown, 1.0)
 
 
 def locate_executed(instance: Instance, log: Log, delta: Array, in_force: Array) -> Located:
@@ -191,56 +109,6 @@ def adjust(
     return instance.adjustment.cross_fit(n_groups, n_arms, log.group, seen, log.propensity)
 
 
-def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
-    """Weigh overridden rows by the probability that they carry no private information.
-
-    Rows are weighed by what is known when they are learned from; a refold weighs all of them
-    again by what is known then.
-    """
-    rule = instance.rules.overrides
-    is_sure = not maybe_any(log.is_override) or not (on_host(log.y) or instance.chain.has_person)
-    if rule == "all" or is_sure:
-        return seen
-    share = 0.0 if rule == "approved" else no_private_information(contrast, log.group)
-    where = namespace(seen.weight).where
-    return replace(seen, weight=where(log.is_override, seen.weight * share, seen.weight))
-
-
-def learn_contrast(
-    instance: Instance,
-    bandit: Bandit,
-    state: Any,
-    contrast: ContrastState,
-    log: Log,
-    seen: Evidence,
-    located: Located,
-) -> None:
-    """Add each row's outcome to its arm, approved and overridden apart.
-
-    A curve first takes off what it expects between the arm and the executed coordinate, a
-    contextual learner all that it expects. Rows off every arm, and rows in which the null action
-    ran, say nothing.
-    """
-    if instance.rules.overrides != "pooled" or not instance.chain.has_person:
-        return
-    known = chosen(seen.arm >= 0)
-    arm, y = at_least(seen.arm, 0)[known], log.y[known]
-    weight = put_where(log.weight, seen.arm < 0, 0.0)[known]
-    if log.scale is not None:
-        y, weight = y / log.scale[known], weight * log.scale[known] ** 2
-    if bandit.is_curve or bandit.is_contextual:
-        delta = None if seen.delta is None else seen.delta[known]
-        at = Setting(seen.cell[known], log.x[known], delta)
-        here = replace(located, arm=arm[:, None], coord=located.coord[known])
-        y = y - bandit.mean(state, at, here)[:, 0]
-        if not bandit.is_contextual:
-            coord = like(instance.space.coords, y)[arm]
-            there = replace(located, arm=arm[:, None], coord=coord[:, None])
-            y = y + bandit.mean(state, at, there)[:, 0]
-    sums = namespace(y).stack((weight, weight * y, weight * y * y), axis=1)
-    contrast.add(seen.cell[known], arm, log.is_override[known], sums)
-
-
 def learn_null(instance: Instance, state: NullState, log: Log, outcome: Array) -> None:
     """Let observed null rewards correct their declared mean; no news where nothing ran."""
     if not maybe_any(log.is_null):
@@ -281,6 +149,34 @@ def learn_scaler(
         scaler.observe(state, owner, log.x, action, y[:, None], weight)
     elif label is not None and scaler.n_labels:
         learn_label(instance, state, log, label)
+
+
+def refit_scaler(
+    instance: Instance, state: Any, owners: Array, log: Log, trust: Array | None
+) -> None:
+    """Fit a scaler of outcomes afresh on all finished rows, each as far as it is trusted now."""
+    scaler: Any = instance.scaler
+    owner = log.unit if scaler.per == "unit" else log.group
+    y = np.where(log.is_null, np.nan, log.y)
+    weight = log.weight if trust is None else log.weight * trust
+    action = instance.composition.relative(log.action, log.x)
+    scaler.refit(state, owners, owner, log.x, action, y, weight)
+
+
+def refit_model(
+    instance: Instance, state: AdjustmentState | None, groups: Array, log: Log, seen: Evidence
+) -> None:
+    """Rebuild the outcome model of some groups from rows as they are credited now."""
+    if instance.adjustment is not None and state is not None:
+        instance.adjustment.rebuild(state, groups, log.group, seen)
+
+
+def teach(bandit: Any, state: Any, seen: Evidence) -> None:
+    """Teach a fresh state all rows at once: exactly, where the learner can."""
+    if "refit" in bandit.supports:
+        bandit.refit(state, seen)
+    else:
+        bandit.update(state, seen)
 
 
 def learn_label(instance: Instance, state: Any, log: Log, label: Array) -> None:

@@ -19,6 +19,7 @@ from gdcb.credit import learn_label
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Decision, Log, Rows, Verdict, copy, grow
+from gdcb.refold import publish, refold
 from gdcb.streams import DRAW, GATE, Stream, check_seed, key_of
 
 VERDICTS = {"approve": PASSED, "edit": MODIFIED, "veto": VETOED}
@@ -174,11 +175,12 @@ class Fold:
             learn_label(self.instance, self.state.scaler, self.log(outcome_event), label)
         elif isinstance(event, ev.ScalerFitted):
             owners = np.array(event.owners, dtype=np.int64)
-            groups = turn.publish(self.instance, self.state, owners, self.group)
+            self.logs = [Log.concatenate(self.logs)] if self.logs else []
+            known = self.logs[0] if self.logs else None
+            groups = publish(self.instance, self.state, owners, self.group, known)
             if groups.size and self.logs:
-                self.logs = [Log.concatenate(self.logs)]
                 parts = (self.instance, self.bandit, self.state, self.logs[0], self.group)
-                turn.refold(*parts, groups)
+                refold(*parts, groups)
 
     def log(self, event: ev.OutcomeObserved) -> Log:
         """Write a finished decision down as a row of the log."""

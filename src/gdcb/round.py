@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gdcb import credit
+from gdcb import contrast, credit
 from gdcb.adjustment import AdjustmentState
 from gdcb.arrays import Array, finite_or_nan, freeze, full, maybe_any, namespace, on_host, put_where
 from gdcb.bandits import Bandit
-from gdcb.credit import ContrastState, NullState
+from gdcb.contrast import ContrastState
+from gdcb.credit import NullState
 from gdcb.instance import Instance
 from gdcb.records import (
     MODIFIED,
@@ -28,7 +29,6 @@ from gdcb.records import (
     Setting,
     Verdict,
     beside,
-    replace_rows,
 )
 from gdcb.streams import Stream
 from gdcb.valuation import Valuation, pick
@@ -161,40 +161,13 @@ def learn(
     if delta is None or (on_host(outcome) and not (in_force == log.version).all()):
         delta = scaler.predict(state.scaler, owner, log.x)
     seen, located = credit.evidence(instance, log, delta, in_force)
-    adjusted = credit.adjust(instance, state.adjustment, log, seen)
-    weighed = credit.weigh(instance, state.contrast, log, adjusted)
-    bandit.update(state.bandit, weighed)
+    trusted = contrast.weigh(instance, state.contrast, log, seen)
+    adjusted = credit.adjust(instance, state.adjustment, log, trusted)
+    looked = contrast.look(instance, bandit, state.bandit, log, adjusted, located)
+    bandit.update(state.bandit, adjusted)
+    contrast.learn(state.contrast, looked)
     if instance.adjustment is not None and state.adjustment is not None:
-        instance.adjustment.learn(state.adjustment, log.group, seen)
-    credit.learn_contrast(instance, bandit, state.bandit, state.contrast, log, seen, located)
+        instance.adjustment.learn(state.adjustment, log.group, trusted)
     credit.learn_null(instance, state.null, log, outcome)
-    credit.learn_scaler(instance, state.scaler, log, label, weighed.weight)
+    credit.learn_scaler(instance, state.scaler, log, label, trusted.weight)
     return scaler.due(state.scaler)
-
-
-def publish(instance: Instance, state: RoundState, owners: Array, group: Array) -> Array:
-    """Put refitted scalers in force; return the groups whose δ changed: refold them."""
-    changed = instance.scaler.publish(state.scaler, owners)
-    return np.unique(group[changed] if instance.scaler.per == "unit" else changed)
-
-
-def refold(
-    instance: Instance, bandit: Bandit, state: RoundState, log: Log, group: Array, groups: Array
-) -> None:
-    """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
-    fresh = init(instance, bandit, group).bandit
-    some = log.take(np.flatnonzero(np.isin(log.group, groups)))
-    state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
-    state.contrast.totals[groups] = 0.0
-    if some.unit.size:
-        delta, in_force = scale(instance, state, some)
-        seen, located = credit.evidence(instance, some, delta, in_force)
-        parts = (instance, bandit, state.bandit, state.contrast, some)
-        credit.learn_contrast(*parts, seen, located)
-        adjusted = credit.adjust(instance, state.adjustment, some, seen, is_batch=True)
-        bandit.update(fresh, credit.weigh(instance, state.contrast, some, adjusted))
-    bands = instance.cells.n
-    units = np.flatnonzero(np.isin(group, groups))
-    cells = (units[:, None] * bands + np.arange(bands)).ravel()
-    pools = (groups[:, None] * bands + np.arange(bands)).ravel()
-    replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})

@@ -26,6 +26,7 @@ from gdcb.errors import InvalidInput, ValuationError
 from gdcb.instance import Instance
 from gdcb.posterior import REFRESH
 from gdcb.records import Decision, Executed, Log, Rows, Verdict, flatten, to_host
+from gdcb.refold import publish, refold
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
 from gdcb.torch_streams import TorchStreams
 
@@ -155,10 +156,10 @@ def simulate(
         if device is not None and (t + 1) % REFRESH == 0 and hasattr(bandit, "refresh"):
             bandit.refresh(state.bandit)
         if due.shape[0]:
-            changed = turn.publish(instance, state, due, group)
+            logs = [Log.concatenate(logs)]
+            changed = publish(instance, state, due, group, logs[0])
             if changed.size:
-                logs = [Log.concatenate(logs)]
-                turn.refold(instance, bandit, state, logs[0], group, changed)
+                refold(instance, bandit, state, logs[0], group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
     if device is not None:
         _check_finite(state.bandit)

@@ -19,11 +19,12 @@ from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson
 from gdcb.bandits.gp_curve import GPCurveThompson
 from gdcb.bandits.stacked import PooledStackedState, StackedState, StackedThompson
 from gdcb.checks.lists import report
+from gdcb.contrast import weigh
 from gdcb.credit import evidence as evidence_of
-from gdcb.credit import weigh
 from gdcb.errors import InvalidInput
 from gdcb.instances import load
 from gdcb.records import Evidence, Setting
+from gdcb.refold import publish, refold
 from gdcb.simulate import simulate
 from gdcb.streams import DRAW, Streams
 from tests.builders import letting, night, with_rules
@@ -459,8 +460,8 @@ def test_a_refold_is_a_fold_from_scratch() -> None:
     )
     assert run.log is not None
     before = records.copy(run.state.bandit)
-    groups = turn.publish(instance, run.state, np.array([1, 2]), run.group)
-    turn.refold(instance, FORMS, run.state, run.log, run.group, groups)
+    groups = publish(instance, run.state, np.array([1, 2]), run.group)
+    refold(instance, FORMS, run.state, run.log, run.group, groups)
     fresh = turn.init(instance, FORMS, run.group)
     fresh.scaler = run.state.scaler
     for i in range(run.log.unit.size):

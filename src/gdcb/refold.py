@@ -1,0 +1,61 @@
+"""Between rounds: put a refitted scaler in force, and rebuild what the arms learned under it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdcb import contrast, credit
+from gdcb import round as turn
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit
+from gdcb.instance import Instance
+from gdcb.records import Log, replace_rows
+
+
+def publish(
+    instance: Instance, state: turn.RoundState, owners: Array, group: Array, log: Log | None = None
+) -> Array:
+    """Put refitted scalers in force; return the groups whose δ changed: refold them.
+
+    With the finished rows, a scaler of outcomes is fitted afresh on what is trusted of them now.
+    """
+    if log is not None and "refit" in instance.scaler.supports:
+        trusted = contrast.trust(instance, state.contrast, log)
+        credit.refit_scaler(instance, state.scaler, owners, log, trusted)
+    changed = instance.scaler.publish(state.scaler, owners)
+    return np.unique(group[changed] if instance.scaler.per == "unit" else changed)
+
+
+def refold(
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    log: Log,
+    group: Array,
+    groups: Array,
+) -> None:
+    """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
+    fresh = turn.init(instance, bandit, group).bandit
+    some = log.take(np.flatnonzero(np.isin(log.group, groups)))
+    state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
+    state.contrast.totals[groups] = 0.0
+    if some.unit.size:
+        delta, in_force = turn.scale(instance, state, some)
+        seen, located = credit.evidence(instance, some, delta, in_force)
+        adjusted = credit.adjust(instance, state.adjustment, some, seen, is_batch=True)
+        # A learner that believes all rows says what they explain; the rest is compared.
+        first = fresh
+        if contrast.needs_means(instance, bandit):
+            first = turn.init(instance, bandit, group).bandit
+            bandit.update(first, adjusted)
+        looked = contrast.look(instance, bandit, first, some, adjusted, located)
+        contrast.learn(state.contrast, looked)
+        trusted = contrast.weigh(instance, state.contrast, some, seen)
+        adjusted = credit.adjust(instance, state.adjustment, some, trusted, is_batch=True)
+        credit.refit_model(instance, state.adjustment, groups, some, trusted)
+        credit.teach(bandit, fresh, adjusted)
+    bands = instance.cells.n
+    units = np.flatnonzero(np.isin(group, groups))
+    cells = (units[:, None] * bands + np.arange(bands)).ravel()
+    pools = (groups[:, None] * bands + np.arange(bands)).ravel()
+    replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
