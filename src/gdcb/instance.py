@@ -108,6 +108,9 @@ class Rules:
         check_choice("rules.overrides", self.overrides, ("pooled", "all", "approved"))
 
 
+_NEUTRAL = ConstantScaler()  # stands for a constant that leaves the arms as they are
+
+
 @dataclass(frozen=True, eq=False)
 class Instance:
     """A gated, decoupled, compositional bandit's domain.
@@ -136,7 +139,7 @@ class Instance:
     arms: Arms | ArmList | Grid
     composition: Composition
     gate: Chain | Gate | Sequence[Gate] = field(default_factory=Chain)
-    scaler: Scaler = field(default_factory=ConstantScaler)
+    scaler: Scaler = field(default_factory=lambda: _NEUTRAL)
     reward: Reward = field(default_factory=Scaled)
     null: NullAction = field(default_factory=NullAction)
     cells: Cells = field(default_factory=Cells)
@@ -155,6 +158,8 @@ class Instance:
                 raise InvalidInput(f"{name}: expected {kinds}, got {value!r}")
         columns = self.context.positions
         arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
+        if self.scaler is _NEUTRAL and getattr(self.composition, "joins", "other") == "sum":
+            object.__setattr__(self, "scaler", ConstantScaler(0.0))
         gate: Any = self.gate
         if isinstance(gate, list | tuple):
             gate = Chain(tuple(gate))
@@ -182,14 +187,14 @@ class Instance:
                 f"{type(self.composition).__name__} needs a δ above 0: a ridge scaler with "
                 "link 'exp', or a constant above 0"
             )
+        self._check_joins()
         if self.scaler.learns_from == "outcome" and self.reward.target != "class":
             raise InvalidInput(
                 f"{type(self.scaler).__name__} is fitted on outcome classes, but the reward of "
                 f"this instance is learned as a {self.reward.target}"
             )
         self.reward.fits(len(self.actions))
-        for judge in self.chain.gates:
-            judge.check(self.actions)
+        object.__setattr__(self, "chain", self.chain.for_actions(self.actions))
         self._check_adjustment()
         self._try_once()
         n = len(self.actions)
@@ -203,6 +208,21 @@ class Instance:
             f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
             f"{type(self.scaler).__name__}, {gates})"
         )
+
+    def _check_joins(self) -> None:
+        """Refuse a scaler whose δ means something else than the composition makes of it."""
+        joins, kind = self.composition.joins, type(self.scaler).__name__
+        made_for = getattr(self.scaler, "joins", "any")
+        if joins == "sum" and made_for == "product":
+            raise InvalidInput(
+                f"{type(self.composition).__name__} adds δ, whose neutral value is 0, but {kind} "
+                "starts from 1; take link 'identity'"
+            )
+        if self.scaler.learns_from == "outcome" and joins != "product":
+            raise InvalidInput(
+                f"{kind} fits the effect of e/δ on outcomes: it needs a composition that "
+                f"multiplies, not {type(self.composition).__name__}"
+            )
 
     def _check_adjustment(self) -> None:
         if self.adjustment is None:
@@ -245,7 +265,19 @@ class Instance:
         return bind(bandit, self.context.positions)
 
     def check_bandit(self, bandit: Bandit) -> None:
-        """Refuse a learner that cannot learn this instance's target."""
+        """Refuse a learner that cannot learn here."""
+        kind = type(bandit).__name__
+        if self.adjustment is not None and (bandit.is_contextual or self.cells.edges):
+            what = f"{kind} reads the context" if bandit.is_contextual else "bands of δ"
+            raise InvalidInput(
+                f"adjustment: it takes off what context explains, and {what}; drop one of the two"
+            )
+        rebuilds = getattr(bandit, "rebuilds", None)
+        if rebuilds is not None and (rebuilds != self.composition.joins or self.scaler.n_arms > 1):
+            raise InvalidInput(
+                f"{kind} rebuilds the action as a {rebuilds} of its coordinate and one δ; this "
+                f"composition is a {self.composition.joins} with {self.scaler.n_arms} δ a row"
+            )
         if bandit.target not in ("any", self.reward.target):
             raise InvalidInput(
                 f"{type(bandit).__name__} learns a {bandit.target}, but the reward of instance "

@@ -27,6 +27,10 @@ class Composition(Protocol):
     def needs_positive(self) -> bool:
         """Whether δ must be above 0."""
 
+    @property
+    def joins(self) -> str:
+        """How δ and arm make an action: 'product' (neutral 1), 'sum' (neutral 0) or 'other'."""
+
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the D columns of an executable action."""
 

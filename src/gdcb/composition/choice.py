@@ -62,6 +62,7 @@ class Identity:
     name: str = "action"
     severity: bool = True
     needs_positive: ClassVar[bool] = False
+    joins: ClassVar[str] = "other"
     on_device: ClassVar[bool] = True
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
@@ -130,6 +131,7 @@ class Prompt:
     template: int = 1
     name: str = "tool"
     needs_positive: ClassVar[bool] = False
+    joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
         check_number("composition.examples", self.examples, 0)

@@ -141,6 +141,7 @@ class KalmanGain:
     low: float = 1e-3
     high: float = 1e3
     needs_positive: ClassVar[bool] = True
+    joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
         check_number("composition.step", self.step, 0.0, open_low=True)

@@ -77,6 +77,7 @@ class Multiply:
     base: tuple[Column, ...] = column((), numeric=True)
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = True
+    joins: ClassVar[str] = "product"
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -171,6 +172,7 @@ class Add:
 
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = False
+    joins: ClassVar[str] = "sum"
     on_device: ClassVar[bool] = True
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:

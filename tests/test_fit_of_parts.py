@@ -1,0 +1,60 @@
+"""What does not fit together is refused when an instance is built, not at a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdcb import round as turn
+from gdcb.adjustment import Adjustment
+from gdcb.arms import ArmList
+from gdcb.bandits import GaussianThompson, LinearThompson
+from gdcb.composition import Add, Identity, Multiply
+from gdcb.context import Number, Schema
+from gdcb.errors import InvalidInput
+from gdcb.instance import Cells, Instance
+from gdcb.rewards import Payoff
+from gdcb.scalers import ConstantScaler, LogLinearScaler, RidgeScaler
+
+SCHEMA = Schema({"x": Number(0.1, 9.0)})
+ARMS = ArmList(values=(1.0, 2.0))
+
+
+def build(**settings: Any) -> Instance:
+    return Instance(**({"context": SCHEMA, "arms": ARMS, "composition": Multiply()} | settings))
+
+
+def test_a_sum_without_a_scaler_leaves_the_arms_alone() -> None:
+    """The neutral δ of a sum is 0; a constant that somebody declares stays."""
+    for settings, expected in (({}, [1.0, 2.0]), ({"scaler": ConstantScaler(1.0)}, [2.0, 3.0])):
+        instance = build(composition=Add(), **settings)
+        delta = instance.scaler.predict(instance.scaler.init(1), np.zeros(1, int), np.ones((1, 1)))
+        made = instance.composition.compose(instance.space, delta, np.ones((1, 1)))
+        assert made.ravel().tolist() == expected
+
+
+def test_a_product_scaler_does_not_go_with_a_sum() -> None:
+    with pytest.raises(InvalidInput, match="adds δ, whose neutral value is 0"):
+        build(composition=Add(), scaler=RidgeScaler(features=("x",)))
+    build(composition=Add(), scaler=RidgeScaler(features=("x",), link="identity"))
+
+
+@pytest.mark.parametrize("composition", [Add(), Identity()])
+def test_a_scaler_of_outcomes_needs_a_product(composition: Any) -> None:
+    scaler = LogLinearScaler(factors={"x": ("x",)})
+    with pytest.raises(InvalidInput):
+        build(composition=composition, scaler=scaler, reward=Payoff())
+    build(scaler=scaler, reward=Payoff())
+
+
+def test_an_adjustment_does_not_go_with_what_reads_the_context() -> None:
+    adjusted = build(adjustment=Adjustment(((1.0,),), ("x",)))
+    zero = np.zeros(1, dtype=np.int64)
+    turn.init(adjusted, GaussianThompson(), zero)
+    with pytest.raises(InvalidInput, match="LinearThompson reads the context"):
+        turn.init(adjusted, LinearThompson(features=(0,)), zero)
+    banded = build(adjustment=Adjustment(((1.0,),), ("x",)), cells=Cells(edges=(1.0,)))
+    with pytest.raises(InvalidInput, match="bands of δ"):
+        turn.init(banded, GaussianThompson(), zero)
