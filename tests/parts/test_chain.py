@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from gdcb import records
+from gdcb.agent import Agent
+from gdcb.arms import ArmList
 from gdcb.arrays import Array
+from gdcb.bandits import GaussianThompson
+from gdcb.composition import ActionColumn, Identity
+from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates import (
     Approval,
@@ -21,9 +26,11 @@ from gdcb.gates import (
     Hold,
     NumberKernel,
     PolicyFilter,
+    Shield,
     SimulatedPerson,
     Value,
 )
+from gdcb.instance import Instance
 from gdcb.records import (
     EXPIRED,
     HELD,
@@ -421,6 +428,116 @@ def test_moved_adds_up_over_the_hard_gates() -> None:
     assert chain.moved(np.array([[[5.0], [1.0]]]), blank(1)).tolist() == [[6.0, 0.0]]
     vetoes = Chain((Bounds(high=1.0, outside="veto"),))
     assert vetoes.moved(np.array([[[5.0], [1.0]]]), blank(1)).tolist() == [[np.inf, 0.0]]
+
+
+# Categories -----------------------------------------------------------------------------------
+
+CHOICE = (ActionColumn("choice", ("a", "b", "c")), ActionColumn("dose"))
+
+
+def answer(kind: float) -> Answer:
+    """Put a category in the place of every proposal's."""
+
+    def changed(e: Array, some: Rows) -> tuple[Array, Array]:
+        left = e.copy()
+        left[:, 0] = kind
+        return left, np.full(e.shape[0], MODIFIED, dtype=np.int8)
+
+    return changed
+
+
+def asks(kind: float) -> Expect:
+    """Value the same category."""
+
+    def valued(value: Value, e: Array, some: Rows) -> Array:
+        left = e.copy()
+        left[..., 0] = kind
+        return value(left)
+
+    return valued
+
+
+@pytest.mark.parametrize("after", [(), (Bounds(action=1, high=5.0),)])
+@pytest.mark.parametrize("kind", [9.0, 3.0, 0.5, -1.0])
+def test_a_category_that_is_none_of_the_levels_vetoes(kind: float, after: tuple[Any, ...]) -> None:
+    """Three levels: 9, 3, a half and −1 are none of them, in both faces; 2 is one."""
+    gates = (Custom(answer(kind), asks(kind)), *after)
+    chain = Chain(gates).for_actions(CHOICE)
+    e = np.array([[1.0, 4.0], [2.0, 6.0]])
+    verdict = run(chain, e, blank(2))
+    assert (verdict.status == VETOED).all()
+    assert np.isnan(verdict.action).all()
+    said = f"{kind:g} for the category 'choice', expected a whole number from 0 to 2; vetoed"
+    assert said in verdict.faults[0, 0]
+    assert said in chain.reason(verdict, blank(2), 1)
+    value = parabola(2)
+    found = chain.expect(value, e[:, None], blank(2))
+    assert found[:, 0].tolist() == value.null.tolist()
+    fine = Chain((Custom(answer(2.0), asks(2.0)), *after)).for_actions(CHOICE)
+    assert (run(fine, e, blank(2)).action[:, 0] == 2.0).all()
+    assert (fine.expect(value, e[:, None], blank(2))[:, 0] != value.null).all()
+
+
+@pytest.mark.parametrize("n", [3, 300])
+def test_only_rows_with_an_unknown_category_are_vetoed(n: int) -> None:
+    """A fallback from the context: rows where it is a level run it, the others run nothing."""
+    gate = Shield(denied=(0,), fallback_columns=(0,))
+    chain, some = Chain((gate,)).for_actions(CHOICE[:1]), rows(np.resize([1.0, 0.5, 9.0], (n, 1)))
+    verdict = run(chain, np.zeros((n, 1)), some)
+    assert verdict.status.tolist() == np.resize([MODIFIED, VETOED, VETOED], n).tolist()
+    value = parabola(n)
+    found = chain.expect(value, np.zeros((n, 1, 1)), some)
+    ran = value(np.ones((n, 1, 1)))
+    assert (found[::3] == ran[::3]).all()
+    assert (found[1::3, 0] == value.null[1::3]).all()
+
+
+def test_a_composed_category_that_is_none_of_the_levels_is_vetoed() -> None:
+    """Even without a gate; it is worth the null action too."""
+    chain = Chain().for_actions(CHOICE)
+    e = np.array([[1.0, 4.0], [7.0, 4.0], [np.nan, 4.0]])
+    verdict = run(chain, e, blank(3))
+    assert verdict.status.tolist() == [PASSED, VETOED, VETOED]
+    assert "has 7 for the category 'choice'" in chain.reason(verdict, blank(3), 1)
+    assert "is not finite" in chain.reason(verdict, blank(3), 2)
+    value = parabola(3)
+    assert chain.expect(value, e[:, None], blank(3))[1:, 0].tolist() == value.null[1:].tolist()
+
+
+def test_a_chain_is_fitted_to_actions_without_being_changed() -> None:
+    """One chain may serve two domains: 3 is no level of the first, and a number of the second."""
+    chain = Chain((Cap(limit=9.0, action=1),))
+    first, second = chain.for_actions(CHOICE), chain.for_actions((CHOICE[1], CHOICE[1]))
+    e = np.array([[3.0, 4.0]])
+    assert [run(c, e, blank(1)).status[0] for c in (first, second)] == [VETOED, PASSED]
+    with pytest.raises(InvalidInput, match="no action column 1"):
+        chain.for_actions(CHOICE[:1])
+
+
+def test_an_unknown_category_does_not_resume() -> None:
+    """An edit to a category that there is not is refused; a veto (NaN) is none."""
+    kernel = CategoryKernel(n_categories=3)
+    chain = Chain((Approval(kernel=kernel), PolicyFilter(require=0))).for_actions(CHOICE)
+    held = run(chain, [[1.0, 2.0]], blank(1))
+    draws = chain.draw(stream(1), 1)
+    with pytest.raises(InvalidInput, match="resume: the action has 3 for the category 'choice'"):
+        chain.resume(draws, held, blank(1), np.array([3.0, 2.0]), MODIFIED)
+    refused = chain.resume(draws, held, blank(1), np.array([np.nan, np.nan]), VETOED)
+    assert refused.status[0] == VETOED
+
+
+@pytest.mark.parametrize("kind", [9.0, 0.5, -1.0])
+def test_an_agent_runs_nothing_where_the_fallback_is_no_category(kind: float) -> None:
+    """All is denied and the context's fallback is no level: a veto, its reason, and no error."""
+    instance = Instance(
+        context=Schema({"last": Number()}),
+        arms=ArmList(names=("a", "b", "c")),
+        composition=Identity(),
+        gate=Shield(denied=(0, 1, 2), fallback_columns=("last",)),
+    )
+    case = Agent(instance, GaussianThompson(), seed=1).decide({"last": kind})
+    assert (case.status, case.executed) == ("vetoed", None)
+    assert f"answered with {kind:g} for the category" in case.reason
 
 
 def test_a_learner_s_failure_is_not_blamed_on_the_gate() -> None:

@@ -102,6 +102,23 @@ def test_one_number_moves_one_column() -> None:
     assert 0.99 < left[0, 0, 1] <= 1.0
 
 
+def test_columns_that_do_not_move_stay_as_proposed() -> None:
+    """Towards (1, 0) by a function, the second column moves: the category keeps its level."""
+    gate = Physics(
+        lambda e, some: e[..., 1] <= 1.0,
+        lambda some: np.tile([1.0, 0.0], (some.n, 1)),
+        tolerance=0.125,
+        action=1,
+        moves=(1,),
+    )
+    gate.check((CHOICE, NUMBER))
+    left = gate.project(np.array([[[0.0, 3.0], [1.0, 0.5]]]), blank(1))
+    assert left.tolist() == [[[0.0, 0.75], [1.0, 0.5]]]
+    said = gate.reason(np.array([0.0, 3.0]), left[0, 0], blank(1))
+    assert said == "it is not feasible; moved 75.0% of the way to the safe action"
+    Physics(ring, (1.0, 0.0), action=1, moves=(1,)).check((CHOICE, NUMBER))
+
+
 def test_calls_are_bounded_and_only_about_what_is_infeasible() -> None:
     """12 calls at the default; after the first, only the 3 of 8 entries that are infeasible."""
     disc = Disc()
@@ -241,6 +258,19 @@ def test_reasons_say_how_far_it_was_moved() -> None:
         (lambda: Physics(ring, (0.0, 1.0)).check((NUMBER,)), "expected 1 or 1 numbers, got 2"),
         (lambda: Physics(ring, (0.0,)).check((CHOICE, NUMBER)), "'mode' is a category"),
         (lambda: Physics(ring, (0.0, 1.0)).check((NUMBER, CHOICE)), "'mode' is a category"),
+        (
+            lambda: Physics(ring, lambda some: some.x[:, :1]).check((NUMBER, CHOICE)),
+            "'mode' is a category and cannot move; name the columns that do",
+        ),
+        (
+            lambda: Physics(ring, (0.0, 1.0), moves=(0, 1)).check((NUMBER, CHOICE)),
+            "'mode' is a category and cannot move",
+        ),
+        (
+            lambda: Physics(ring, (0.0, 1.0), moves=(1,)).check((NUMBER, NUMBER)),
+            "moves: expected action columns 0 to 1, 0 among them",
+        ),
+        (lambda: Physics(ring, (0.0,), moves=(0, 2)).check((NUMBER,)), "moves: expected"),
     ],
 )
 def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> None:

@@ -11,22 +11,29 @@ from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_h
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
 from gdcb.gates.jumps import pieces_of
+from gdcb.gates.levels import Levels, inside_or_nan
 from gdcb.gates.rules import filled
 from gdcb.records import Rows
 
 Plain = tuple[HardGate | None, ...]
 
 
-def behind(
-    gates: tuple[Gate, ...],
-    plain: Plain,
-    kernels: tuple[Any, ...],
-    at: int,
-    value: Value,
-    rows: Rows,
-) -> Value:
-    """Return the value of actions in front of gate `at`; behind the last gate it is `value`."""
-    return value if at == len(gates) else Behind(gates, plain, kernels, at, value, rows)
+@dataclass(slots=True)
+class Passage:
+    """What stands between an action and what runs.
+
+    Parameters
+    ----------
+    gates, plain : all gates, and those of them that are their projection and nothing else
+    kernels : what was learned of each gate, None: its own law
+    levels, n_columns : which action columns are categories, and how many columns there are
+    """
+
+    gates: tuple[Gate, ...]
+    plain: Plain
+    kernels: tuple[Any, ...]
+    levels: Levels
+    n_columns: int
 
 
 @dataclass(slots=True)
@@ -35,15 +42,12 @@ class Behind:
 
     Parameters
     ----------
-    gates, plain : all gates, and those of them that are their projection and nothing else
-    kernels : what was learned of each gate, None: its own law
-    at : the first gate that the action meets
+    passage : the gates
+    at : the first gate that the action meets; behind the last one it is worth `value`
     value, rows : value function of what runs, and the rows it was made for
     """
 
-    gates: tuple[Gate, ...]
-    plain: Plain
-    kernels: tuple[Any, ...]
+    passage: Passage
     at: int
     value: Value
     rows: Rows
@@ -55,18 +59,21 @@ class Behind:
 
     def take(self, index: Array) -> Behind:
         """Return the same for some of the rows."""
-        value, rows = self.value.take(index), self.rows.take(index)
-        return Behind(self.gates, self.plain, self.kernels, self.at, value, rows)
+        return Behind(self.passage, self.at, self.value.take(index), self.rows.take(index))
 
     def __call__(self, e: Array) -> Array:
         """Value actions (N, M, D): (N, M)."""
-        if self.at > 0:
-            e = finite_or_nan(e)  # as in `apply`: infinite is nothing
-        plain = self.plain[self.at]
+        passage, at = self.passage, self.at
+        if at > 0:
+            e = inside_or_nan(finite_or_nan(e), passage.levels)  # as in `apply`
+        if at == len(passage.gates):
+            return self.value(e)
+        plain = passage.plain[at]
         if plain is not None and plain.keeps_nan:
-            left = projected((plain,), e, self.rows)
+            left = projected((plain,), e, self.rows, passage.levels)
             if left is not None:
-                return self._next()(left)
+                is_last = at + 1 == len(passage.gates)
+                return self.value(left) if is_last else self._next()(left)
         if surely_all(is_finite(e)):
             return self._open(e)
         # What was vetoed before this gate never reaches it: it is worth the null action.
@@ -74,14 +81,14 @@ class Behind:
         worth: Array = namespace(e).where(runs, self._open(known), self.value(nothing(e)))
         return worth
 
-    def _next(self) -> Value:
+    def _next(self) -> Behind:
         """Return the value in front of the next gate."""
-        return behind(self.gates, self.plain, self.kernels, self.at + 1, self.value, self.rows)
+        return Behind(self.passage, self.at + 1, self.value, self.rows)
 
     def _open(self, e: Array) -> Array:
         """Ask the gate for its operator, on actions that all may run."""
         rest = self._next()
-        gate, kernel = self.gates[self.at], self.kernels[self.at]
+        gate, kernel = self.passage.gates[self.at], self.passage.kernels[self.at]
         try:
             return _checked(gate.expect(rest, e, self.rows, kernel), e)
         except ValuationError:
@@ -94,7 +101,8 @@ class Behind:
     def _one(self, rest: Value, e: Array, i: int) -> Array:
         """Value one row by itself; where the gate raises even so, at the null action."""
         one = np.array([i])
-        gate, kernel, here = self.gates[self.at], self.kernels[self.at], e[i : i + 1]
+        gate, kernel = self.passage.gates[self.at], self.passage.kernels[self.at]
+        here = e[i : i + 1]
         try:
             return _checked(gate.expect(rest.take(one), here, self.rows.take(one), kernel), here)
         except ValuationError:
@@ -103,18 +111,19 @@ class Behind:
             return np.repeat(self.value.take(one)(nothing(here)), e.shape[1], axis=1)
 
 
-def projected(gates: tuple[HardGate | None, ...], e: Array, rows: Rows) -> Array | None:
+def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | None:
     """Return e behind some plain gates, or None where one raises or answers nonsense."""
     left = e
     try:
         for i, gate in enumerate(gates):
             if gate is not None:
-                left = gate.project(left if i == 0 else finite_or_nan(left), rows)
+                entered = left if i == 0 else inside_or_nan(finite_or_nan(left), levels)
+                left = gate.project(entered, rows)
     except Exception:
         if not on_host(e):
             raise
         return None
-    return left if left.shape == e.shape else None
+    return inside_or_nan(left, levels) if left.shape == e.shape else None
 
 
 def _checked(worth: Array, e: Array) -> Array:

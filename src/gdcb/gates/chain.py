@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +23,10 @@ from gdcb.arrays import (
 )
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate, Value
-from gdcb.gates.behind import behind, projected
+from gdcb.gates.behind import Behind, Passage, projected
 from gdcb.gates.contraction import contractions
 from gdcb.gates.guarded import as_plain, guarded_apply, guarded_draw, guarded_moved, leaves_alone
+from gdcb.gates.levels import Levels, inside_or_nan, is_outside, levels_of, surely_inside, told
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, STATUS, VETOED, Rows, Verdict
 
 
@@ -36,10 +39,11 @@ class Chain:
     number of their own, a hard gate must close the chain, so that nothing runs that no limit has
     seen; `closed=False` waives it (the paper's bare approval).
 
-    Both faces fail closed. A gate that raises, or answers with the wrong shape or an infinite
-    action, vetoes the rows it fails on, with the reason in `Verdict.faults`; in `expect` those
-    rows are worth the null action. On a device gates must not raise, and no faults are written
-    down.
+    Both faces fail closed. A gate that raises, or answers with the wrong shape, an infinite action
+    or a category that is none of the levels, vetoes the rows it fails on, with the reason in
+    `Verdict.faults`; in `expect` those rows are worth the null action. Of categories a chain knows
+    through `for_actions`, which an instance calls. On a device gates must not raise, and no faults
+    are written down.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -47,6 +51,7 @@ class Chain:
     has_person: bool = field(init=False, repr=False, compare=False)
     _plain: tuple[HardGate | None, ...] = field(init=False, repr=False, compare=False)
     _is_plain: bool = field(init=False, repr=False, compare=False)
+    _levels: Levels = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for gate in self.gates:
@@ -64,6 +69,14 @@ class Chain:
                 f"gates: '{names[-1]}' is a person and must be followed by a hard gate that "
                 "closes the chain; add bounds, a cap or a policy, or say closed=False"
             )
+
+    def for_actions(self, columns: Sequence[Any]) -> Chain:
+        """Return the chain for actions of these columns; refuse those that a gate cannot judge."""
+        for gate in self.gates:
+            gate.check(columns)
+        fitted = copy.copy(self)
+        object.__setattr__(fitted, "_levels", levels_of(columns))
+        return fitted
 
     def draw(self, rng: Any, n: int) -> tuple[Any, ...]:
         """Draw for every gate and row, whether or not the row gets there.
@@ -84,12 +97,14 @@ class Chain:
     def apply(self, draws: tuple[Any, ...], e: Array, rows: Rows) -> Verdict:
         """Send proposals e (N, D) through all gates."""
         verdict = _untouched(e, len(self.gates))
-        is_whole = on_host(e) and surely_all(np.isfinite(e))
+        is_whole = on_host(e) and surely_all(np.isfinite(e)) and surely_inside(e, self._levels)
         if not is_whole:
-            lost = ~all_finite(e)
+            known = all_finite(e)
+            lost = ~known | is_outside(e, self._levels)
             verdict.status = put_where(verdict.status, lost, VETOED)
             for row in np.flatnonzero(lost) if on_host(lost) else ():
-                verdict.faults[int(row), -1] = "the composed action is not finite"
+                what = f"has {told(e[row], self._levels)}" if known[row] else "is not finite"
+                verdict.faults[int(row), -1] = f"the composed action {what}"
         return self._run(draws, verdict, rows, 0, is_whole)
 
     def resume(
@@ -98,6 +113,8 @@ class Chain:
         """Continue one held row (N = 1) behind the gate that held it, with its answer (D,)."""
         if verdict.status[0] != HELD:
             raise InvalidInput("resume: the decision is not held")
+        if status <= MODIFIED and is_outside(action, self._levels):
+            raise InvalidInput(f"resume: the action has {told(action, self._levels)}")
         at = int(verdict.gate[0])
         trail, statuses = verdict.trail.copy(), verdict.statuses.copy()
         trail[:, at + 1 :], statuses[:, at], statuses[:, at + 1 :] = action, status, PASSED
@@ -122,7 +139,7 @@ class Chain:
                 verdict.trail[:, i + 1 :] = np.nan
                 verdict.statuses[:, i:] = NOT_REACHED
                 break
-            left, status, faults = guarded_apply(gate, draws[i], e, rows, runs)
+            left, status, faults = guarded_apply(gate, draws[i], e, rows, runs, self._levels)
             verdict.faults.update({(row, i): text for row, text in faults.items()})
             e = put_where(left, ~runs[:, None], np.nan)
             freeze(e)
@@ -143,12 +160,16 @@ class Chain:
 
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
+        e = inside_or_nan(e, self._levels)
         if self._is_plain:
-            left = projected(self._plain, e, rows)
+            left = projected(self._plain, e, rows, self._levels)
             if left is not None:
                 return value(left)
+        return Behind(self._passage(e, kernels), 0, value, rows)(e)
+
+    def _passage(self, e: Array, kernels: tuple[Any, ...] | None) -> Passage:
         known = kernels or (None,) * len(self.gates)
-        return behind(self.gates, self._plain, known, 0, value, rows)(e)
+        return Passage(self.gates, self._plain, known, self._levels, e.shape[-1])
 
     def attribute(
         self, value: Value, e: Array, rows: Rows, kernels: tuple[Any, ...] | None = None
@@ -179,11 +200,11 @@ class Chain:
         >>> chain.attribute(Near(), np.array([[[9.0]]]), rows).tolist()
         [[[0.0, 6.0]]]
         """
-        known = kernels or (None,) * len(self.gates)
+        passage = self._passage(e, kernels)
         parts = np.empty((*e.shape[:2], len(self.gates)))
         worth = value(e)
         for i in reversed(range(len(self.gates))):
-            before = behind(self.gates, self._plain, known, i, value, rows)(e)
+            before = Behind(passage, i, value, rows)(e)
             parts[..., i], worth = before - worth, before
         return parts
 

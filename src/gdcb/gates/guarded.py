@@ -17,6 +17,7 @@ from gdcb.arrays import (
 )
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate
+from gdcb.gates.levels import Levels, is_outside, surely_inside, told
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
 
 
@@ -60,12 +61,12 @@ def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
 
 
 def guarded_apply(
-    gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array
+    gate: Gate, draws: Any, e: Array, rows: Rows, runs: Array, levels: Levels = ()
 ) -> tuple[Array, Array, dict[int, str]]:
     """Apply one gate; where it raises or answers nonsense, veto those rows and say why.
 
-    On a device a gate that raises is let raise, and rows that it answers with what is not finite
-    are vetoed without a word.
+    On a device a gate that raises is let raise, and rows that it answers with what is not finite,
+    or no category, are vetoed without a word.
     """
     faults: dict[int, str] = {}
     try:
@@ -86,6 +87,11 @@ def guarded_apply(
     if maybe_any(odd):
         for i in np.flatnonzero(odd) if on_host(odd) else ():
             faults[int(i)] = "the gate answered with an action that is not finite; vetoed"
+        status = put_where(status, odd, VETOED)
+    if not surely_inside(left, levels):
+        odd = is_outside(left, levels) & runs & (status <= MODIFIED)
+        for i in np.flatnonzero(odd) if on_host(odd) else ():
+            faults[int(i)] = f"the gate answered with {told(left[i], levels)}; vetoed"
         status = put_where(status, odd, VETOED)
     return put_where(left, (status > MODIFIED)[:, None], np.nan), status, faults
 

@@ -37,6 +37,8 @@ class Physics(HardGate):
     tolerance : share of the segment to which the boundary is found, bisection only
     grid : number of points to try instead of bisection, for sets with holes; 0: bisection
     action : action column that a one-number `towards` is about
+    moves : action columns that move where `towards` has one a column, the others stay as proposed;
+        empty: all. Categories cannot move: where there are any, a function needs it
 
     Notes
     -----
@@ -71,6 +73,7 @@ class Physics(HardGate):
     tolerance: float = 1e-3
     grid: int = 0
     action: int = 0
+    moves: tuple[int, ...] = ()
     name: str = "physics"
     version: str = "1"
 
@@ -97,10 +100,19 @@ class Physics(HardGate):
         where = f"gate '{self.name}': towards"
         rules.check_fit(where, self.towards, self.towards_columns, self.action, columns)
         require_number(columns, self.action, self.name)
-        n = 0 if callable(self.towards) else len(self.towards or self.towards_columns)
-        if n == len(columns):
-            for i in range(n):
-                require_number(columns, i, self.name)
+        wrong = [at for at in self.moves if at not in range(len(columns))]
+        if wrong or (self.moves and self.action not in self.moves):
+            raise InvalidInput(
+                f"gate '{self.name}': moves: expected action columns 0 to {len(columns) - 1}, "
+                f"{self.action} among them, got {self.moves}"
+            )
+        n = len(columns) if callable(self.towards) else len(self.towards or self.towards_columns)
+        for at in (self.moves or range(n)) if n == len(columns) else ():
+            if columns[at].levels:
+                raise InvalidInput(
+                    f"gate '{self.name}': '{columns[at].name}' is a category and cannot move; "
+                    "name the columns that do, as in moves=(1,)"
+                )
 
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Project once: with an `apply` of its own the gate is not tried out beforehand."""
@@ -115,13 +127,20 @@ class Physics(HardGate):
             kept = kept | ~runs
         if is_all(kept):
             return e
-        where = f"gate '{self.name}': towards"
-        given, columns = self.towards, self.towards_columns
-        safe = rules.stand_in(asked, rows, given, columns, self.action, where)
+        safe = self._safe(asked, rows)
         row, entry = np.nonzero(~kept)
         left = e.copy()
         left[row, entry] = self._nearest(e[row, entry], safe[row, entry], rows.take(row))
         return left
+
+    def _safe(self, e: Array, rows: Rows) -> Array:
+        """Return the safe action for each of e (N, M, D)."""
+        where = f"gate '{self.name}': towards"
+        given, columns = self.towards, self.towards_columns
+        safe = rules.stand_in(e, rows, given, columns, self.action, where)
+        if not self.moves:
+            return safe
+        return np.where(np.isin(np.arange(e.shape[-1]), self.moves), safe, e)
 
     def _ask(self, e: Array, rows: Rows) -> Array:
         return rules.ask(self.feasible, e, rows, f"gate '{self.name}': feasible")
@@ -163,9 +182,7 @@ class Physics(HardGate):
             return "it is not feasible, and neither is the safe action"
         if (entered == left).all():
             return "it is feasible"
-        where = f"gate '{self.name}': towards"
-        given, columns = self.towards, self.towards_columns
-        safe = rules.stand_in(entered[None, None], row, given, columns, self.action, where)[0, 0]
+        safe = self._safe(entered[None, None], row)[0, 0]
         far = int(np.abs(safe - entered).argmax())
         share = float((left[far] - entered[far]) / (safe[far] - entered[far]))
         return f"it is not feasible; moved {share:.1%} of the way to the safe action"
