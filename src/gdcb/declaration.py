@@ -160,7 +160,11 @@ def _part(where: str, kind: str, table: Any) -> Any:
     if not isinstance(name, str) or name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UnknownPart(f"{where}.part: no {kind} {name!r} is registered; there are {known}")
-    return _build(where, part_named(kind, name), fields)
+    cls = part_named(kind, name)
+    made = getattr(cls, "python_only", "")
+    if made:
+        raise InvalidInput(f"{where}.part: {kind} '{name}' is from Python only: {made}")
+    return _build(where, cls, fields)
 
 
 def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
@@ -179,7 +183,22 @@ def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
     try:
         return cls(**values)
     except InvalidInput as error:
-        raise type(error)(f"{where}: {error}") from error
+        raise type(error)(_placed(where, str(error))) from error
+
+
+def _placed(where: str, text: str) -> str:
+    """Say where in the file a part's own message belongs, and name the part only once.
+
+    >>> _placed("scaler", "scaler.every: expected"), _placed("gates[0]", "gate.low: expected")
+    ('scaler.every: expected', 'gates[0].low: expected')
+    >>> _placed("context.base", "number: low is above high")
+    'context.base: number: low is above high'
+    """
+    for name in (*GROUPS, *_SETTINGS):
+        rest = text.removeprefix(name)
+        if rest != text and rest[:1] in (".", ":") and name in where:
+            return f"{where}{rest}"
+    return f"{where}: {text}"
 
 
 def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
@@ -190,16 +209,21 @@ def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
         tables = _value(where, list[dict[str, Any]], value)
         kind = field.metadata["parts"]
         return tuple(_part(f"{where}[{i}]", kind, table) for i, table in enumerate(tables))
-    return _value(where, hint, value)
+    return _value(where, hint, value, field.metadata.get("expected"))
 
 
-def _value(where: str, hint: Any, value: Any) -> Any:
-    """Check a value against a type, strictly; lists become tuples where those are declared."""
+def _value(where: str, hint: Any, value: Any, expected: str | None = None) -> Any:
+    """Check a value against a type, strictly; lists become tuples where those are declared.
+
+    `expected` says in words what a type says poorly.
+    """
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     try:
         return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
+        if expected is not None:
+            raise InvalidInput(f"{where}: expected {expected}; got {value!r}") from error
         what = error.errors()[0]
         at = "".join(f"[{part!r}]" for part in what["loc"])
         raise InvalidInput(f"{where}{at}: {what['msg']}; got {what['input']!r}") from error

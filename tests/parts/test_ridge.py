@@ -351,6 +351,12 @@ def test_owners_do_not_touch_each_other() -> None:
         (lambda: RidgeScaler(features=(0,), every=0), "scaler.every: expected a number >= 1"),
         (lambda: RidgeScaler(features=(0,), floor=-1.0), "scaler.floor: expected a number >= 0"),
         (lambda: RidgeScaler(features=(0,), noise=0.0), "scaler.noise: expected a number > 0"),
+        (lambda: RidgeScaler(features="gap"), "scaler.features: expected a tuple of names"),  # type: ignore[arg-type]
+        (lambda: RidgeScaler(features=(1.5,)), "scaler.features: expected names of context"),  # type: ignore[arg-type]
+        (lambda: RidgeScaler(features=(0,), n_arms=1.5), "scaler.n_arms: expected a whole number"),  # type: ignore[arg-type]
+        (lambda: RidgeScaler(features=(0,), n_columns=True), "scaler.n_columns: expected a whole"),
+        (lambda: RidgeScaler(features=(0,), every=9.5), "scaler.every: expected a whole number"),  # type: ignore[arg-type]
+        (lambda: RidgeScaler(features=(0,), centre=5.0), "scaler.centre: expected a tuple of num"),  # type: ignore[arg-type]
         (lambda: RidgeScaler(features=(0,), n_arms=0), "scaler.n_arms: expected a number >= 1"),
         (
             lambda: RidgeScaler(features=(0,), centre=(1.0, 2.0)).init(1),

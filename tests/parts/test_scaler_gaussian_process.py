@@ -184,6 +184,19 @@ BASE: dict[str, Any] = {"features": (0,), "lengths": (1.0,), "inducing": ((0.0,)
         (lambda: GaussianProcessScaler(**BASE | {"kernel": "cubic"}), "scaler.kernel: expected"),
         (lambda: GaussianProcessScaler(**BASE | {"variance": 0.0}), "scaler.variance: expected"),
         (lambda: GaussianProcessScaler(**BASE | {"lengths": (-1.0,)}), "scaler.lengths: expected"),
+        (
+            lambda: GaussianProcessScaler(**BASE | {"lengths": 1.0}),
+            "scaler.lengths: expected a tup",
+        ),
+        (
+            lambda: GaussianProcessScaler(**BASE | {"inducing": 1.0}),
+            "scaler.inducing: expected a t",
+        ),
+        (
+            lambda: GaussianProcessScaler(**BASE | {"inducing": (1.0,)}),
+            "scaler.inducing: expected a",
+        ),
+        (lambda: GaussianProcessScaler(**BASE | {"unit": 2.0}), "scaler.unit: expected a tuple"),
         (lambda: GaussianProcessScaler(**BASE | {"inducing": ()}), "scaler.inducing: expected at"),
         (
             lambda: GaussianProcessScaler(**BASE | {"inducing": ((0.0, 1.0),)}),

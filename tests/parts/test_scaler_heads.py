@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from gdcb import Multiply, Number, Schema, records
 from gdcb.arms import ArmList
+from gdcb.declaration import _part
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.parts import describe
@@ -293,6 +294,24 @@ def test_names_are_bound_by_an_instance_and_describe_is_plain(
     text = json.dumps(describe(instance.scaler), sort_keys=True)
     assert text == json.dumps(describe(make(features=(0, 2))), sort_keys=True)
     assert text != json.dumps(describe(make(features=(0, 2), every=7)), sort_keys=True)
+
+
+@each_head
+def test_lists_are_taken_for_tuples(make: Callable[..., LinearHead]) -> None:
+    """Columns in a list are bound, compared and hashed like those in a tuple."""
+    assert make(features=[0, 2]) == make(features=(0, 2))
+    assert hash(make(features=[0, 2])) == hash(make(features=(0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"), [("neural", NeuralScaler), ("estimator", EstimatorScaler)]
+)
+def test_a_file_cannot_hold_a_fitted_model(name: str, cls: type) -> None:
+    """It says so, and how one is made."""
+    with pytest.raises(InvalidInput) as refused:
+        _part("scaler", "scaler", {"part": name, "features": ["a"]})
+    made = f"scaler.part: scaler '{name}' is from Python only: {cls.__name__}.from_history("
+    assert str(refused.value).startswith(made)
 
 
 def test_scikit_learn_is_not_imported_before_a_history_is_fitted() -> None:

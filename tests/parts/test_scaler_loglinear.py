@@ -15,6 +15,7 @@ from scipy.optimize import root
 from gdcb import Agent, BetaThompson, Flag, Multiply, Number, Payoff, Schema, records
 from gdcb.arms import ArmList
 from gdcb.arrays import Array, logistic
+from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.scalers import Factor, LogLinearScaler, Scaler
@@ -442,12 +443,67 @@ def test_factors_can_be_written_in_toml() -> None:
     assert LogLinearScaler(factors=table) == LogLinearScaler(factors=listed)
 
 
+TABLE = """
+[context.z]
+type = "number"
+low = -3
+high = 3
+[arms]
+part = "list"
+values = [0.5, 1.0, 2.0]
+[composition]
+part = "multiply"
+[reward]
+part = "payoff"
+outcome = ["booked"]
+action = 0
+[bandit]
+part = "beta-thompson"
+[scaler]
+part = "log-linear"
+"""
+
+
+def test_a_file_declares_factors() -> None:
+    """The table below is right but for what each case adds."""
+    scaler = parse(TABLE + 'factors = { day = ["z"] }').instance.scaler
+    assert scaler == LogLinearScaler(factors={"day": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            'factors = { a = "z" }',
+            "scaler.factors: expected at least one factor: {name: columns}, or a list of factors",
+        ),
+        ("factors = 5", "scaler.factors: expected at least one factor: {name: columns}"),
+        ("factors = {}", "scaler.factors: expected at least one factor: {name: columns}"),
+        ("factors = { a = [] }", "scaler: factor 'a': expected at least one context column"),
+        ('factors = { a = ["z"] }\nevery = 0', "scaler.every: expected a number >= 1, got 0"),
+    ],
+)
+def test_a_file_s_mistakes_are_named_once(line: str, message: str) -> None:
+    """What was expected and what came, under the key of the file."""
+    with pytest.raises(InvalidInput) as refused:
+        parse(TABLE + line)
+    assert str(refused.value).startswith(message)
+    assert ("got" in str(refused.value)) == ("[]" not in line)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda: LogLinearScaler(factors=()), "scaler.factors: expected at least one"),
         (lambda: LogLinearScaler(factors={"": (0,)}), "factor.name: expected a name"),
         (lambda: LogLinearScaler(factors={"gap": ()}), "factor 'gap': expected at least one"),
+        (lambda: scaler_of(factors={"gap": "gap"}), "factor 'gap': expected a tuple of names"),
+        (lambda: scaler_of(factors={"gap": (1.5,)}), "factor 'gap': expected names of context"),
+        (lambda: scaler_of(factors=5), "scaler.factors: expected at least one factor: .* 5"),
+        (lambda: scaler_of(factors=("gap",)), "scaler.factors: expected at least one factor"),
+        (lambda: scaler_of(centre=5.0), "scaler.centre: expected a tuple of numbers, got 5.0"),
+        (lambda: scaler_of(centre=("a",)), "scaler.centre: expected a finite number, got 'a'"),
+        (lambda: scaler_of(every=2.5), "scaler.every: expected a whole number, got 2.5"),
         (
             lambda: LogLinearScaler(factors=(Factor("a", (0,)), Factor("a", (1,)))),
             "scaler.factors: expected different names, got a, a",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -107,6 +107,7 @@ class EstimatorScaler(LinearHead):
     """
 
     estimator: FittedEstimator = field(kw_only=True)
+    python_only: ClassVar[str] = "EstimatorScaler.from_history(features, model, x)"
 
     def __post_init__(self) -> None:
         super().__post_init__()

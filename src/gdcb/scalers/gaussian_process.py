@@ -13,6 +13,7 @@ from gdcb.parts import Column, check_choice, check_number, take_all
 from gdcb.regression import RidgeSums
 from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.history import history_rows, settle
+from gdcb.scalers.settings import numbers_of
 
 _KERNELS = ("rbf", "matern32", "matern52")
 
@@ -78,21 +79,24 @@ class GaussianProcessScaler(LinearHead):
         super().__post_init__()
         check_choice("scaler.kernel", self.kernel, _KERNELS)
         check_number("scaler.variance", self.variance, 0.0, open_low=True)
-        for value in self.lengths:
-            check_number("scaler.lengths", value, 0.0, open_low=True)
+        given: Any = self.inducing
+        if not isinstance(given, tuple | list):
+            raise InvalidInput(f"scaler.inducing: expected a tuple of points, got {given!r}")
+        checked = {
+            "lengths": numbers_of("scaler.lengths", self.lengths, above=0.0),
+            "inducing": tuple(numbers_of("scaler.inducing", row) for row in given),
+            "shift": numbers_of("scaler.shift", self.shift),
+            "unit": numbers_of("scaler.unit", self.unit, above=0.0),
+        }
+        for name, values in checked.items():
+            object.__setattr__(self, name, values)
         if not self.inducing or any(len(row) != len(self.lengths) for row in self.inducing):
             raise InvalidInput(
                 "scaler.inducing: expected at least one point, each with one number a length"
             )
-        for value in (one for row in self.inducing for one in row):
-            check_number("scaler.inducing", value)
         for name in ("shift", "unit"):
-            values = getattr(self, name)
-            if len(values) not in (0, self.n_labels):
+            if len(checked[name]) not in (0, self.n_labels):
                 raise InvalidInput(f"scaler.{name}: expected {self.n_labels} numbers, one a label")
-            for value in values:
-                low = 0.0 if name == "unit" else -np.inf
-                check_number(f"scaler.{name}", value, low, open_low=name == "unit")
         points = np.array(self.inducing, dtype=float)
         gram = self._covariance(points, points)
         object.__setattr__(self, "_points", points)

@@ -9,8 +9,9 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, check_tuple, column
+from gdcb.parts import Column, check_choice, check_number, column
 from gdcb.regression import CentredSums, RidgeSums
+from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
 _MOST = 100.0  # log δ beyond this is a broken label; δ must stay above 0, and finite
 
@@ -69,19 +70,18 @@ class LinearHead:
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:
-        check_tuple("scaler.features", self.features)
-        if not self.features:
-            raise InvalidInput("scaler.features: expected at least one context column")
+        features = columns_of("scaler.features", self.features)
+        object.__setattr__(self, "features", features)
         check_choice("scaler.link", self.link, ("exp", "identity"))
         check_choice("scaler.per", self.per, ("unit", "group"))
         check_number("scaler.penalty", self.penalty, 0.0, open_low=True)
-        check_number("scaler.every", self.every, 1)
+        check_whole("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.noise", self.noise, 0.0, open_low=True)
-        for value in self.centre or ():
-            check_number("scaler.centre", value)
-        check_number("scaler.n_arms", self.n_arms, 1)
-        check_number("scaler.n_columns", self.n_columns, 1)
+        if self.centre is not None:
+            object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
+        check_whole("scaler.n_arms", self.n_arms, 1)
+        check_whole("scaler.n_columns", self.n_columns, 1)
 
     @property
     def is_positive(self) -> bool:

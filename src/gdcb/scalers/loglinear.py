@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from gdcb.parts import (
     check_choice,
     check_number,
     check_text,
-    check_tuple,
     column,
     take_all,
 )
 from gdcb.regression import CentredSums
 from gdcb.scalers.head import positive
+from gdcb.scalers.settings import check_whole, columns_of, numbers_of
+
+_EXPECTED = "at least one factor: {name: columns}, or a list of factors (name, features)"
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,8 @@ class Factor:
 
     def __post_init__(self) -> None:
         check_text("factor.name", self.name)
-        check_tuple("factor.features", self.features)
-        if not self.features:
-            raise InvalidInput(f"factor '{self.name}': expected at least one context column")
+        features = columns_of(f"factor '{self.name}'", self.features)
+        object.__setattr__(self, "features", features)
 
 
 @dataclass(slots=True)
@@ -109,7 +110,9 @@ class LogLinearScaler:
     (1.0, array([[[0.1118]]]))
     """
 
-    factors: tuple[Factor, ...] | Mapping[str, tuple[Column, ...]]
+    factors: tuple[Factor, ...] | Mapping[str, tuple[Column, ...]] = field(
+        metadata={"expected": _EXPECTED}
+    )
     penalty: float = 1.0
     level_sd: float = 3.0
     slope_sd: float = 5.0
@@ -130,12 +133,14 @@ class LogLinearScaler:
     joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:
-        parts = self.factors
+        parts: Any = self.factors
         if isinstance(parts, Mapping):
-            parts = tuple(Factor(name, tuple(columns)) for name, columns in parts.items())
-            object.__setattr__(self, "factors", parts)
-        if not parts or not all(isinstance(one, Factor) for one in parts):
-            raise InvalidInput(f"scaler.factors: expected at least one factor, got {parts!r}")
+            parts = tuple(Factor(name, columns) for name, columns in parts.items())
+        is_listed = isinstance(parts, tuple | list)
+        if not is_listed or not parts or not all(isinstance(one, Factor) for one in parts):
+            raise InvalidInput(f"scaler.factors: expected {_EXPECTED}, got {self.factors!r}")
+        parts = tuple(parts)
+        object.__setattr__(self, "factors", parts)
         names = [one.name for one in parts]
         if len(set(names)) < len(names):
             raise InvalidInput(f"scaler.factors: expected different names, got {', '.join(names)}")
@@ -144,11 +149,11 @@ class LogLinearScaler:
         object.__setattr__(self, "_columns", columns)
         for name in ("penalty", "level_sd", "slope_sd", "least"):
             check_number(f"scaler.{name}", getattr(self, name), 0.0, open_low=True)
-        check_number("scaler.every", self.every, 1)
+        check_whole("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.sure", self.sure, 0.0)
-        for value in self.centre or ():
-            check_number("scaler.centre", value)
+        if self.centre is not None:
+            object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
         check_choice("scaler.per", self.per, ("unit", "group"))
 
     @property

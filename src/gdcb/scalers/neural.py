@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -125,6 +125,7 @@ class NeuralScaler(LinearHead):
     """
 
     trunk: Trunk = field(kw_only=True)
+    python_only: ClassVar[str] = "NeuralScaler.from_history(features, x, label)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
