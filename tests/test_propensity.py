@@ -284,7 +284,6 @@ def test_the_error_is_no_smaller_than_what_is_wrong() -> None:
         found, error = best_arm(laws, None)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_LEVELS", 256)
-            patch.setattr(module, "_NODES", 5)
             truth, _ = best_arm(laws, None)
         assert (np.abs(found - truth) <= 2.0 * error + 1e-9).all()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.analysis.variation import ratio_of_variations
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
-from gdcb.streams import check_seed
 
 
 @dataclass(slots=True)
@@ -23,16 +23,20 @@ class Contraction:
 
     Parameters
     ----------
-    estimate, upper, level : largest η̂ over strata, its upper confidence limit and their level;
-        NaN and 1 where no stratum has two arms that were seen often enough
+    estimate, level : largest η̂ over the judged strata, NaN where there is none, and the level of
+        the limits. A stratum is judged where two arms were seen often enough
+    upper : upper confidence limit over all strata: 1 as soon as one of them was not judged
+    upper_judged : the same over the judged strata alone, 1 where there is none
     strata, estimates, uppers : the same for each stratum by itself, NaN and 1 where not judged
     pair : the two arms of the largest η̂, as (stratum, arm, arm); None where not judged
-    excluded : (stratum, arm, times seen) of the arms that were seen too rarely: nothing is said
-        of them
+    excluded : (stratum, entered cell, times seen) of the arms that were seen too rarely, and of
+        'off every arm' where it entered, but too rarely: nothing is said of them, no limit holds
+        for them
     """
 
     estimate: float
     upper: float
+    upper_judged: float
     level: float
     strata: Array
     estimates: Array
@@ -71,7 +75,7 @@ def estimate_contraction(
     entered_cell, left_cell : (N,) cells 0 to n_cells − 1 (see `arm_cells`); the last, 'nothing',
         cannot enter
     n_cells : K + 2
-    stratum : (N,) labels, rows with comparable contexts; None: one stratum
+    stratum : (N,) labels of any kind, rows with comparable contexts; None: one stratum
     n_min : arms seen fewer times in a stratum are left out there, and named
     design : 'fixed': what was proposed did not depend on earlier verdicts (a history under an
         incumbent); 'adaptive': it may have, as with a bandit that learns from the gate
@@ -103,7 +107,7 @@ def estimate_contraction(
     )
     if (entered == n_cells - 1).any():
         raise InvalidInput(f"entered_cell: {n_cells - 1} is 'nothing', which cannot enter a gate")
-    strata, place = np.unique(where, return_inverse=True)
+    strata, place = _strata(where)
     flat = (place * n_cells + entered) * n_cells + left
     table = np.bincount(flat, minlength=strata.size * n_cells**2)
     table = table.reshape(strata.size, n_cells, n_cells).astype(float)
@@ -127,20 +131,20 @@ def estimate_contraction(
         np.fill_diagonal(slack, 0.0)
         estimates[s], uppers[s] = gap.max(), min(1.0, float((gap + slack).max()))
         a, b = divmod(int(gap.argmax()), arms.size)
-        pairs[s] = (strata[s].item(), int(arms[a]), int(arms[b]))
+        pairs[s] = (_plain(strata[s]), int(arms[a]), int(arms[b]))
     judged = list(pairs)
+    rare = ~counted[:, : n_cells - 1]
+    rare[:, -1] &= seen[:, n_cells - 2] > 0  # what is off every arm need not enter at all
     return Contraction(
         float(estimates[judged].max()) if pairs else float("nan"),
+        float(uppers.max()),
         float(uppers[judged].max()) if pairs else 1.0,
         level,
         strata,
         estimates,
         uppers,
         pairs[int(np.nanargmax(estimates))] if pairs else None,
-        [
-            (strata[s].item(), int(arm), int(seen[s, arm]))
-            for s, arm in np.argwhere(~counted[:, : n_cells - 2])
-        ],
+        [(_plain(strata[s]), int(cell), int(seen[s, cell])) for s, cell in np.argwhere(rare)],
     )
 
 
@@ -150,8 +154,10 @@ class RealisedRatio:
 
     Parameters
     ----------
-    ratio, low, high : the ratio and its interval; NaN where nothing was recommended differently
-    recommended, executed : the two total variations, averaged over strata
+    ratio : the ratio, NaN where no more was recommended differently than noise would be
+    low, high : its interval; high is infinite where the recommendations may have been the same,
+        both are NaN where they were
+    recommended, executed : the two total variations, without noise, averaged over strata
     dropped : strata that only one of the periods has
     """
 
@@ -173,8 +179,6 @@ def realised_ratio(
     stratum0: Array | None = None,
     stratum1: Array | None = None,
     level: float = 0.95,
-    draws: int = 1000,
-    seed: int = 0,
 ) -> RealisedRatio:
     """Compare how far two periods (or policies) differ in what ran and in what was proposed.
 
@@ -182,66 +186,60 @@ def realised_ratio(
     w_s the stratum's share of all rows. Behind one and the same gate it is at most η, up to
     noise, and equals p where a person approves with p and else runs an action of their own.
 
+    The plug-in ½Σ_c |d_c|, d_c a difference of two shares, is too large: noise only adds to it.
+    So the sign of d_c is read from one half of the rows and d_c itself from the other; the mean
+    over all ways to halve them is, with σ_c the standard error of d_c and z = |d_c|/σ_c,
+    |d_c|·(2Φ(z) − 1) − 2σ_c·φ(z). Half of its sum over cells is at most TV on average, and 0 where
+    nothing differs; a sum below 0 is given as 0.
+
+    The interval has a conservative end on either side, since one sum is too small and the other too
+    large: high from the plug-in of what was executed and the halved sum of what was recommended,
+    low the other way round. Both ends are Fieller's for a ratio of two sums, the covariance of what
+    was recommended and executed in the same row included.
+
     Parameters
     ----------
     recommended0, executed0 : (N₀,) cells of the first period, 0 to n_cells − 1; likewise 1
     n_cells : K + 2
     stratum0, stratum1 : labels of comparable contexts; strata of one period only are dropped
-    level, draws, seed : of the percentile bootstrap; rows are drawn within period and stratum
+    level : of the interval
 
     Notes
     -----
     Assumes: rows are independent within a period and stratum.
 
-    Stops applying: a plug-in TV never falls below its noise, about √(cells/rows). Where the periods
-    hardly differ, ratio and interval are both pulled towards the ratio of two noises, 1.
+    Stops applying: where the executed shares hardly differ, the signs are a guess: ratio and low
+    fall towards 0 while high stays. Measured over 300 to 600 pairs of periods (± 1 %), ten arms
+    and a nominal 95 %: with p = 0.1 the interval held it in more than 99 % at 200, 1,000 and 5,000
+    rows a period, with p = 0.5 in 100, 99 and 96 %; with two arms, four strata, or 40 rows, in
+    94 to 100 %.
 
     Examples
     --------
-    Recommended: arm 0 in 8 of 10, then in 2 of 10, TV 0.6. Executed: 5 of 10, then 2 of 10, TV 0.3.
+    Recommended: arm 0 in 800 of 1,000, then in 200, TV 0.6. Executed: in 500, then in 200, TV 0.3.
 
-    >>> a, b = np.repeat([0, 1], [8, 2]), np.repeat([0, 1], [2, 8])
-    >>> found = realised_ratio(a, b, np.repeat([0, 1], 5), b, n_cells=4, draws=10)
-    >>> round(found.ratio, 12)
-    0.5
+    >>> a, b = np.repeat([0, 1], [800, 200]), np.repeat([0, 1], [200, 800])
+    >>> found = realised_ratio(a, b, np.repeat([0, 1], 500), b, n_cells=4)
+    >>> round(found.ratio, 9), round(found.low, 2), round(found.high, 2)
+    (0.5, 0.45, 0.55)
     """
     check_number("n_cells", n_cells, 3)
     check_number("level", level, 0.5, 1.0 - 1e-12)
-    check_number("draws", draws, 1)
-    rng = np.random.default_rng(check_seed(seed))
     if (stratum0 is None) != (stratum1 is None):
         raise InvalidInput("stratum0, stratum1: give both or none")
     first = _columns(n_cells, recommended0=recommended0, executed0=executed0, stratum0=stratum0)
     second = _columns(n_cells, recommended1=recommended1, executed1=executed1, stratum1=stratum1)
-    both = np.intersect1d(first[2], second[2])
-    dropped = np.setxor1d(first[2], second[2]).tolist()
-    if both.size == 0:
+    labels, place = _strata(np.concatenate((first[2], second[2])))
+    columns = [np.concatenate(both) for both in zip(first[:2], second[:2], strict=True)]
+    period = np.repeat([0, 1], [first[2].size, second[2].size])
+    flat = ((place * 2 + period) * n_cells + columns[0]) * n_cells + columns[1]
+    table = np.bincount(flat, minlength=labels.size * 2 * n_cells**2).astype(float)
+    table = table.reshape(labels.size, 2, n_cells, n_cells)
+    is_both = (table.sum(axis=(2, 3)) > 0).all(axis=1)
+    if not is_both.any():
         raise InvalidInput("stratum0, stratum1: no stratum has rows of both periods")
-    size = n_cells**2
-    total, found = 0, np.zeros((2, draws + 1))  # recommended and executed; the data come first
-    for label in both:
-        shares = np.zeros((2, 2, draws + 1, n_cells))  # recommended/executed × period
-        rows = 0
-        for period, (entered, left, where) in enumerate((first, second)):
-            here = where == label
-            pairs = np.bincount(entered[here] * n_cells + left[here], minlength=size)
-            n = int(pairs.sum())
-            again = rng.multinomial(n, pairs / n, size=draws)
-            joint = np.concatenate((pairs[None], again)).reshape(draws + 1, n_cells, n_cells) / n
-            shares[0, period], shares[1, period] = joint.sum(axis=2), joint.sum(axis=1)
-            rows += n
-        total += rows
-        found += rows * 0.5 * np.abs(shares[:, 0] - shares[:, 1]).sum(axis=-1)
-    recommended, executed = found / total
-    if recommended[0] == 0:
-        nan = float("nan")
-        return RealisedRatio(nan, nan, nan, 0.0, float(executed[0]), dropped)
-    ratios = executed[1:] / np.where(recommended[1:] > 0, recommended[1:], np.nan)
-    low, high = np.nanquantile(ratios, [(1.0 - level) / 2, (1.0 + level) / 2])
-    ratio = float(executed[0] / recommended[0])
-    return RealisedRatio(
-        ratio, float(low), float(high), float(recommended[0]), float(executed[0]), dropped
-    )
+    dropped = [_plain(label) for label in labels[~is_both]]
+    return RealisedRatio(*ratio_of_variations(table[is_both], level), dropped)
 
 
 def _columns(n_cells: int, **columns: Any) -> list[Array]:
@@ -259,3 +257,19 @@ def _columns(n_cells: int, **columns: Any) -> list[Array]:
     if out[1].shape != out[0].shape or labels.shape != out[0].shape:
         raise InvalidInput(f"{first}, {second}, {third}: expected columns of one length")
     return [*out, labels]
+
+
+def _strata(where: Array) -> tuple[Array, Array]:
+    """Return the labels in order, and which of them each row has; objects go by their names."""
+    if where.dtype.kind != "O":
+        return np.unique(where, return_inverse=True)
+    known = {(type(label).__name__, str(label)): label for label in where.tolist()}
+    order = {name: i for i, name in enumerate(sorted(known))}
+    labels = np.empty(len(order), dtype=object)
+    labels[:] = [known[name] for name in order]
+    names = ((type(label).__name__, str(label)) for label in where.tolist())
+    return labels, np.array([order[name] for name in names], dtype=np.int64)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
