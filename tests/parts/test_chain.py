@@ -412,6 +412,30 @@ def test_both_faces_agree_on_which_rows_fail() -> None:
     np.testing.assert_array_equal(out, value(verdict.action[:, None])[:, 0])
 
 
+def small(e: Array, some: Rows) -> Array:
+    """Call safe what lies below 2, and fail on everything asked with a number above 3."""
+    if (e[..., 0] > 3.0).any():
+        raise RuntimeError("no convergence")
+    return np.asarray(e[..., 0] < 2.0)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a person"])
+def test_an_arm_on_which_a_gate_fails_costs_the_others_nothing(behind: bool) -> None:
+    """Of 1, 2.5 and 4 the gate lets 1 pass, moves 2.5 to 0 and fails on 4: null there alone.
+
+    How far it moves them: 0, 2.5 and infinitely far.
+    """
+    gate = Shield(predicate=small, fallback=(0.0,))
+    chain = Chain((Approval(), gate) if behind else (gate,))
+    e = np.tile([[[1.0], [2.5], [4.0]]], (2, 1, 1))
+    value = parabola(2)
+    expected = value(np.tile([[[1.0], [0.0], [np.nan]]], (2, 1, 1)))
+    np.testing.assert_array_equal(chain.expect(value, e, blank(2)), expected)
+    assert chain.moved(e, blank(2)).tolist() == [[0.0, 2.5, np.inf]] * 2
+    alone = [run(Chain((gate,)), e[:, j], blank(2)).status.tolist() for j in range(3)]
+    assert alone == [[PASSED] * 2, [MODIFIED] * 2, [VETOED] * 2]
+
+
 def test_a_broken_gate_does_not_break_the_tie() -> None:
     """`moved` fails closed as well: a gate that raises moves every action infinitely far.
 

@@ -99,16 +99,29 @@ class Behind:
             return np.concatenate([self._one(rest, e, i) for i in range(e.shape[0])])
 
     def _one(self, rest: Value, e: Array, i: int) -> Array:
-        """Value one row by itself; where the gate raises even so, at the null action."""
+        """Value one row by itself, and where the gate raises even so, action by action.
+
+        What it raises on alone is worth the null action: no arm suffers for another.
+        """
         one = np.array([i])
+        few, here, row = rest.take(one), e[i : i + 1], self.rows.take(one)
+        worth = self._tried(few, here, row)
+        if worth is not None:
+            return worth
+        null = self.value.take(one)(nothing(here))
+        m = e.shape[1]
+        apart = [self._tried(few, here[:, j : j + 1], row) for j in range(m)] if m > 1 else [None]
+        return np.concatenate([null if part is None else part for part in apart], axis=1)
+
+    def _tried(self, rest: Value, e: Array, rows: Rows) -> Array | None:
+        """Return the gate's operator, or None where it raises or answers nonsense."""
         gate, kernel = self.passage.gates[self.at], self.passage.kernels[self.at]
-        here = e[i : i + 1]
         try:
-            return _checked(gate.expect(rest.take(one), here, self.rows.take(one), kernel), here)
+            return _checked(gate.expect(rest, e, rows, kernel), e)
         except ValuationError:
             raise
         except Exception:
-            return np.repeat(self.value.take(one)(nothing(here)), e.shape[1], axis=1)
+            return None
 
 
 def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | None:
@@ -123,6 +136,8 @@ def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | Non
         if not on_host(e):
             raise
         return None
+    if left is e:
+        return e
     return inside_or_nan(left, levels) if left.shape == e.shape else None
 
 

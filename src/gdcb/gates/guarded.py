@@ -48,16 +48,20 @@ def guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
 
 
 def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
-    """Ask a gate how far it moves; where it raises, infinitely far."""
+    """Ask a gate how far it moves; actions on which it raises even alone, infinitely far."""
     try:
         return gate.moved(e, rows)
     except Exception:
         if not on_host(e):
             raise
-        if e.shape[0] == 1:
-            return np.full(e.shape[:2], np.inf)
-        index = [np.array([i]) for i in range(e.shape[0])]
-        return np.concatenate([guarded_moved(gate, e[i], rows.take(i)) for i in index])
+        n, m = e.shape[:2]
+        if n > 1:
+            index = [np.array([i]) for i in range(n)]
+            return np.concatenate([guarded_moved(gate, e[i], rows.take(i)) for i in index])
+        if m == 1:
+            return np.full((1, 1), np.inf)
+        parts = [guarded_moved(gate, e[:, j : j + 1], rows) for j in range(m)]
+        return np.concatenate(parts, axis=1)
 
 
 def guarded_apply(
