@@ -27,9 +27,12 @@ class LogisticPosterior:
     -----
     Assumes: the log odds are linear in φ, and rows are independent given w.
 
-    Stops applying: with few rows or rare outcomes the posterior is skew and its Gaussian is not;
-    row by row the order of rows matters, by some tenths of a posterior standard deviation where
-    a feature is rare. Coefficients do not drift: old rows never lose weight.
+    Stops applying: with few rows or rare outcomes the posterior is skew and its Gaussian is not,
+    and row by row that error adds up. Beside the exact mode of the same 100 to 1,461 rows of six
+    features, in posterior standard deviations: the intercept was 0.5 to 0.7 too high where one
+    outcome in ten or twenty was 1, and the worst of 280 coefficients 1 to 1.5 off; where both
+    outcomes were common, coefficients were 0.1 to 0.25 off and the worst 0.6 to 1. `refit` puts
+    the exact mode in place. Coefficients do not drift: old rows never lose weight.
 
     Examples
     --------
@@ -71,12 +74,53 @@ class LogisticPosterior:
 
         Rows of one owner are learned in their order, so a batch is the same as a loop.
         """
+        self.foresee(owner, phi, y, weight, offset)
+
+    def foresee(
+        self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Learn rows as `observe` does; return what was expected of each just before.
+
+        Mean and variance (N,) of its φᵀw + offset; NaN where a row teaches nothing.
+        """
         self._check(owner, phi, y, weight, offset)
+        found = np.full((2, owner.shape[0]), np.nan)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
         for wave in waves(owner[seen]):
             rows = seen[wave]
             shift = 0.0 if offset is None else offset[rows]
-            self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
+            found[:, rows] = self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
+        return found[0], found[1]
+
+    def refit(
+        self,
+        owners: Array,
+        rows: tuple[Array, Array, Array, Array],
+        mean: Array,
+        sd: Array,
+    ) -> None:
+        """Put the exact mode of `rows` in the place of what some owners have learned.
+
+        Parameters
+        ----------
+        owners : (n,) whom to fit, each once; who has no rows returns to the prior
+        rows : owner (N,), all of them among `owners`, and φ, y, weight as in `observe`
+        mean, sd : (d,) prior N(mean, sd²)
+        """
+        owner, phi, y, weight = rows
+        self._check(owner, phi, y, weight, None)
+        seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
+        order = seen[np.argsort(owner[seen], kind="stable")]
+        first = np.searchsorted(owner[order], owners)
+        count = np.searchsorted(owner[order], owners, side="right") - first
+        found = LogisticPosterior.prior(owners.size, mean, sd)
+        # Owners with equally many rows are fitted together, bit for bit as alone.
+        for n in np.unique(count[count > 0]):
+            some = np.flatnonzero(count == n)
+            own = order[first[some, None] + np.arange(n)]
+            fitted = LogisticPosterior.fit(phi[own], y[own], weight[own], mean, sd**-2.0)
+            found.mean[some], found.root[some] = fitted.mean, fitted.root
+        self.mean[owners], self.root[owners] = found.mean, found.root
 
     def decay(
         self,
@@ -101,8 +145,11 @@ class LogisticPosterior:
 
     def _learn(
         self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | float
-    ) -> None:
-        """Learn one row an owner: the mode lies on m + tΣφ, t = weight·(y − σ(φᵀw + offset))."""
+    ) -> tuple[Array, Array]:
+        """Learn one row an owner: the mode lies on m + tΣφ, t = weight·(y − σ(φᵀw + offset)).
+
+        Returns mean and variance of the predictor before it.
+        """
         root = self.root.take(owner, axis=0)
         mean = self.mean.take(owner, axis=0)
         along = root.swapaxes(-1, -2) @ phi[..., None]  # rootᵀφ
@@ -117,6 +164,7 @@ class LogisticPosterior:
         grown = 1.0 + h * spread
         share = h / (grown + np.sqrt(grown))
         self.root[owner] = root - share[:, None, None] * (turn @ along.swapaxes(-1, -2))
+        return start, spread
 
     def _check(
         self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None

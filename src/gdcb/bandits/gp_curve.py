@@ -8,14 +8,26 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_all, logistic, scatter_add
+from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
-from gdcb.bandits.nodes import corners, count_outcomes, frame_of, grid_of, nodes_of, require_metric
+from gdcb.bandits.gaussian import require_finite
+from gdcb.bandits.nodes import (
+    corners,
+    count_outcomes,
+    frame_of,
+    grid_of,
+    nodes_of,
+    require_metric,
+    require_same_arms,
+)
 from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
+from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
+
+_MOST = 2**20  # numbers in the matrices of rows that are read together
 
 
 @dataclass(slots=True)
@@ -183,21 +195,81 @@ class GPCurveThompson:
         return logistic(total) if self.link == "logistic" else total
 
     def mean(self, state: GPCurveState, at: Setting, located: Located) -> Array:
-        """Read the curve of the posterior mean (for the logistic link, of the mode)."""
-        return self.value(self._curve(state, state.mean[at.cell]), located)
+        """Return the posterior mean at located actions: of η, or E σ(η) for the logistic link."""
+        if self.link == "identity":
+            return self.value(self._curve(state, state.mean[at.cell]), located)
+        m, c = located.coord.shape[1:]
+        out = np.empty((at.cell.shape[0], m))
+        for rows in _parts(out.shape[0], state.basis.shape[0]):
+            cell, coord = at.cell[rows], located.coord[slice(0, 1) if located.is_nominal else rows]
+            phi = self._features(state, coord.reshape(-1, c).astype(float))[0].reshape(
+                coord.shape[0], m, -1
+            )
+            eta = self.prior_mean + (phi @ state.mean[cell][..., None])[..., 0]
+            along = phi @ state.root[cell]
+            out[rows] = moderated(eta, (along * along).sum(axis=-1))
+        return out
 
     def predictive(self, state: GPCurveState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""
-        if self.link == "logistic":
-            require_unscaled(evidence, "GPCurveThompson with the logistic link")
+        self._check(evidence)
         phi = self._features(state, evidence.coord)[0]
         eta = self.prior_mean + (phi * state.mean[evidence.cell]).sum(axis=1)
-        along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
-        variance = (along * along).sum(axis=1)
+        variance = np.empty(eta.shape)
+        for rows in _parts(eta.size, phi.shape[1]):
+            turned = state.root[evidence.cell[rows]].swapaxes(-1, -2)
+            variance[rows] = ((turned @ phi[rows, :, None])[..., 0] ** 2).sum(axis=1)
+        return self._density(evidence, eta, variance)
+
+    def _density(self, evidence: Evidence, eta: Array, variance: Array) -> Array:
+        """Return the log density of outcomes whose predictor is N(eta, variance)."""
         if self.link == "logistic":
             return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
         scale = 1.0 if evidence.scale is None else evidence.scale
         return log_normal(evidence.y, scale * eta, scale**2 * variance + self.noise**2)
+
+    def prequential(self, state: GPCurveState, evidence: Evidence) -> Array:
+        """Learn rows of one cell in their order; return each one's log density just before."""
+        self._check(evidence)
+        return in_blocks(self, state, evidence, self._ahead)
+
+    def _ahead(self, state: GPCurveState, rows: Evidence) -> Array:
+        """Return the log density of rows of one cell, each behind those before it."""
+        cell, y = int(rows.cell[0]), rows.y
+        if self.link == "identity":
+            phi, inside = self._features(state, rows.coord)
+            scale = np.ones(y.shape) if rows.scale is None else rows.scale
+            strength = np.where(inside, rows.weight, 0.0) / self.noise**2
+            rest = y - scale * self.prior_mean
+            eta, variance = normal_ahead(
+                state.mean[cell], state.root[cell], phi, rest, scale, strength
+            )
+            return self._density(rows, self.prior_mean + eta, variance)
+        # Only the nodes that were ever touched say something of each other: the curve there is
+        # again m + root·z, with as many z.
+        index, share, inside = corners(state.nodes, rows.coord)
+        nearest = np.take_along_axis(index, share.argmax(axis=1)[:, None], axis=1)
+        index = np.where(share > 0.0, index, nearest)  # a row on a node touches no other
+        used = np.union1d(np.flatnonzero(state.trials[cell]), index)
+        trials, wins, whole = state.trials[cell, used], state.wins[cell, used], state.basis[used]
+        basis = _root_of(whole @ whole.T)
+        p = logistic(self.prior_mean + whole @ state.mean[cell])
+        start = np.broadcast_to(basis @ (wins - trials * p), (y.size, used.size))
+        table = at_nodes(np.searchsorted(used, index), share, used.size)
+        added = table * np.where(inside, rows.weight, 0.0)[:, None]
+        trials, wins = before(trials, added), before(wins, added * y[:, None])
+        modes, precision = _mode(basis, self.prior_mean, trials, wins, start)
+        phi = table @ basis
+        reach = np.linalg.solve(precision, phi[..., None])[..., 0]
+        eta = self.prior_mean + (phi * modes).sum(axis=1)
+        return self._density(rows, eta, (phi * reach).sum(axis=1))
+
+    def _check(self, evidence: Evidence) -> None:
+        """Refuse outcomes and scales that cannot be."""
+        if self.link == "logistic":
+            require_unscaled(evidence, "GPCurveThompson with the logistic link")
+        else:
+            require_finite(evidence, "GPCurveThompson")
 
     def _features(self, state: GPCurveState, coord: Array) -> tuple[Array, Array]:
         """Return φ (N, B), with η = m + φᵀz at coordinates (N, C), and whether nodes enclose it."""
@@ -209,8 +281,7 @@ class GPCurveThompson:
 
     def update(self, state: GPCurveState, evidence: Evidence) -> None:
         """Add the rows' sums and refresh the posterior of the touched cells."""
-        if self.link == "logistic":
-            require_unscaled(evidence, "GPCurveThompson with the logistic link")
+        self._check(evidence)
         known = (evidence.weight > 0) & np.isfinite(evidence.coord).all(axis=-1)
         cell, y, weight = evidence.cell[known], evidence.y[known], evidence.weight[known]
         if cell.size == 0:
@@ -220,14 +291,11 @@ class GPCurveThompson:
             count_outcomes(state.trials, state.wins, state.nodes, cell, coord, y, weight)
         else:
             scale = 1.0 if evidence.scale is None else evidence.scale[known]
-            if not is_all(np.isfinite(y * scale)):
-                raise InvalidInput(f"GPCurveThompson: expected finite rewards and scales, got {y}")
             phi, inside = self._features(state, coord)
             strength = np.where(inside, weight * scale, 0.0) / self.noise**2
-            outer = phi[:, :, None] * phi[:, None, :]
-            scatter_add(state.precision, cell, (strength * scale)[:, None, None] * outer)
             rest = strength * (y - scale * self.prior_mean)
             scatter_add(state.shift, cell, rest[:, None] * phi)
+            _add_products(state.precision, cell, phi, strength * scale)
         self._refresh(state, np.unique(cell))
 
     def _refresh(self, state: GPCurveState, cell: Array) -> None:
@@ -252,8 +320,13 @@ class GPCurveThompson:
         self._refresh(state, cell)
 
     def merge(self, state: GPCurveState, other: GPCurveState) -> None:
-        """Add another state's evidence; its prior is counted once."""
+        """Add another state's evidence; its prior is counted once.
+
+        Both must come of the same settings: a state does not say what its mean and noise were.
+        """
         require_same_shape(state.mean, other.mean)
+        for mine, theirs in zip(state.nodes, other.nodes, strict=True):
+            require_same_arms(mine, theirs, "arms and kernel")
         if not np.allclose(state.basis, other.basis, rtol=0.0, atol=1e-9 * self.amplitude):
             raise InvalidInput("merge: expected a state over the same arms and kernel")
         state.precision += other.precision - np.eye(state.precision.shape[-1])
@@ -261,6 +334,24 @@ class GPCurveThompson:
         state.trials += other.trials
         state.wins += other.wins
         self._refresh(state, np.arange(state.mean.shape[0]))
+
+
+def _parts(n: int, n_nodes: int) -> list[slice]:
+    """Part n rows so that a matrix (B, B) for each of a part takes little memory."""
+    step = max(1, _MOST // n_nodes**2)
+    return [slice(start, start + step) for start in range(0, n, step)]
+
+
+def _add_products(precision: Array, cell: Array, phi: Array, strength: Array) -> None:
+    """Add strength·φφᵀ of every row to its cell's (B, B), without a matrix for every row.
+
+    A cell's bytes do not depend on the rows of others: it has one product of its own rows.
+    """
+    order = np.argsort(cell, kind="stable")
+    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        own = phi[rows]
+        precision[cell[rows[0]]] += (own * strength[rows, None]).T @ own
 
 
 def _root_of(covariance: Array) -> Array:

@@ -20,6 +20,18 @@ def require_metric(arms: Arms, learner: str, instead: str = "these are categorie
         raise InvalidInput(f"{learner} needs arms with a metric; {instead}")
 
 
+def check_degree(degree: object) -> None:
+    """Refuse what is not the whole number 1 or 2."""
+    if type(degree) is not int or degree not in (1, 2):
+        raise InvalidInput(f"bandit.degree: expected 1 or 2, got {degree!r}")
+
+
+def require_same_arms(mine: Array, other: Array, what: str = "arms") -> None:
+    """Refuse to merge states whose frame or nodes differ, and so their coordinates."""
+    if not np.array_equal(mine, other):
+        raise InvalidInput(f"merge: expected a state over the same {what}")
+
+
 def frame_of(arms: Arms) -> Array:
     """Return the middle and half-width of the arms along each coordinate: (2, C)."""
     low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
