@@ -15,7 +15,7 @@ from gdcb import Agent, records
 from gdcb import round as turn
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
-from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson
+from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson, LogisticThompson
 from gdcb.bandits.gp_curve import GPCurveThompson
 from gdcb.bandits.stacked import PooledStackedState, StackedState, StackedThompson
 from gdcb.checks.lists import report
@@ -345,12 +345,17 @@ def test_a_group_shares_its_weights_and_cells_may_not() -> None:
 
 
 def test_decay_forgets_weights_with_the_evidence() -> None:
-    """Half of the cells of group 0 keep half: its scores keep three quarters; group 1's stay."""
-    state = learned(FORMS, some_rows(60, 7))
+    """Cells keep their part of a group's score by the weight of their rows; group 1's stays.
+
+    Cell 0 saw a third of the weight of group 0: by ½ the group's gain falls to 5/6.
+    """
+    some = some_rows(60, 7)
+    some.weight[some.cell == 0] = 0.5 * (some.cell == 1).sum() / (some.cell == 0).sum()
+    state = learned(FORMS, some)
     before = records.copy(state)
     FORMS.decay(state, 0.5, ZERO)
     gained = (state.score - state.prior)[0] / (before.score - before.prior)[0]
-    np.testing.assert_allclose(gained, 0.75, rtol=1e-12)
+    np.testing.assert_allclose(gained, 5 / 6, rtol=1e-12)
     assert bytes_of(state.score[1], state.weights[1]) == bytes_of(
         before.score[1], before.weights[1]
     )
@@ -361,6 +366,63 @@ def test_decay_forgets_weights_with_the_evidence() -> None:
     np.testing.assert_array_equal(own.score[1:], scores[1:])
 
 
+def test_room_without_rows_has_no_part_in_a_score() -> None:
+    """Five units with rows, and room for eight: when the five forget all, the group's weights are
+    equal again, and by halves half of its score is left."""
+    some = some_rows(60, 8, n_cells=5)
+    for factor in (0.0, 0.5):
+        state = FORMS.init(np.zeros(8, dtype=np.int64), ARMS)
+        FORMS.update(state, some)
+        gained = state.score[0] - state.prior
+        FORMS.decay(state, factor, np.arange(5))
+        np.testing.assert_allclose(state.score[0] - state.prior, factor * gained, atol=1e-12)
+        np.testing.assert_allclose(state.rows[:5].sum(), 60 * factor)
+
+
+@pytest.mark.parametrize("name", ["forms", "all", "cells", "rewards"])
+def test_many_rows_of_a_cell_are_scored_as_in_a_loop(name: str) -> None:
+    """100 rows of cell 1 beside few of the others, in one batch and row by row: to 1e-7; and cell 1
+    has the same bytes without those beside it."""
+    bandit = STACKS[name]
+    some = some_rows(112, 9)
+    some.cell[:100] = 1
+    some.cell[100:] = 2 + np.arange(12) % 2
+    some.weight[4] = 0.0
+    order = rng_of(10).permutation(112)
+    some = pick(some, order)
+    batch, loop = learned(bandit, some), learned(bandit, *(pick(some, [i]) for i in range(112)))
+    for part, array in records.flatten(loop).items():
+        found = records.flatten(batch)[part]
+        np.testing.assert_allclose(found, array, rtol=1e-7, atol=1e-7, err_msg=part)
+    alone = learned(bandit, pick(some, some.cell == 1))
+    assert bytes_of(alone.score[0], alone.weights[0]) == bytes_of(batch.score[0], batch.weights[0])
+    assert np.isfinite(batch.score).all()
+
+
+def test_a_stack_within_a_stack_learns_long_cells_too() -> None:
+    """A member without a way of its own is taken row by row: 40 rows, as in a loop."""
+    nested = StackedThompson((replace(FORMS, share="cell"), BetaThompson()), steps=4)
+    some = replace(some_rows(40, 12), cell=np.zeros(40, dtype=np.int64))
+    batch, loop = learned(nested, some), learned(nested, *(pick(some, [i]) for i in range(40)))
+    for part, array in records.flatten(loop).items():
+        found = records.flatten(batch)[part]
+        np.testing.assert_allclose(found, array, rtol=1e-7, atol=1e-7, err_msg=part)
+
+
+def test_a_logistic_regression_on_context_can_be_stacked() -> None:
+    """Beside a curve it gets the weight where context decides, and its densities are its own."""
+    bandit = StackedThompson((LogisticThompson(features=(0,)), RELATIVE))
+    some, rng = some_rows(200, 13), rng_of(14)
+    x = rng.normal(size=(200, 1))
+    y = (rng.uniform(size=200) < special.expit(2.0 * x[:, 0])).astype(float)
+    some = replace(some, x=x, y=y)
+    state = learned(bandit, some)
+    assert (state.weights[:, 0] > 0.8).all()
+    rows = replace(pick(some, range(5)), x=x[:5])
+    expected = bandit.members[0].predictive(state.members[0], rows)
+    np.testing.assert_array_equal(bandit._densities(state, rows)[:, 0], expected)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -368,8 +430,9 @@ def test_decay_forgets_weights_with_the_evidence() -> None:
         ("forms", {"scale": [1.0, 1.0, 1.0]}, "takes no reward scale"),
         ("forms", {"delta": None}, "the additive form needs δ"),
         ("forms", {"delta": np.zeros((3, 1, 1))}, "expected δ of finite numbers > 0"),
-        ("rewards", {"y": [1.0, 0.0, np.nan]}, "expected finite outcomes"),
-        ("rewards", {"scale": [1.0, 1.0, np.inf]}, "expected finite outcomes"),
+        ("rewards", {"y": [1.0, 0.0, np.nan]}, "StackedThompson: expected finite rewards"),
+        ("rewards", {"scale": [1.0, 1.0, np.inf]}, r"expected finite scales s\(x\) > 0"),
+        ("rewards", {"scale": [1.0, 1.0, -1.0]}, r"expected finite scales s\(x\) > 0"),
     ],
 )
 def test_bad_evidence_is_refused_whole(name: str, change: dict[str, Any], message: str) -> None:
@@ -406,6 +469,10 @@ def test_rows_that_say_nothing_leave_the_bytes() -> None:
             {"members": (RELATIVE, CurveThompson(link="identity"))},
             "bandit.members: expected one likelihood, got bernoulli and normal",
         ),
+        (
+            {"members": (ADDITIVE, replace(ADDITIVE, rebuild="sum"))},
+            "bandit.members: expected one way to rebuild, got product and sum",
+        ),
         ({"share": "unit"}, "bandit.share: expected one of group, cell"),
         ({"steps": 0}, "bandit.steps: expected a whole number above 0, got 0"),
         ({"steps": 2.5}, "bandit.steps: expected a whole number above 0"),
@@ -424,7 +491,9 @@ def test_a_stack_is_what_its_members_are() -> None:
     assert (flat.target, flat.is_curve, flat.is_contextual) == ("class", False, False)
     assert (FORMS.target, FORMS.is_curve, FORMS.is_contextual) == ("class", True, True)
     assert (STACKS["rewards"].target, STACKS["rewards"].likelihood) == ("any", "normal")
+    assert (FORMS.rebuilds, flat.rebuilds) == ("product", None)
     nested = StackedThompson((FORMS, BetaThompson()))
+    assert nested.rebuilds == "product"
     assert (nested.target, nested.likelihood) == ("class", "bernoulli")
 
 

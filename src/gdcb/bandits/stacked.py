@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -13,6 +12,8 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.bandits.base import check_factor
+from gdcb.bandits.gaussian import require_finite
+from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import waves
 from gdcb.parts import check_choice
@@ -21,6 +22,7 @@ from gdcb.streams import Stream
 
 _MOST = 5000  # points of the grid of weights
 _SMALLEST = 1e-300
+_LONG = 16  # rows of one cell from which working them out together pays
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class StackedState:
     prior : (M,) log of what each is worth beforehand
     score : (cells, M) that, and Σ log Σ_k w_k p_k of the rows, less a constant a row
     weights : (cells, k) the weights in force
+    rows : (cells,) Σ weight of the scored rows of each cell: its part in its group's score
     members : k states
     """
 
@@ -42,6 +45,7 @@ class StackedState:
     group: Array
     score: Array
     weights: Array
+    rows: Array
     members: tuple[Any, ...]
 
 
@@ -78,14 +82,15 @@ class StackedThompson:
     Notes
     -----
     Assumes: the best weights do not depend on the context and do not change. The rows of a cell
-    are learned in their order, each scored before it is learned, also in one batch; this costs a
-    batch of many rows of one cell as much as a loop. Rows of different cells in one batch are
-    scored side by side.
+    are learned in their order, each scored before it is learned, also in one batch. Rows of
+    different cells in one batch are scored side by side. From 16 rows of one cell on, curves sum
+    up what every row of a block of 64 adds and solve for all of their posteriors at once: 300
+    rows of one cell then take 0.05 to 0.2 s, which was 0.4 to 2.6 s row by row (one thread).
 
     Stops applying: a row is scored where every member has a density (flat arms have none between
     the arms). An optimum inside a step of the grid is met to that step. Members that share
-    between cells are scored as if the batch's other cells had not been seen, so that there a
-    batch is not a loop. Choosing a member at random explores as much as the members disagree,
+    between cells see the rows of a batch in another order than one by one, so that there a batch
+    is not a loop. Choosing a member at random explores as much as the members disagree,
     also where their mean would do.
 
     Examples
@@ -128,6 +133,11 @@ class StackedThompson:
                 raise InvalidInput(
                     f"bandit.members: expected one {name}, got {' and '.join(sorted(found))}"
                 )
+        forms = sorted(_rebuilds(self.members))
+        if len(forms) > 1:
+            raise InvalidInput(
+                f"bandit.members: expected one way to rebuild, got {' and '.join(forms)}"
+            )
         steps: Any = self.steps
         if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise InvalidInput(f"bandit.steps: expected a whole number above 0, got {steps!r}")
@@ -158,6 +168,12 @@ class StackedThompson:
         """Whether any member reads x or δ."""
         return any(member.is_contextual for member in self.members)
 
+    @property
+    def rebuilds(self) -> str | None:
+        """Return how members get the action back from c and δ; None: none of them does."""
+        found = _rebuilds(self.members)
+        return found.pop() if found else None
+
     def init(self, group: Array, arms: Arms) -> StackedState:
         """Return the members' priors under equal weights."""
         grid = _simplex(len(self.members), self.steps)
@@ -166,7 +182,8 @@ class StackedThompson:
         score = np.tile(prior, (int(group.max()) + 1 if is_pooled else group.shape[0], 1))
         members = tuple(member.init(group, arms) for member in self.members)
         kind = PooledStackedState if is_pooled else StackedState
-        return kind(grid, prior, np.array(group), score, _mean(score, grid), members)
+        rows = np.zeros(group.shape[0])
+        return kind(grid, prior, np.array(group), score, _mean(score, grid), rows, members)
 
     def _owner(self, state: StackedState, cell: Array) -> Array:
         return np.asarray(state.group[cell] if self.share == "group" else cell)
@@ -220,50 +237,89 @@ class StackedThompson:
 
     def update(self, state: StackedState, evidence: Evidence) -> None:
         """Score the rows, let every member learn them, and weigh the members anew."""
-        scale = 1.0 if evidence.scale is None else evidence.scale
-        if not is_all(np.isfinite(evidence.y * scale)):
-            raise InvalidInput(f"StackedThompson: expected finite outcomes, got {evidence.y}")
+        require_finite(evidence, "StackedThompson")
         known = evidence.weight > 0
         density = self._densities(state, evidence)[known]  # members refuse here, before any write
-        seen = evidence if is_all(known) else _rows(evidence, known)
+        seen = evidence if is_all(known) else rows_of(evidence, known)
         if seen.cell.size == 0:
             return
-        for i, rows in enumerate(waves(seen.cell)):
-            some = seen if rows.size == seen.cell.size else _rows(seen, rows)
+        # Which way a cell goes depends on its own rows alone, and so do its bytes.
+        is_long = np.bincount(seen.cell)[seen.cell] >= _LONG
+        self._learn_in_waves(state, seen, np.flatnonzero(~is_long), density)
+        for cell in np.unique(seen.cell[is_long]):
+            own = np.flatnonzero(seen.cell == cell)
+            density[own] = self._learn_cell(state, rows_of(seen, own))
+        self._learn_weights(state, seen, density)
+
+    def _learn_in_waves(
+        self, state: StackedState, seen: Evidence, short: Array, density: Array
+    ) -> None:
+        """Let the members learn the first rows of all cells, then the second, and so on.
+
+        Writes the densities (N, k) of all but the first, which are known.
+        """
+        for i, wave in enumerate(waves(seen.cell[short])):
+            rows = short[wave]
+            some = seen if rows.size == seen.cell.size else rows_of(seen, rows)
             if i:
                 density[rows] = self._densities(state, some)
             for member, part in zip(self.members, state.members, strict=True):
                 member.update(part, some)
-        self._learn_weights(state, seen, density)
+
+    def _learn_cell(self, state: StackedState, own: Evidence) -> Array:
+        """Let the members learn rows of one cell; return their log densities just before."""
+        found = np.empty((own.cell.size, len(self.members)))
+        for k, (member, part) in enumerate(zip(self.members, state.members, strict=True)):
+            if hasattr(member, "prequential"):
+                found[:, k] = member.prequential(part, own)
+                continue
+            for i in range(own.cell.size):
+                row = rows_of(own, np.array([i]))
+                found[i, k] = member.predictive(part, row)[0]
+                member.update(part, row)
+        return found
 
     def _learn_weights(self, state: StackedState, seen: Evidence, density: Array) -> None:
         scored = np.isfinite(density).all(axis=1)
         if not is_any(scored):
             return
-        density = density[scored]
+        density, cell, weight = density[scored], seen.cell[scored], seen.weight[scored]
         p = np.exp(density - density.max(axis=1, keepdims=True))
         mixed = p[:, :1] * state.grid[:, 0]
         for k in range(1, p.shape[1]):
             mixed = mixed + p[:, k : k + 1] * state.grid[:, k]
-        owner = self._owner(state, seen.cell[scored])
-        gain = seen.weight[scored][:, None] * np.log(np.maximum(mixed, _SMALLEST))
-        scatter_add(state.score, owner, gain)
+        owner = self._owner(state, cell)
+        scatter_add(state.score, owner, weight[:, None] * np.log(np.maximum(mixed, _SMALLEST)))
+        scatter_add(state.rows, cell, weight)
         touched = np.unique(owner)
         state.weights[touched] = _mean(state.score[touched], state.grid)
 
     def decay(self, state: StackedState, factor: float, cell: Array) -> None:
-        """Keep `factor` of the evidence in some cells, and of their share in a group's scores."""
+        """Keep `factor` of the evidence in some cells, and of their part in a group's score.
+
+        That part is taken to be their part of the scored weight.
+        """
         check_factor(factor)
         for member, part in zip(self.members, state.members, strict=True):
             member.decay(part, factor, cell)
         owner = np.unique(self._owner(state, cell))
         kept = np.full(owner.size, factor)
         if self.share == "group":
-            n = state.score.shape[0]
-            share = np.bincount(state.group[np.unique(cell)], minlength=n)[owner]
-            kept = 1.0 - (1.0 - factor) * share / np.bincount(state.group, minlength=n)[owner]
+            n, total = state.score.shape[0], state.rows.copy()
+            state.rows[cell] *= factor
+            whole = np.bincount(state.group, total, n)[owner]
+            gone = np.bincount(state.group, total - state.rows, n)[owner]
+            kept = 1.0 - np.divide(gone, whole, out=np.zeros(owner.size), where=whole > 0.0)
+        else:
+            state.rows[cell] *= factor
         state.score[owner] = state.prior + kept[:, None] * (state.score[owner] - state.prior)
         state.weights[owner] = _mean(state.score[owner], state.grid)
+
+
+def _rebuilds(members: tuple[Any, ...]) -> set[str]:
+    """Return the ways in which members rebuild actions."""
+    found = {getattr(member, "rebuilds", None) for member in members}
+    return {str(way) for way in found if way is not None}
 
 
 def _simplex(k: int, steps: int) -> Array:
@@ -295,12 +351,3 @@ def _mean(score: Array, grid: Array) -> Array:
     chance = np.exp(score - score.max(axis=1, keepdims=True))
     chance /= chance.sum(axis=1, keepdims=True)
     return np.stack([(chance * column).sum(axis=1) for column in grid.T], axis=1)
-
-
-def _rows(evidence: Evidence, index: Array) -> Evidence:
-    """Return some rows of evidence."""
-    columns: dict[str, Any] = {}
-    for one in dataclasses.fields(evidence):
-        column = getattr(evidence, one.name)
-        columns[one.name] = None if column is None else column[index]
-    return Evidence(**columns)
