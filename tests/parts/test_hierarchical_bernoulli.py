@@ -351,6 +351,8 @@ def test_bad_merges_and_shares_are_refused() -> None:
         BANDIT.merge(state, BANDIT.init(GROUP[:2], ARMS))
     with pytest.raises(InvalidInput, match="merge: expected a state of the same groups"):
         BANDIT.merge(state, BANDIT.init(GROUP[::-1], ARMS))
+    with pytest.raises(InvalidInput, match="merge: expected a state of the same prior"):
+        BANDIT.merge(state, replace(BANDIT, losses=2.0).init(GROUP, ARMS))
     with pytest.raises(InvalidInput, match="decay: expected a"):
         BANDIT.decay(state, 1.5, np.array([0]))
     assert records.to_bytes(state) == before
@@ -367,6 +369,7 @@ def test_bad_merges_and_shares_are_refused() -> None:
         ({"concentration": 200.0}, "bandit.nodes: expected a number >= 45"),
         ({"nodes": 18}, "bandit.nodes: expected a number >= 19"),
         ({"nodes": 32.5}, "bandit.nodes: expected a whole number"),
+        ({"nodes": 32.0}, "bandit.nodes: expected a whole number"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

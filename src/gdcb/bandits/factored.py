@@ -140,7 +140,10 @@ class FactoredThompson:
         state.overall[cell] = prior + factor * (state.overall[cell] - prior)
 
     def merge(self, state: FactoredState, other: FactoredState) -> None:
-        """Add another state's evidence; its prior is counted once."""
+        """Add another state's evidence; its prior is counted once, and must be the same.
+
+        A state knows its levels and not its prior: both must come of the same settings.
+        """
         require_same_shape(state.counts, other.counts)
         if not np.array_equal(state.place, other.place):
             raise InvalidInput("merge: expected a state of the same factors and levels")

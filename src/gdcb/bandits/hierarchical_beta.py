@@ -103,7 +103,7 @@ class HierarchicalBetaThompson:
             check_number("bandit.concentration", value, 0.5)
         least = math.ceil(math.pi * math.sqrt(max(self._concentrations()) + 1.0))
         check_number("bandit.nodes", self.nodes, least)
-        if self.nodes != int(self.nodes):
+        if not isinstance(self.nodes, int):
             raise InvalidInput(f"bandit.nodes: expected a whole number, got {self.nodes!r}")
 
     def init(self, group: Array, arms: Arms) -> HierarchicalBetaState:
@@ -166,8 +166,10 @@ class HierarchicalBetaThompson:
         self._gather(state, np.unique(state.group[cell]))
 
     def merge(self, state: HierarchicalBetaState, other: HierarchicalBetaState) -> None:
-        """Add another state's counts, and tell the groups."""
+        """Add another state's counts, and tell the groups; both must have the same prior."""
         require_same_shape(state.counts, other.counts)
+        if not np.array_equal(state.node, other.node):
+            raise InvalidInput("merge: expected a state of the same prior and nodes")
         if not np.array_equal(state.group, other.group):
             raise InvalidInput("merge: expected a state of the same groups")
         state.counts += other.counts

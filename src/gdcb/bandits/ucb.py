@@ -79,7 +79,7 @@ class _Index:
             sums[cell] *= factor
 
     def merge(self, state: IndexState, other: IndexState) -> None:
-        """Add another state's sums."""
+        """Add another state's sums; both must come of the same settings and arms."""
         require_same_shape(state.count, other.count)
         state.count += other.count
         state.total += other.total
