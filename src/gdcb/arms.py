@@ -117,10 +117,20 @@ class Arms:
         if self.n_coords == 1 and not self.is_exact[0]:
             arm = like(self._first, coord)[search(like(self._middle, coord), coord[..., 0])]
             return Located(arm, coord, lambda: self.distance(coord, arm))
+        if self.n_coords == 1:
+            return self._matched(coord)
         gap = self.distance(coord)
         arm = gap.argmin(axis=-1)
         steps = along(gap, arm[..., None], axis=-1)[..., 0]
         return Located(put_where(arm, ~is_finite(steps), -1), coord, lambda: steps)
+
+    def _matched(self, coord: Array) -> Located:
+        """Find the category that each coordinate (N, M, 1) is: 0 steps away, or infinitely far."""
+        known, code = like(self._values[0], coord), coord[..., 0]
+        place = search(known, code).clip(0, self._values[0].size - 1)
+        other = known[place] != code
+        arm = put_where(like(self._first, coord)[place], other, -1)
+        return Located(arm, coord, lambda: put_where(zeros(arm.shape, coord), other, np.inf))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -102,8 +103,9 @@ def chosen(mask: Any) -> Any:
 
 def is_finite(array: Any) -> Array:
     """Return which numbers are finite; on a device with half of the memory that torch takes."""
-    is_known: Array = np.isfinite(array) if isinstance(array, np.ndarray) else abs(array) < math.inf
-    return is_known
+    if isinstance(array, np.ndarray):
+        return np.asarray(np.isfinite(array))
+    return once(lambda some: abs(some) < math.inf, array)
 
 
 def all_finite(rows: Any) -> Array:
@@ -120,8 +122,7 @@ def finite_or_nan(array: Any) -> Array:
     if isinstance(array, np.ndarray):
         known = np.isfinite(array)
         return array if surely_all(known) else np.where(known, array, np.nan)
-    out: Array = array.nan_to_num(nan=math.nan, posinf=math.nan, neginf=math.nan)
-    return out
+    return once(lambda some: some.nan_to_num(nan=math.nan, posinf=math.nan, neginf=math.nan), array)
 
 
 # Numbers as arguments. A device would fetch them from the host where the standard wants arrays.
@@ -257,6 +258,25 @@ def rows_at(array: Any, index: Any) -> Array:
     if n > 1 and is_all(index == index[0]):
         return np.broadcast_to(array[int(index[0])], (n, *array.shape[1:]))
     return np.asarray(array.take(index, axis=0))
+
+
+def repeated(row: Any, n: int) -> Array:
+    """Return n rows that are all `row` (1, ...), to be read; a device keeps one of them."""
+    if isinstance(row, np.ndarray):
+        return np.repeat(row, n, axis=0)
+    rows: Array = row.expand(n, *row.shape[1:])
+    return rows
+
+
+def once(change: Callable[[Any], Any], rows: Any) -> Array:
+    """Return change(rows), which must treat rows alike: `repeated` ones are changed once.
+
+    >>> once(lambda some: 2.0 * some, np.ones((3, 1))).tolist()
+    [[2.0], [2.0], [2.0]]
+    """
+    is_one = not isinstance(rows, np.ndarray) and rows.shape[0] > 1 and rows.stride(0) == 0
+    changed: Array = repeated(change(rows[:1]), rows.shape[0]) if is_one else change(rows)
+    return changed
 
 
 def take_at(array: Any, index: Any, axis: int = 0) -> Array:

@@ -6,8 +6,8 @@ the same bytes whatever runs beside it.
 
 The same program runs on a device of torch: a GPU, or the processor. It gives the same statistics
 there, from other random numbers. What is promised is less: the same seed, device and number of
-replicates give the same results. Rows, outcomes and logs are checked in the first round only,
-gates must not raise, and nothing is learned of them.
+replicates give the same results. Rows, composed categories, outcomes and logs are checked in the
+first round only, gates must not raise, and nothing is learned of them.
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ def simulate(
         instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)
         if device is not None and t == 0:
+            instance.chain.require_levels(decision.actions)
             instance.reward.check(to_host(outcome))
             credit.check_log(instance, to_host(log))
         due = turn.learn(instance, bandit, state, log, outcome, label, decision.delta)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, like, zeros
+from gdcb.arrays import Array, like, repeated, zeros
 from gdcb.composition.base import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
@@ -73,10 +73,11 @@ class Identity:
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return (arm, severity) for every arm."""
-        out = zeros((x.shape[0], arms.n, 1 + self.severity), x)
+        if not self.severity:
+            return repeated(like(arms.coords, x)[None], x.shape[0])
+        out = zeros((x.shape[0], arms.n, 2), x)
         out[..., 0] = like(arms.coords, x)[:, 0]
-        if self.severity:
-            out[..., 1] = delta[..., 0]
+        out[..., 1] = delta[..., 0]
         return out
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, along, like, namespace, zeros
+from gdcb.arrays import Array, along, like, namespace, on_host, once, zeros
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_tuple, column
@@ -96,7 +96,8 @@ class Multiply:
         """Return base · δ · a: (N, K, D)."""
         unit, q, coords = self._unit(delta, x), delta.shape[-1], like(arms.coords, x)
         if q == arms.n_coords:
-            scaled: Array = unit * coords
+            on_numpy = on_host(unit)
+            scaled: Array = unit * coords if on_numpy else once(lambda some: some * coords, unit)
             return scaled
         out = zeros((x.shape[0], arms.n, arms.n_coords), x)
         out[..., :q] = unit * coords[:, :q]
@@ -181,8 +182,8 @@ class Add:
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return a + δ: (N, K, D)."""
-        shifted: Array = like(arms.coords, x) + _padded(delta, arms.n_coords)
-        return shifted
+        coords = like(arms.coords, x)
+        return once(lambda some: coords + _padded(some, arms.n_coords), delta)
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find the arm nearest to e − δ."""

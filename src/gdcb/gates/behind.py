@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
+from gdcb.gates.guarded import are_real, seal
 from gdcb.gates.jumps import pieces_of
 from gdcb.gates.levels import Levels, inside_or_nan
 from gdcb.gates.rules import filled
@@ -59,13 +60,14 @@ class Behind:
 
     def take(self, index: Array) -> Behind:
         """Return the same for some of the rows."""
-        return Behind(self.passage, self.at, self.value.take(index), self.rows.take(index))
+        rows = seal(self.rows.take(index))
+        return Behind(self.passage, self.at, self.value.take(index), rows)
 
     def __call__(self, e: Array) -> Array:
         """Value actions (N, M, D): (N, M)."""
         passage, at = self.passage, self.at
         if at > 0:
-            e = inside_or_nan(finite_or_nan(e), passage.levels)  # as in `apply`
+            e = self._asked(e)
         if at == len(passage.gates):
             return self.value(e)
         plain = passage.plain[at]
@@ -80,6 +82,13 @@ class Behind:
         known, runs = filled(e)
         worth: Array = namespace(e).where(runs, self._open(known), self.value(nothing(e)))
         return worth
+
+    def _asked(self, e: Array) -> Array:
+        """Return the actions that a gate asks about, as `apply` would take them; refuse others."""
+        is_known = e.ndim == 3 and (e.shape[0], e.shape[2]) == (self.rows.n, self.passage.n_columns)
+        if not is_known or not are_real(e, self.rows.x):
+            raise InvalidInput(f"a gate asks for the value of something else than actions: {e!r}")
+        return inside_or_nan(finite_or_nan(e), self.passage.levels)
 
     def _next(self) -> Behind:
         """Return the value in front of the next gate."""
@@ -104,7 +113,7 @@ class Behind:
         What it raises on alone is worth the null action: no arm suffers for another.
         """
         one = np.array([i])
-        few, here, row = rest.take(one), e[i : i + 1], self.rows.take(one)
+        few, here, row = rest.take(one), e[i : i + 1], seal(self.rows.take(one))
         worth = self._tried(few, here, row)
         if worth is not None:
             return worth
@@ -132,16 +141,20 @@ def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | Non
             if gate is not None:
                 entered = left if i == 0 else inside_or_nan(finite_or_nan(left), levels)
                 left = gate.project(entered, rows)
+                if left.shape != e.shape or not are_real(left, e):
+                    return None
     except Exception:
         if not on_host(e):
             raise
         return None
-    if left is e:
-        return e
-    return inside_or_nan(left, levels) if left.shape == e.shape else None
+    return e if left is e else inside_or_nan(left, levels)
 
 
 def _checked(worth: Array, e: Array) -> Array:
-    if worth.shape != e.shape[:2] or (on_host(e) and not is_all(np.isfinite(worth))):
+    if (
+        worth.shape != e.shape[:2]
+        or not are_real(worth, e)
+        or (on_host(e) and not is_all(np.isfinite(worth)))
+    ):
         raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
     return worth

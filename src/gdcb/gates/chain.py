@@ -14,6 +14,7 @@ from gdcb.arrays import (
     Array,
     all_finite,
     freeze,
+    is_any,
     maybe_any,
     namespace,
     on_host,
@@ -25,7 +26,14 @@ from gdcb.errors import InvalidInput
 from gdcb.gates.base import Gate, HardGate, Value
 from gdcb.gates.behind import Behind, Passage, projected
 from gdcb.gates.contraction import contractions
-from gdcb.gates.guarded import as_plain, guarded_apply, guarded_draw, guarded_moved, leaves_alone
+from gdcb.gates.guarded import (
+    as_plain,
+    guarded_apply,
+    guarded_draw,
+    guarded_moved,
+    leaves_alone,
+    seal,
+)
 from gdcb.gates.levels import Levels, inside_or_nan, is_outside, levels_of, surely_inside, told
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, STATUS, VETOED, Rows, Verdict
 
@@ -39,11 +47,11 @@ class Chain:
     number of their own, a hard gate must close the chain, so that nothing runs that no limit has
     seen; `closed=False` waives it (the paper's bare approval).
 
-    Both faces fail closed. A gate that raises, or answers with the wrong shape, an infinite action
-    or a category that is none of the levels, vetoes the rows it fails on, with the reason in
-    `Verdict.faults`; in `expect` those rows are worth the null action. Of categories a chain knows
-    through `for_actions`, which an instance calls. On a device gates must not raise, and no faults
-    are written down.
+    Both faces fail closed. A gate that raises, answers with the wrong shape, an infinite action or
+    a category that is none of the levels, or writes to the context vetoes the rows it fails on,
+    with the reason in `Verdict.faults`; in `expect` the actions it fails on are worth the null
+    action. Of categories a chain knows through `for_actions`, which an instance calls. On a device
+    gates must not raise, and no faults are written down.
     """
 
     gates: tuple[Gate, ...] = ()
@@ -77,6 +85,12 @@ class Chain:
         fitted = copy.copy(self)
         object.__setattr__(fitted, "_levels", levels_of(columns))
         return fitted
+
+    def require_levels(self, e: Array) -> None:
+        """Refuse composed actions (N, M, D) with a category that is none of its levels."""
+        outside = is_outside(e, self._levels)
+        if is_any(outside):
+            raise InvalidInput(f"the composed action has {told(e[outside][0], self._levels)}")
 
     def draw(self, rng: Any, n: int) -> tuple[Any, ...]:
         """Draw for every gate and row, whether or not the row gets there.
@@ -127,6 +141,7 @@ class Chain:
         self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, start: int, is_whole: bool
     ) -> Verdict:
         """Go through the gates from `start` on; `is_whole`: no row has stopped so far."""
+        seal(rows)
         e, xp = verdict.action, namespace(verdict.action)
         for i in range(start, len(self.gates)):
             gate, plain = self.gates[i], self._plain[i]
@@ -160,7 +175,10 @@ class Chain:
 
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
-        e = inside_or_nan(e, self._levels)
+        # Of composed actions a device is not asked again: a simulation has looked at them once.
+        if on_host(e) or e is not getattr(value, "actions", None):
+            e = inside_or_nan(e, self._levels)
+        seal(rows)
         if self._is_plain:
             left = projected(self._plain, e, rows, self._levels)
             if left is not None:
@@ -204,7 +222,7 @@ class Chain:
         parts = np.empty((*e.shape[:2], len(self.gates)))
         worth = value(e)
         for i in reversed(range(len(self.gates))):
-            before = Behind(passage, i, value, rows)(e)
+            before = Behind(passage, i, value, seal(rows))(e)
             parts[..., i], worth = before - worth, before
         return parts
 
@@ -215,7 +233,7 @@ class Chain:
         in total variation by at most η(x) times what their proposals differ. See
         `gdcb.analysis.cell_kernel` for the exact value on arm cells.
         """
-        return contractions(self.gates, e, rows)
+        return contractions(self.gates, e, seal(rows))
 
     def counts(self, verdict: Verdict) -> dict[str, dict[str, int]]:
         """Count what each gate did to the rows of a verdict, by its name and by status.
@@ -240,7 +258,7 @@ class Chain:
         total = zeros(e.shape[:2], e)
         for gate in self.gates:
             if gate.is_hard:
-                total += guarded_moved(gate, e, rows)
+                total += guarded_moved(gate, e, seal(rows))
         return total
 
     def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict, start: int = 0) -> None:
@@ -308,7 +326,7 @@ def _untouched(e: Array, n_gates: int) -> Verdict:
         status = np.zeros(n, dtype=np.int8)
         if e.flags.writeable:
             e = e.view()
-            e.flags.writeable = False
+            e.setflags(write=False)
     else:
         int8 = namespace(e).int8
         trail, statuses = zeros((n, n_gates + 1, d), e), zeros((n, n_gates), e, int8)

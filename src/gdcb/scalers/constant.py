@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array, full, rows_at
+from gdcb.arrays import Array, full, on_host, repeated, rows_at
 from gdcb.parts import check_number
 
 
@@ -70,7 +70,9 @@ class ConstantScaler:
 
     def predict(self, state: ConstantState, owner: Array, x: Array) -> Array:
         """Return the constant."""
-        return full((x.shape[0], self.n_arms, self.n_columns), self.value, x)
+        if on_host(x):
+            return full((x.shape[0], self.n_arms, self.n_columns), self.value, x)
+        return repeated(full((1, self.n_arms, self.n_columns), self.value, x), x.shape[0])
 
     def version(self, state: ConstantState, owner: Array) -> Array:
         """Return 0."""
