@@ -17,16 +17,25 @@ import numpy as np
 
 from gdcb import archive
 from gdcb import events as ev
-from gdcb import round as turn
-from gdcb.arguments import Frame, contexts_of, label_of, mask_of, outcome_of, units_of
+from gdcb.arguments import (
+    Frame,
+    check_appeal,
+    check_review,
+    check_verdict,
+    contexts_of,
+    label_of,
+    mask_of,
+    outcome_of,
+    units_of,
+)
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.cases import Case, Record, gate_event, made_event, row_of, rows_of
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
-from gdcb.fold import VERDICTS, Fold
+from gdcb.fold import Fold
 from gdcb.instance import Instance
-from gdcb.parts import check_choice, check_number, check_text, describe
-from gdcb.records import HELD, Verdict, from_bytes, to_bytes
+from gdcb.parts import check_number, check_text, describe
+from gdcb.records import Verdict, from_bytes, to_bytes
 from gdcb.replay import replay
 
 DEFAULT_UNIT = "default"
@@ -149,13 +158,7 @@ class Agent(Fold):
     def _gated(self, one: str, verdict: Verdict, reason: str) -> None:
         """Fold what the gates said of one decision, and run it unless it is held."""
         self.fold(gate_event(one, verdict, reason))
-        if verdict.status[0] == HELD:
-            gate = self.instance.chain.gates[int(verdict.gate[0])].name
-            self.fold(ev.ReviewRequested(one, gate, reason))
-        else:
-            executed = turn.execute(self.instance, verdict, self.records[one].rows)
-            action, is_null = ev.listed(executed.action[0]), bool(executed.is_null[0])
-            self.fold(ev.ActionExecuted(one, action, is_null))
+        self.fold(self.follow_up(self.records[one]))
 
     # Resolve
 
@@ -173,13 +176,11 @@ class Agent(Fold):
         What a person lets through still meets the gates behind them.
         """
         record = self._held(id)
-        check_choice("verdict", verdict, tuple(VERDICTS))
-        if (action is not None) != (verdict == "edit"):
-            raise InvalidInput("action: give one with 'edit', and only there")
+        check_verdict(verdict, action is not None)
         edited = None if action is None else self.instance.encode_action(action).tolist()
-        check_text("by", by, may_be_empty=True)
-        check_text("reason", reason, may_be_empty=True)
-        self._answer(record, ev.Reviewed(id, verdict, edited, by, reason))
+        event = ev.Reviewed(id, verdict, edited, by, reason)
+        check_review(self.instance, event)
+        self._answer(record, event)
         return self[id]
 
     def expire(self, id: str, reason: str = "nobody answered in time") -> Case:
@@ -218,8 +219,7 @@ class Agent(Fold):
         event = ev.OutcomeObserved(
             id, outcome_of(self.instance, outcome), label_of(self.instance, label), float(weight)
         )
-        if record.executed is None:
-            raise Conflict(f"outcome: decision {id} is {record.status} and has not run")
+        record.check_ran("outcome")
         if record.outcome is not None:
             known = record.outcome
             if (event.outcome, event.weight) != (known.outcome, known.weight):
@@ -252,14 +252,9 @@ class Agent(Fold):
         True if it was news, False if it was known already.
         """
         record = self._find(id)
-        if not isinstance(upheld, bool):
-            raise InvalidInput(f"upheld: expected True or False, got {upheld!r}")
-        check_text("by", by, may_be_empty=True)
-        if not check_text("reason", reason, may_be_empty=True).strip():
-            raise InvalidInput("reason: say why the appeal ended so")
         event = ev.AppealDecided(id, upheld, by, reason)
-        if record.executed is None:
-            raise Conflict(f"appeal: decision {id} is {record.status} and has not run")
+        check_appeal(event)
+        record.check_ran("appeal")
         if record.appeal is not None:
             if record.appeal != event:
                 word = "upheld" if record.appeal.upheld else "turned down"
@@ -284,8 +279,7 @@ class Agent(Fold):
         scaler = self.instance.scaler
         n = len(self.units) if scaler.per == "unit" else 1
         wanted = list(range(n)) if owners is None else list(dict.fromkeys(owners))
-        if any(type(owner) is not int or not 0 <= owner < n for owner in wanted):
-            raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {wanted}")
+        self.check_owners(wanted)
         if scaler.learns_from == "nothing" or not wanted:
             return []
         before = scaler.version(self.state.scaler, np.array(wanted, dtype=np.int64)).tolist()
@@ -374,8 +368,7 @@ class Agent(Fold):
 
     def _held(self, id: str) -> Record:
         record = self._find(id)
-        if record.status != "held":
-            raise Conflict(f"decision {id} is not held; it is {record.status}")
+        record.check_held()
         return record
 
     def _new_id(self) -> str:

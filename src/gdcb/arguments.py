@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.credit import LARGEST_LABEL
 from gdcb.errors import InvalidInput, UnknownField
 from gdcb.instance import Instance
-from gdcb.parts import check_number, check_text
+from gdcb.parts import check_choice, check_number, check_text
 
 
 class _Polars(Protocol):
@@ -65,6 +66,53 @@ def label_of(instance: Instance, label: Any) -> list[float | None] | None:
         if value is not None:
             check_number("label", value, -LARGEST_LABEL, LARGEST_LABEL)
     return [None if value is None else float(value) for value in plain]
+
+
+def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
+    """Refuse an outcome, label or weight that nobody could have handed in."""
+    names, values = instance.reward.outcome, event.outcome
+    if len(values) != len(names):
+        raise InvalidInput(f"outcome: expected {len(names)} numbers, got {values!r}")
+    outcome_of(instance, dict(zip(names, values, strict=True)))
+    label_of(instance, event.label)
+    check_number("weight", event.weight, 0.0)
+
+
+def check_verdict(verdict: Any, has_action: bool) -> None:
+    """Refuse an answer that is none, and an action where it does not belong."""
+    check_choice("verdict", verdict, ev.ANSWERS)
+    if has_action != (verdict == "edit"):
+        raise InvalidInput("action: give one with 'edit', and only there")
+
+
+def check_review(instance: Instance, event: ev.Reviewed) -> None:
+    """Refuse an answer to a held decision that no person could have given."""
+    check_verdict(event.verdict, event.action is not None)
+    if event.action is not None:
+        _check_action(instance, event.action)
+    check_text("by", event.by, may_be_empty=True)
+    check_text("reason", event.reason, may_be_empty=True)
+
+
+def _check_action(instance: Instance, action: Any) -> None:
+    columns = instance.actions
+    if not isinstance(action, list) or len(action) != len(columns):
+        raise InvalidInput(f"action: expected {len(columns)} columns, got {action!r}")
+    for column, value in zip(columns, action, strict=True):
+        check_number(f"action.{column.name}", value)
+        if column.levels and value not in range(len(column.levels)):
+            raise InvalidInput(
+                f"action.{column.name}: expected 0 to {len(column.levels) - 1}, got {value!r}"
+            )
+
+
+def check_appeal(event: ev.AppealDecided) -> None:
+    """Refuse an appeal without an end or without a reason."""
+    if not isinstance(event.upheld, bool):
+        raise InvalidInput(f"upheld: expected True or False, got {event.upheld!r}")
+    check_text("by", event.by, may_be_empty=True)
+    if not check_text("reason", event.reason, may_be_empty=True).strip():
+        raise InvalidInput("reason: say why the appeal ended so")
 
 
 def units_of(unit: Any, n: int) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
+from gdcb.errors import Conflict
 from gdcb.records import STATUS, Decision, Executed, Rows, Verdict
 
 
@@ -40,13 +41,18 @@ class Case:
 
 @dataclass(slots=True)
 class Record:
-    """What the fold remembers of a decision."""
+    """What the fold remembers of a decision.
+
+    `is_asked` and `review` are about the verdict in force: whether a person was asked about it, and
+    what they answered. A verdict that follows from the answer starts afresh.
+    """
 
     made: ev.DecisionMade
     rows: Rows
     verdict: Verdict | None = None
     reason: str = ""
     review: ev.Reviewed | ev.Expired | None = None
+    is_asked: bool = False
     executed: Executed | None = None
     outcome: ev.OutcomeObserved | None = None
     label: list[float | None] | None = None
@@ -56,6 +62,18 @@ class Record:
     def status(self) -> str:
         """Return its status as a word; 'open' before the gates have answered."""
         return "open" if self.verdict is None else STATUS[int(self.verdict.status[0])]
+
+    def check_held(self) -> None:
+        """Refuse an answer to what waits for none."""
+        if self.status != "held":
+            raise Conflict(f"decision {self.made.id} is not held; it is {self.status}")
+        if self.review is not None:
+            raise Conflict(f"decision {self.made.id} has been answered already")
+
+    def check_ran(self, what: str) -> None:
+        """Refuse what only comes after something ran."""
+        if self.executed is None:
+            raise Conflict(f"{what}: decision {self.made.id} is {self.status} and has not run")
 
 
 def rows_of(places: list[int], x: Array, mask: Array | None) -> Rows:

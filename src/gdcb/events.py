@@ -140,6 +140,9 @@ class AppealDecided:
     reason: str
 
 
+# What a person may answer to a held decision.
+ANSWERS = ("approve", "edit", "veto")
+
 Event = (
     DecisionMade
     | GateApplied

@@ -18,11 +18,23 @@ from gdcb.cases import Record, rows_of, verdict_of
 from gdcb.credit import learn_label
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Decision, Log, Rows, Verdict, copy, grow
+from gdcb.records import (
+    EXPIRED,
+    HELD,
+    MODIFIED,
+    PASSED,
+    VETOED,
+    Decision,
+    Log,
+    Rows,
+    Verdict,
+    copy,
+    grow,
+)
 from gdcb.refold import publish, refold
 from gdcb.streams import DRAW, GATE, Stream, check_seed, key_of
 
-VERDICTS = {"approve": PASSED, "edit": MODIFIED, "veto": VETOED}
+VERDICTS = dict(zip(ev.ANSWERS, (PASSED, MODIFIED, VETOED), strict=True))
 WORDS = {"approve": "approved", "edit": "edited", "veto": "vetoed"}
 
 
@@ -115,6 +127,24 @@ class Fold:
         draws = self.instance.chain.draw(self.stream(made.batch, GATE), made.row + 1)
         return tuple(part[-1:] if isinstance(part, np.ndarray) else part for part in draws)
 
+    def follow_up(self, record: Record) -> ev.ReviewRequested | ev.ActionExecuted:
+        """Work out what comes of a verdict: a person is asked, or something runs."""
+        verdict, one = record.verdict, record.made.id
+        if verdict is None:
+            raise Conflict(f"decision {one} ran before it was judged")
+        if verdict.status[0] == HELD:
+            gate = self.instance.chain.gates[int(verdict.gate[0])].name
+            return ev.ReviewRequested(one, gate, record.reason)
+        executed = turn.execute(self.instance, verdict, record.rows)
+        return ev.ActionExecuted(one, ev.listed(executed.action[0]), bool(executed.is_null[0]))
+
+    def check_owners(self, owners: list[int]) -> None:
+        """Refuse to refit owners that are not there."""
+        n = len(self.units) if self.instance.scaler.per == "unit" else 1
+        is_known = all(type(owner) is int and 0 <= owner < n for owner in owners)
+        if not is_known or len(set(owners)) != len(owners):
+            raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {owners}")
+
     def fitted(self, owners: list[int]) -> ev.ScalerFitted:
         """Work out which versions a refit would put in force."""
         scaler, index = self.instance.scaler, np.array(owners, dtype=np.int64)
@@ -131,13 +161,17 @@ class Fold:
         """Remember what happened; touches no learner."""
         if isinstance(event, ev.DecisionMade):
             mask = None if event.mask is None else np.array([event.mask])
-            rows = rows_of(self.places([event.unit]), np.array([event.x]), mask)
+            x = np.array([event.x], dtype=float)
+            rows = rows_of(self.places([event.unit]), x, mask)
             self.units.setdefault(event.unit, len(self.units))
             self.records[event.id] = Record(event, rows)
             self.batches.setdefault(event.batch, []).append(event.id)
         elif isinstance(event, ev.GateApplied):
             record = self.records[event.id]
             record.verdict, record.reason = verdict_of(event), event.reason
+            record.is_asked, record.review = False, None
+        elif isinstance(event, ev.ReviewRequested):
+            self.records[event.id].is_asked = True
         elif isinstance(event, ev.Reviewed | ev.Expired):
             self.records[event.id].review = event
         elif isinstance(event, ev.ActionExecuted):
