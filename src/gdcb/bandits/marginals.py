@@ -56,30 +56,6 @@ class Marginals:
             return np.asarray(special.stdtr(rest[1], (drawn - first) / rest[0]))
         raise InvalidInput(f"marginals: no distribution function of kind {self.kind!r}")
 
-    def density(self, value: Array) -> Array:
-        """Return the density of every arm's value at values (N, 1 or K, Q): (N, K, Q)."""
-        from scipy import special
-
-        slope = _wide(self.slope)
-        drawn = (value - _wide(self.offset)) / slope
-        first, *rest = (_wide(part) for part in self.parameters)
-        if self.kind == "beta":
-            inside = (drawn > 0) & (drawn < 1)
-            p = np.where(inside, drawn, 0.5)
-            log = (first - 1) * np.log(p) + (rest[0] - 1) * np.log1p(-p)
-            return np.where(inside, np.exp(log - special.betaln(first, rest[0])) / slope, 0.0)
-        z = (drawn - first) / rest[0]
-        if self.kind == "normal":
-            return np.asarray(np.exp(-0.5 * z * z) / (np.sqrt(2 * np.pi) * rest[0] * slope))
-        if self.kind == "t":
-            half = rest[1] / 2
-            log = (
-                special.gammaln(half + 0.5) - special.gammaln(half) - 0.5 * np.log(2 * np.pi * half)
-            )
-            log = log - (half + 0.5) * np.log1p(z * z / rest[1])
-            return np.asarray(np.exp(log) / (rest[0] * slope))
-        raise InvalidInput(f"marginals: no density of kind {self.kind!r}")
-
     def quantile(self, share: Array) -> Array:
         """Return every arm's quantiles at shares (Q,): (N, K, Q)."""
         from scipy import special
