@@ -20,6 +20,8 @@ from gdcb.gates.base import Gate, HardGate
 from gdcb.gates.levels import Levels, is_outside, surely_inside, told
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
 
+REAL = "fiu"  # kinds of NumPy's types that hold real numbers
+
 
 def as_plain(gate: Gate) -> HardGate | None:
     """Return a gate that is its projection and nothing else: only there `project` speaks for it."""
@@ -28,6 +30,25 @@ def as_plain(gate: Gate) -> HardGate | None:
         return None
     kind: Any = type(gate)
     return gate if all(getattr(kind, n) is getattr(HardGate, n) for n in names) else None
+
+
+def seal(rows: Rows) -> Rows:
+    """Put read-only views in the place of x and hidden: a gate that writes to them raises.
+
+    The arrays themselves stay as they are for whoever made them.
+    """
+    if type(rows.x) is np.ndarray:
+        if rows.x.flags.writeable:
+            rows.x = _read_only(rows.x)
+        if rows.hidden is not None and rows.hidden.flags.writeable:
+            rows.hidden = _read_only(rows.hidden)
+    return rows
+
+
+def _read_only(array: Array) -> Array:
+    seen = array.view()
+    seen.setflags(write=False)  # in a third of the time that flags.writeable takes
+    return seen
 
 
 def leaves_alone(gate: HardGate, e: Array, rows: Rows) -> bool:
@@ -50,18 +71,26 @@ def guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
 def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
     """Ask a gate how far it moves; actions on which it raises even alone, infinitely far."""
     try:
-        return gate.moved(e, rows)
+        return _distances(gate.moved(e, rows), e)
     except Exception:
         if not on_host(e):
             raise
         n, m = e.shape[:2]
         if n > 1:
             index = [np.array([i]) for i in range(n)]
-            return np.concatenate([guarded_moved(gate, e[i], rows.take(i)) for i in index])
+            return np.concatenate([guarded_moved(gate, e[i], seal(rows.take(i))) for i in index])
         if m == 1:
             return np.full((1, 1), np.inf)
         parts = [guarded_moved(gate, e[:, j : j + 1], rows) for j in range(m)]
         return np.concatenate(parts, axis=1)
+
+
+def _distances(moved: Array, e: Array) -> Array:
+    if moved.shape != e.shape[:2]:
+        raise InvalidInput(f"moved: expected shape {e.shape[:2]}, got {moved.shape}")
+    if on_host(e) and (moved.dtype.kind not in REAL or not is_all(moved >= 0)):
+        raise InvalidInput(f"moved: expected numbers >= 0, got {moved}")
+    return moved
 
 
 def guarded_apply(
@@ -106,12 +135,14 @@ def _answer(gate: Gate, draws: Any, e: Array, rows: Rows) -> tuple[Array, Array]
     left, status = gate.apply(draws, e, rows)
     if left.shape != e.shape or status.shape != e.shape[:1]:
         raise InvalidInput(f"expected shapes {e.shape} and {e.shape[:1]}, got {left.shape}")
-    if on_host(status):
+    if on_host(e):
+        if left.dtype.kind not in REAL:
+            raise InvalidInput(f"expected actions in real numbers, got {left.dtype}")
         if status.dtype.kind not in "iu" or is_any((status < PASSED) | (status > HELD)):
             raise InvalidInput(
                 "a gate answers with whole numbers: passed, modified, vetoed or held"
             )
-        status = status.astype(np.int8)
+        left, status = left.astype(np.float64, copy=False), status.astype(np.int8)
     passed = status == PASSED
     if maybe_any(passed):
         status = put_where(status, passed & (left != e).any(axis=1), MODIFIED)
