@@ -39,6 +39,7 @@ from gdcb import (
     Scaled,
     Schema,
     SimulatedPerson,
+    arrays,
 )
 from gdcb.analysis import Ledger, gate_floor
 from gdcb.arrays import Array, namespace, on_host, put_where
@@ -326,6 +327,77 @@ def test_rank_one_steps_are_put_right_on_a_device() -> None:
     np.testing.assert_allclose(two.mean, one.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(two.covariance, one.covariance, rtol=1e-9, atol=1e-13)
     assert two.steps.max() <= 8
+
+
+# What differs between the libraries
+
+
+def pair(array: Any) -> tuple[Array, Any]:
+    """Return an array as NumPy's and as torch's."""
+    return np.array(array), torch.tensor(np.array(array))
+
+
+ODD_NUMBERS = [[1.0, np.nan, -2.0], [np.inf, 0.0, 3.0], [-np.inf, 4.0, -0.5]]
+ROW_MASK = [True, False, True]
+SAME: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "is_finite": lambda x, mask, at: arrays.is_finite(x),
+    "all_finite": lambda x, mask, at: arrays.all_finite(x),
+    "all_finite, one column": lambda x, mask, at: arrays.all_finite(x[:, :1]),
+    "finite_or_nan": lambda x, mask, at: arrays.finite_or_nan(x),
+    "at_least": lambda x, mask, at: arrays.at_least(x, 0.5),
+    "at_least an array": lambda x, mask, at: arrays.at_least(x, x[:, 2:]),
+    "at_most": lambda x, mask, at: arrays.at_most(x, 0.5),
+    "at_most an array": lambda x, mask, at: arrays.at_most(x, x[:, 2:]),
+    "put_where": lambda x, mask, at: arrays.put_where(x, mask[:, None], -7.0),
+    "put_rows": lambda x, mask, at: arrays.put_rows(
+        arrays.full((3, 3), 9.0, x), mask, x[arrays.chosen(mask)]
+    ),
+    "take_at": lambda x, mask, at: arrays.take_at(x, at, axis=1),
+    "along": lambda x, mask, at: arrays.along(x, at[:, None], axis=1),
+    "rows_at": lambda x, mask, at: arrays.rows_at(x, at),
+    "search": lambda x, mask, at: arrays.search(arrays.like((0.0, 1.0, 3.0), x), x),
+    "search, right": lambda x, mask, at: arrays.search(arrays.like((0.0, 3.0), x), x.T, "right"),
+    "like": lambda x, mask, at: arrays.like((1.5, 2.0), x),
+    "repeated": lambda x, mask, at: arrays.once(lambda y: 2.0 * y, arrays.repeated(x[2:], 4)),
+    "logistic": lambda x, mask, at: arrays.logistic(x),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_both_libraries_give_the_same(name: str) -> None:
+    """NaN, infinities and shapes included."""
+    (x, y), (mask, other_mask), (at, other_at) = pair(ODD_NUMBERS), pair(ROW_MASK), pair([2, 0, 1])
+    one, two = SAME[name](x, mask, at), SAME[name](y, other_mask, other_at)
+    assert on_host(one)
+    assert not on_host(two)
+    assert one.dtype == to_host(two).dtype
+    np.testing.assert_array_equal(to_host(two), one)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_scatter_add_on_both(shared: bool) -> None:
+    """Indices that repeat add up too."""
+    index = [0, 2, 2] if shared else [0, 2, 1]
+    (target, other), (values, more) = pair(np.zeros((3, 2))), pair(np.arange(6.0).reshape(3, 2))
+    arrays.scatter_add(target, np.array(index), values, shared=shared)
+    arrays.scatter_add(other, torch.tensor(index), more, shared=shared)
+    np.testing.assert_array_equal(to_host(other), target)
+
+
+def test_a_device_is_never_looked_at() -> None:
+    """What NumPy answers by a look has one answer there."""
+    for mask in (torch.tensor([True]), torch.tensor([False])):
+        assert arrays.maybe_any(mask)
+        assert not arrays.surely_all(mask)
+    assert arrays.surely_all(np.array([True]))
+    assert not arrays.maybe_any(np.array([False]))
+
+
+def test_all_rows_in_order_are_read_without_a_copy() -> None:
+    """Only the one index that is known to be in order spares the copy."""
+    state = torch.ones((3, 2))
+    assert arrays.rows_at(state, arrays.in_order(3, state.device)) is state
+    assert arrays.rows_at(state, torch.arange(3)) is not state
 
 
 # Own draws
