@@ -23,6 +23,7 @@ from gdcb.gates import (
     Cap,
     CategoryKernel,
     Chain,
+    HardGate,
     Hold,
     NumberKernel,
     PolicyFilter,
@@ -282,7 +283,26 @@ def nothing_at_all(e: Array, some: Rows) -> Any:
     return None
 
 
+def of_type(dtype: Any) -> Answer:
+    """Answer with what is no real number."""
+
+    def answers(e: Array, some: Rows) -> tuple[Array, Array]:
+        return (e + 1.0).astype(dtype), np.zeros(e.shape[0], dtype=np.int8)
+
+    return answers
+
+
+def writes(e: Array, some: Rows) -> tuple[Array, Array]:
+    some.x[:] = 0.0
+    return e, np.zeros(e.shape[0], dtype=np.int8)
+
+
 ANSWERS: dict[str, tuple[Answer, str]] = {
+    "object": (of_type(object), "expected actions in real numbers, got object"),
+    "complex": (of_type(complex), "expected actions in real numbers, got complex128"),
+    "boolean": (of_type(bool), "expected actions in real numbers, got bool"),
+    "text": (of_type(str), "expected actions in real numbers, got <U"),
+    "writes": (writes, "the gate raised ValueError: assignment destination is read-only; vetoed"),
     "raises": (broken_always, "the gate raised RuntimeError: out of order; vetoed"),
     "wrong shape": (wrong_shape, "the gate raised InvalidInput: expected shapes"),
     "wrong status shape": (wrong_status_shape, "the gate raised InvalidInput: expected shapes"),
@@ -328,6 +348,111 @@ def test_a_gate_s_own_apply_has_the_word() -> None:
     verdict = run(Chain((Stricter(high=9.0),)), [[1.0], [2.0]], blank(2))
     assert verdict.status.tolist() == [VETOED, VETOED]
     assert np.isnan(verdict.action).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_other_real_numbers_are_taken_as_64_bit_ones(dtype: Any) -> None:
+    """2 and 3 as whole numbers or in 32 bits run as 2.0 and 3.0."""
+    verdict = run(Chain((Custom(of_type(dtype)),)), [[1.0], [2.0]], blank(2))
+    assert verdict.action.dtype == np.float64
+    assert verdict.action.tolist() == [[2.0], [3.0]]
+
+
+@dataclass(frozen=True)
+class Projection(HardGate):
+    """A hard gate made of one function."""
+
+    of: Callable[[Array], Any] = abs
+    name: str = "projection"
+    keeps_nan: ClassVar[bool] = True
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        left: Array = self.of(e)
+        return left
+
+
+@pytest.mark.parametrize("after", [(), (Cap(limit=99.0),)], ids=["alone", "before a cap"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda e: e + 1j,
+        lambda e: (e + 1.0).astype(object),
+        lambda e: (e + 1.0)[..., :1],
+        lambda e: np.concatenate((e, e)),
+        lambda e: None,
+        lambda e: (e + 1.0).tolist(),
+    ],
+    ids=["complex", "object", "a column less", "rows twice", "none", "list"],
+)
+def test_a_projection_to_no_actions_vetoes_in_both_faces(
+    of: Callable[[Array], Any], after: tuple[Any, ...]
+) -> None:
+    """What is no array (N, M, D) of real numbers does not run, and is worth the null action."""
+    chain, value = Chain((Projection(of), *after)), parabola(2)
+    e = np.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
+    verdict = run(chain, e[:, 0], blank(2))
+    assert verdict.status.tolist() == [VETOED] * 2
+    worth = chain.expect(value, e, blank(2))
+    assert (worth == value.null[:, None]).all()
+
+
+def test_questions_about_no_actions_are_the_gate_s_fault() -> None:
+    """A learner that cannot value complex numbers, rows or columns there are not, is not asked."""
+
+    def strict(e: Array, centre: Array) -> Array:
+        assert e.dtype == np.float64
+        assert (e.shape[0], e.shape[2]) == (centre.shape[0], 1)
+        return e[..., 0]
+
+    value = Worth(strict, np.zeros(2), np.array([-7.0, -8.0]))
+    questions: list[Expect] = [
+        lambda value, e, some: np.abs(value(e + 1j)),
+        lambda value, e, some: value(np.concatenate((e, e), axis=2)),
+        lambda value, e, some: value(np.concatenate((e, e))),
+        lambda value, e, some: value(e[..., 0]),
+        lambda value, e, some: value(e) + 0j,
+        lambda value, e, some: value(e).astype(object),
+    ]
+    for question in questions:
+        worth = Chain((Custom(expects=question),)).expect(value, np.ones((2, 3, 1)), blank(2))
+        assert (worth == value.null[:, None]).all()
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [np.zeros(7), np.full((2, 3), np.nan), np.full((2, 3), -1.0), np.zeros((2, 3), complex), None],
+    ids=["wrong shape", "nan", "negative", "complex", "none"],
+)
+def test_distances_that_are_none_are_infinite(moved: Any) -> None:
+    """`moved` answers (N, M) numbers of at least 0, or the gate counts as one that vetoes."""
+
+    class Odd(Custom):
+        def moved(self, e: Array, rows: Rows) -> Array:
+            return moved if e.shape[:2] == (2, 3) else moved[:0]  # type: ignore[no-any-return]
+
+    assert np.isinf(Chain((Odd(),)).moved(np.ones((2, 3, 1)), blank(2))).all()
+
+
+def test_a_gate_cannot_write_to_the_context() -> None:
+    """x and hidden are read-only to gates, in every face, and stay writable to who made them."""
+    x, hidden = np.full((2, 1), 5.0), np.full((2, 1), 6.0)
+
+    def spoils(value: Value, e: Array, some: Rows) -> Array:
+        assert some.hidden is not None
+        some.hidden[:] = 0.0
+        return value(e)
+
+    for gate in (Custom(writes, spoils), Custom(writes, spoils, name="other")):
+        some = Rows(np.zeros(2, int), np.zeros(2, int), x, hidden=hidden)
+        value = parabola(2)
+        worth = Chain((gate,)).expect(value, np.ones((2, 3, 1)), some)
+        assert (worth == value.null[:, None]).all()
+        assert np.isinf(Chain((gate,)).moved(np.ones((2, 3, 1)), some)).all()
+        assert run(Chain((gate,)), [[1.0], [2.0]], some).status.tolist() == [VETOED] * 2
+        assert (x == 5.0).all()
+        assert (hidden == 6.0).all()
+    x[:], hidden[:] = 1.0, 1.0
+    assert (some.x == 1.0).all()
 
 
 def raise_always(value: Value, e: Array, some: Rows) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
-from gdcb.gates.guarded import are_real, seal
+from gdcb.gates.guarded import REAL, seal
 from gdcb.gates.jumps import pieces_of
 from gdcb.gates.levels import Levels, inside_or_nan
 from gdcb.gates.rules import filled
@@ -85,9 +85,11 @@ class Behind:
 
     def _asked(self, e: Array) -> Array:
         """Return the actions that a gate asks about, as `apply` would take them; refuse others."""
-        is_known = e.ndim == 3 and (e.shape[0], e.shape[2]) == (self.rows.n, self.passage.n_columns)
-        if not is_known or not are_real(e, self.rows.x):
-            raise InvalidInput(f"a gate asks for the value of something else than actions: {e!r}")
+        n, _, d = e.shape
+        if n != self.rows.n or d != self.passage.n_columns:
+            raise InvalidInput(f"a gate asks about actions of shape {e.shape}")
+        if on_host(self.rows.x) and e.dtype.kind not in REAL:
+            raise InvalidInput(f"a gate asks about actions that are {e.dtype}")
         return inside_or_nan(finite_or_nan(e), self.passage.levels)
 
     def _next(self) -> Behind:
@@ -135,26 +137,27 @@ class Behind:
 
 def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | None:
     """Return e behind some plain gates, or None where one raises or answers nonsense."""
-    left = e
+    left, is_host = e, on_host(e)
     try:
         for i, gate in enumerate(gates):
             if gate is not None:
-                entered = left if i == 0 else inside_or_nan(finite_or_nan(left), levels)
-                left = gate.project(entered, rows)
-                if left.shape != e.shape or not are_real(left, e):
+                if i > 0:
+                    left = finite_or_nan(left)
+                    left = inside_or_nan(left, levels) if levels else left
+                left = gate.project(left, rows)
+                if left.shape != e.shape or (is_host and left.dtype.kind not in REAL):
                     return None
     except Exception:
-        if not on_host(e):
+        if not is_host:
             raise
         return None
-    return e if left is e else inside_or_nan(left, levels)
+    return inside_or_nan(left, levels) if levels and left is not e else left
 
 
 def _checked(worth: Array, e: Array) -> Array:
-    if (
-        worth.shape != e.shape[:2]
-        or not are_real(worth, e)
-        or (on_host(e) and not is_all(np.isfinite(worth)))
-    ):
+    is_odd = worth.shape != e.shape[:2]
+    if not is_odd and on_host(e):
+        is_odd = worth.dtype.kind not in REAL or not is_all(np.isfinite(worth))
+    if is_odd:
         raise InvalidInput(f"expect: expected {e.shape[:2]} numbers, got {worth!r}")
     return worth

@@ -176,7 +176,7 @@ class Chain:
         `kernels` None asks for the truth (simulation); otherwise the learned estimates are used.
         """
         # Of composed actions a device is not asked again: a simulation has looked at them once.
-        if on_host(e) or e is not getattr(value, "actions", None):
+        if self._levels and (on_host(e) or e is not getattr(value, "actions", None)):
             e = inside_or_nan(e, self._levels)
         seal(rows)
         if self._is_plain:
@@ -256,10 +256,12 @@ class Chain:
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return how far the hard gates would move each action, summed over them: (N, M)."""
         total = zeros(e.shape[:2], e)
+        seal(rows)
         for gate in self.gates:
             if gate.is_hard:
-                total += guarded_moved(gate, e, seal(rows))
-        return total
+                total += guarded_moved(gate, e, rows)
+        is_known = total >= 0
+        return total if surely_all(is_known) else put_where(total, ~is_known, np.inf)
 
     def learn(self, kernels: tuple[Any, ...], rows: Rows, verdict: Verdict, start: int = 0) -> None:
         """Teach every learned gate from `start` on what it did.

@@ -71,7 +71,10 @@ def guarded_draw(gate: Gate, rng: Any, n: int) -> Any:
 def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
     """Ask a gate how far it moves; actions on which it raises even alone, infinitely far."""
     try:
-        return _distances(gate.moved(e, rows), e)
+        moved = gate.moved(e, rows)
+        if moved.shape != e.shape[:2] or (on_host(e) and moved.dtype.kind not in REAL):
+            raise InvalidInput(f"moved: expected {e.shape[:2]} numbers, got {moved!r}")
+        return moved
     except Exception:
         if not on_host(e):
             raise
@@ -83,14 +86,6 @@ def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
             return np.full((1, 1), np.inf)
         parts = [guarded_moved(gate, e[:, j : j + 1], rows) for j in range(m)]
         return np.concatenate(parts, axis=1)
-
-
-def _distances(moved: Array, e: Array) -> Array:
-    if moved.shape != e.shape[:2]:
-        raise InvalidInput(f"moved: expected shape {e.shape[:2]}, got {moved.shape}")
-    if on_host(e) and (moved.dtype.kind not in REAL or not is_all(moved >= 0)):
-        raise InvalidInput(f"moved: expected numbers >= 0, got {moved}")
-    return moved
 
 
 def guarded_apply(

@@ -13,7 +13,7 @@ from gdcb.arrays import Array, is_any, namespace, on_host, put_where, zeros
 # Position, number of levels and name of every action column that is a category.
 Levels = tuple[tuple[int, int, str], ...]
 
-_FEW = 256  # numbers; up to here they are looked up one by one faster than compared
+_FEW = 256  # numbers; up to here it is remembered what was asked: arms' categories stay the same
 
 
 def levels_of(columns: Sequence[Any]) -> Levels:
@@ -24,14 +24,16 @@ def levels_of(columns: Sequence[Any]) -> Levels:
 def is_outside(e: Array, levels: Levels) -> Array:
     """Return which actions (..., D) have a category that is none of its levels: (...).
 
-    >>> is_outside(np.array([[2.0], [3.0], [0.5], [-1.0]]), ((0, 3, "choice"),)).tolist()
-    [False, True, True, True]
+    Nothing (NaN) is no category and has no wrong one.
+
+    >>> is_outside(np.array([[2.0], [3.0], [0.5], [-1.0], [np.nan]]), ((0, 3, "choice"),)).tolist()
+    [False, True, True, True, False]
     """
     xp = namespace(e)
     found = zeros(e.shape[:-1], e, xp.bool)
     for at, n, _ in levels:
         kind = e[..., at]
-        found = found | ~((kind >= 0) & (kind < n) & (kind == xp.floor(kind)))
+        found = found | (kind < 0) | (kind >= n) | (kind > xp.floor(kind))
     return found
 
 
@@ -41,9 +43,9 @@ def surely_inside(e: Array, levels: Levels) -> bool:
         return True
     if not on_host(e):
         return False
-    if e.size > _FEW:
+    if e.size > _FEW or e.dtype.char != "d":
         return not is_any(is_outside(e, levels))
-    return all(_numbers(n).issuperset(e[..., at].ravel().tolist()) for at, n, _ in levels)
+    return all(_are_levels(e[..., at].tobytes(), n) for at, n, _ in levels)
 
 
 def inside_or_nan(e: Array, levels: Levels) -> Array:
@@ -66,6 +68,6 @@ def told(action: Array, levels: Levels) -> str:
     return "categories that are all known"
 
 
-@lru_cache(maxsize=256)
-def _numbers(n: int) -> frozenset[int]:
-    return frozenset(range(n))
+@lru_cache(maxsize=1024)
+def _are_levels(kinds: bytes, n: int) -> bool:
+    return not is_any(is_outside(np.frombuffer(kinds)[:, None], ((0, n, ""),)))
