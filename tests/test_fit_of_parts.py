@@ -23,7 +23,8 @@ ARMS = ArmList(values=(1.0, 2.0))
 
 
 def build(**settings: Any) -> Instance:
-    return Instance(**({"context": SCHEMA, "arms": ARMS, "composition": Multiply()} | settings))
+    parts: dict[str, Any] = {"context": SCHEMA, "arms": ARMS, "composition": Multiply()}
+    return Instance(**(parts | settings))
 
 
 def test_a_sum_without_a_scaler_leaves_the_arms_alone() -> None:

@@ -15,7 +15,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
 _CHUNK = 12_500  # entries at a time: the arrays in work stay in a core's own cache
-_N_WORK = 7
+_N_WORK = 8
 _LOG_4 = math.log(4.0)
 _MOST_TRIES = 1_000  # a chance below 10⁻¹⁰⁰ where a quarter is kept, as it is for any counts
 
@@ -32,19 +32,19 @@ def workspace(k: int) -> Array:
     return np.empty((_N_WORK, max(_CHUNK, k)))
 
 
-def beta(counts: Array, u: Array, w: Array, salt: int, work: Array) -> Array:
+def beta(counts: Array, uniforms: Array, salt: int, work: Array) -> Array:
     """Draw Beta(α, β), one an entry.
 
     Parameters
     ----------
     counts : (n, 2, K) of α, then β
-    u, w : (n, K) independent uniforms on [0, 1); u is written over
+    uniforms : (n, 2, K) independent, on [0, 1)
     salt : random 64 bits; with an entry's place among the n·K they give its later tries
     work : what `workspace` returned, written over
 
     Returns
     -------
-    (n, K) draws, in the memory of u.
+    (n, K) draws.
 
     Notes
     -----
@@ -52,10 +52,10 @@ def beta(counts: Array, u: Array, w: Array, salt: int, work: Array) -> Array:
 
     Examples
     --------
-    For Beta(1, 1) the candidate is u itself, and it is always kept.
+    For Beta(1, 1) the candidate is the first uniform itself, and it is always kept.
 
-    >>> u, w = np.array([[0.25, 0.5, 0.875]]), np.full((1, 3), 0.5)
-    >>> beta(np.ones((1, 2, 3)), u, w, 7, workspace(3)).round(12).tolist()
+    >>> uniforms = np.array([[[0.25, 0.5, 0.875], [0.5, 0.5, 0.5]]])
+    >>> beta(np.ones((1, 2, 3)), uniforms, 7, workspace(3)).round(12).tolist()
     [[0.25, 0.5, 0.875]]
     """
     n, _, k = counts.shape
@@ -63,19 +63,22 @@ def beta(counts: Array, u: Array, w: Array, salt: int, work: Array) -> Array:
     if not 0.0 < least <= most < math.inf:
         raise InvalidInput(f"beta: expected finite counts above 0, got {least:g} to {most:g}")
     is_small = least < 1.0
-    x, flat_w = u.reshape(-1), w.reshape(-1)
+    out = np.empty((n, k))
+    x = out.reshape(-1)
     rejected = []
     rows = work.shape[1] // k
     for start in range(0, max(n, 1), rows):
         some = counts[start : start + rows]
         here = slice(start * k, (start + len(some)) * k)
-        a, b, *arrays = work[:, : len(some) * k]
+        a, b, w, *arrays = work[:, : len(some) * k]
         a.reshape(-1, k)[:], b.reshape(-1, k)[:] = some[:, 0], some[:, 1]
-        is_kept = _try(a, b, x[here], flat_w[here], is_small, arrays)
+        both = uniforms[start : start + rows]
+        out[start : start + rows], w.reshape(-1, k)[:] = both[:, 0], both[:, 1]
+        is_kept = _try(a, b, x[here], w, is_small, arrays)
         again = np.flatnonzero(~is_kept)
         rejected.append((again + here.start, a.take(again), b.take(again)))
     _try_again(x, rejected, salt, is_small)
-    return u
+    return out
 
 
 def _try_again(
@@ -89,7 +92,7 @@ def _try_again(
             raise InvalidInput("beta: the counts are out of range")
         n = place.size
         u, w = _hashed(salt, place, tried, tries)
-        arrays = np.empty((_N_WORK - 2, n * tries))
+        arrays = np.empty((_N_WORK - 3, n * tries))
         pair = (a, b) if tries == 1 else (np.tile(a, tries), np.tile(b, tries))
         is_kept = _try(*pair, u, w, is_small, [*arrays])
         if tries > 1:  # the first that is to be kept

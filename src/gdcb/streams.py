@@ -118,11 +118,10 @@ class Stream:
             return self._live_beta(counts)
         if self._work is None or self._work.shape[1] < k:
             self._work = betas.workspace(k)
-        both = self.uniform(n, 2, k)  # row by row, so that a block may end anywhere
-        u, w = both[:, 0].copy(), both[:, 1].copy()
+        uniforms = self.uniform(n, 2, k)  # row by row, so that a block may end anywhere
         self._calls += 1
         self._at(0)
-        return betas.beta(counts, u, w, self._philox.random_raw(), self._work)
+        return betas.beta(counts, uniforms, self._philox.random_raw(), self._work)
 
     def _live_beta(self, counts: Array) -> Array:
         """Draw Beta(α, β) as γ(α) / (γ(α) + γ(β)), every row with NumPy's sampler at its key."""

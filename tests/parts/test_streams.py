@@ -282,7 +282,7 @@ def test_later_tries_have_the_law_too(alpha: float, beta: float) -> None:
     """With w at its end every first candidate is rejected; all draws come from hashed tries."""
     counts = np.tile(np.array([[alpha], [beta]]), (SIZE, 1, 1))
     u = rng_of(25).random((SIZE, 1))
-    draws = betas.beta(counts, u.copy(), np.zeros_like(u), 0x5EED, betas.workspace(1))
+    draws = betas.beta(counts, np.stack((u, np.zeros_like(u)), axis=1), 0x5EED, betas.workspace(1))
     check_law(draws[:, 0], alpha, beta)
     odds = np.log(alpha / beta) + np.log(u / (1.0 - u)) / np.sqrt(alpha * beta)
     assert abs(stats.spearmanr(odds, draws).statistic) < 4.5 / np.sqrt(SIZE)  # alarm 3e-5 in all
@@ -291,7 +291,7 @@ def test_later_tries_have_the_law_too(alpha: float, beta: float) -> None:
 def test_beta_of_one_and_one_is_its_uniform() -> None:
     """Cheng's candidate for Beta(1, 1) is u: λ = 1, W = u/(1−u), x = W/(1+W); kept for any w."""
     u, w = rng_of(26).random((2, 50, 4))
-    draws = betas.beta(np.ones((50, 2, 4)), u.copy(), w, 1, betas.workspace(4))
+    draws = betas.beta(np.ones((50, 2, 4)), np.stack((u, w), axis=1), 1, betas.workspace(4))
     np.testing.assert_allclose(draws, u, rtol=1e-13)
 
 
