@@ -251,14 +251,14 @@ def test_a_refusal_is_one_family_of_errors() -> None:
 def test_a_kernel_that_cannot_know_the_arms_is_refused() -> None:
     """Three arms and a person's table of two: the instance is refused, not its third verdict."""
     person = Approval(kernel=CategoryKernel(n_categories=2))
-    gate = Chain((person, PolicyFilter(denied=(9,))))
-    with pytest.raises(InvalidInput):
+    gate = Chain((person, PolicyFilter(denied=(2,))))
+    with pytest.raises(InvalidInput, match="n_categories: expected 3"):
         Agent(choosing(3, gate=gate), BetaThompson())
 
 
 def test_an_edit_to_an_unknown_category_is_refused() -> None:
     """Categories are edited by name."""
-    gate = Chain((Approval(kernel=CategoryKernel(n_categories=3)), PolicyFilter(denied=(9,))))
+    gate = Chain((Approval(kernel=CategoryKernel(n_categories=3)), PolicyFilter(denied=(2,))))
     agent = Agent(choosing(3, gate=gate), BetaThompson())
     agent.decide({"x": 0.0}, id="held")
     for value in ("arm 9", 1, 1.0, None, ["arm 1"]):

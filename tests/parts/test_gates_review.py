@@ -343,6 +343,11 @@ def test_a_passed_row_has_its_own_sentence() -> None:
             "kernel.n_categories: expected 3",
         ),
         (lambda: Review(categories=(1,), kernel=NumberKernel()).check((CHOICE,)), "kernel"),
+        (
+            lambda: Review(categories=(9,)).check((CHOICE,)),
+            "'review': categories: 'act' has no category 9; it has 0",
+        ),
+        (lambda: Review(categories=(1,)).check((NUMBER,)), "is a number, it has no categories"),
     ],
 )
 def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> None:

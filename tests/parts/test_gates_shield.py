@@ -237,6 +237,15 @@ def test_reasons_say_what_was_not_safe() -> None:
         (lambda: Shield(high=1.0, fallback=(1.0, 2.0, 3.0)).check((NUMBER,)), "expected 1 or 1"),
         (lambda: Shield(high=1.0).check((CHOICE,)), "is a category, not a number"),
         (lambda: Shield(denied=(1,), fallback=(3.0,)).check((CHOICE,)), "expected 0 to 2, got 3"),
+        (
+            lambda: Shield(denied=(0, 5)).check((CHOICE,)),
+            r"'shield': denied: 'act' has no category 5; it has 0 \(allow\), 1 \(warn\)",
+        ),
+        (lambda: Shield(denied=(-1,)).check((CHOICE,)), "'act' has no category -1"),
+        (lambda: Shield(denied=(0.5,)).check((CHOICE,)), "'act' has no category 0.5"),  # type: ignore[arg-type]
+        (lambda: Shield(denied=(True,)).check((CHOICE,)), "'act' has no category True"),
+        (lambda: Shield(denied=5).check((CHOICE,)), "expected a tuple"),  # type: ignore[arg-type]
+        (lambda: Shield(denied=(1,)).check((NUMBER,)), "'dose' is a number, it has no categories"),
         (lambda: Shield(denied=(1,), fallback=(0.5,)).check((CHOICE,)), "expected 0 to 2, got 0.5"),
         (lambda: Shield(high=1.0, action=2).check((NUMBER,)), "no action column 2"),
     ],

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gdcb.arrays import Array, is_finite, like, namespace, put_where, zeros
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
+from gdcb.gates.rules import check_categories
 from gdcb.parts import Column, check_number, column, take
 from gdcb.records import Rows
 
@@ -19,7 +21,7 @@ class PolicyFilter(HardGate):
     """Veto by rule: denied categories, an exhausted budget, a context that forbids acting.
 
     g(e, x) = nothing where e ∈ denied, or cost(e) > budget(x), or x[require] < at_least; else e.
-    A category without a cost is too dear, and a context that is not a number forbids.
+    A context that is not a number forbids.
 
     Parameters
     ----------
@@ -62,6 +64,17 @@ class PolicyFilter(HardGate):
             check_number(f"gate '{self.name}': cost", cost)
         if bool(self.cost) != (self.budget is not None):
             raise InvalidInput(f"gate '{self.name}': cost and budget go together")
+
+    def check(self, columns: Sequence[Any]) -> None:
+        """Refuse categories that there are not, and costs that are not one a category."""
+        super().check(columns)
+        column = columns[self.action]
+        check_categories(f"gate '{self.name}': denied", self.denied, column)
+        if self.cost and len(self.cost) != len(column.levels):
+            raise InvalidInput(
+                f"gate '{self.name}': cost: expected one number for each of the "
+                f"{len(column.levels)} categories of '{column.name}', got {len(self.cost)}"
+            )
 
     def _denies(self, e: Array, rows: Rows) -> tuple[Array, Array, Array]:
         kind, xp = e[..., self.action], namespace(e)

@@ -113,6 +113,8 @@ class Review:
         """Refuse a test of an action column that is not there, and a kernel that does not fit."""
         if not 0 <= self.action < len(columns):
             raise InvalidInput(f"gate '{self.name}': no action column {self.action}")
+        where = f"gate '{self.name}': categories"
+        rules.check_categories(where, self.categories, columns[self.action])
         if self._has_limits or self.around is not None:
             require_number(columns, self.action, self.name)
         self._approval.check(columns)

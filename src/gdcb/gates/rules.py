@@ -54,6 +54,20 @@ def check_limits(gate: str, low: float, high: float) -> None:
         raise InvalidInput(f"gate '{gate}': low {low} is above high {high}")
 
 
+def check_categories(where: str, given: Sequence[int], column: Any) -> None:
+    """Refuse categories that the action column does not have: a rule about them is no rule."""
+    if not isinstance(given, tuple | list):
+        raise InvalidInput(f"{where}: expected a tuple of whole numbers, got {given!r}")
+    if given and not column.levels:
+        raise InvalidInput(f"{where}: '{column.name}' is a number, it has no categories")
+    for category in given:
+        if isinstance(category, bool) or category not in range(len(column.levels)):
+            known = ", ".join(f"{i} ({level})" for i, level in enumerate(column.levels))
+            raise InvalidInput(
+                f"{where}: '{column.name}' has no category {category!r}; it has {known}"
+            )
+
+
 def check_stand_in(where: str, given: StandIn, columns: tuple[Column, ...]) -> None:
     """Refuse a stand-in that is given twice, or is no number."""
     check_tuple(f"{where}_columns", columns)

@@ -85,8 +85,9 @@ class Shield(HardGate):
         return bool(self.low > -np.inf or self.high < np.inf)
 
     def check(self, columns: Sequence[Any]) -> None:
-        """Refuse limits on a category, and a fallback that is no action."""
+        """Refuse limits on a category, categories that there are not, a fallback no action."""
         super().check(columns)
+        rules.check_categories(f"gate '{self.name}': denied", self.denied, columns[self.action])
         if self._has_limits:
             require_number(columns, self.action, self.name)
         where = f"gate '{self.name}': fallback"
