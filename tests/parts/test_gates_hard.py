@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.arrays import Array
+from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
-from gdcb.gates import Bounds, Cap, Chain, PolicyFilter
+from gdcb.gates import Bounds, Cap, Chain, HardGate, PolicyFilter
 from gdcb.gates.base import status_of
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 from tests.parts.builders import blank, bytes_of, fixed, parabola, rng_of, rows
+
+NUMBER, CHOICE = ActionColumn("dose"), ActionColumn("act", ("allow", "remove"))
 
 numbers = st.floats(-10, 10).map(lambda v: round(v, 2))
 
@@ -284,6 +287,20 @@ def test_status_of_by_hand() -> None:
         (lambda: Bounds(low=float("nan")), "gate 'bounds': low nan is above high inf"),
         (lambda: Bounds(outside="drop"), "gate.outside: expected one of project, veto"),
         (lambda: PolicyFilter(cost=(1.0,)), "gate 'policy': cost and budget go together"),
+        (
+            lambda: PolicyFilter(denied=(2,)).check((CHOICE,)),
+            "gate 'policy': denied: 'act' has no category 2; it has 0",
+        ),
+        (lambda: PolicyFilter(denied=(0,)).check((NUMBER,)), "'dose' is a number, it has no"),
+        (
+            lambda: PolicyFilter(cost=(1.0,), budget=0).check((CHOICE,)),
+            "cost: expected one number for each of the 2 categories of 'act', got 1",
+        ),
+        (
+            lambda: PolicyFilter(cost=(1.0, 2.0, 3.0), budget=0).check((CHOICE,)),
+            "cost: expected one number for each of the 2 categories of 'act', got 3",
+        ),
+        (lambda: PolicyFilter(cost=(1.0,), budget=0).check((NUMBER,)), "0 categories of 'dose'"),
         (lambda: PolicyFilter(budget=0), "gate 'policy': cost and budget go together"),
     ],
 )
@@ -291,6 +308,24 @@ def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> Non
     """Settings that cannot work are refused by name."""
     with pytest.raises(InvalidInput, match=message):
         build()
+
+
+def test_rules_about_categories_that_there_are_pass() -> None:
+    """The second of two categories is denied, and both have their cost."""
+    PolicyFilter(denied=(1,), cost=(1.0, 2.0), budget=0).check((CHOICE,))
+    PolicyFilter(denied=(1,), action=1).check((NUMBER, CHOICE))
+    PolicyFilter(require=0).check((NUMBER,))
+
+
+def test_hard_gates_say_that_they_are_idempotent() -> None:
+    """A gate that steps towards a setting, one step a time, says that it is not."""
+
+    class Step(HardGate):
+        is_idempotent: ClassVar[bool] = False
+
+    assert HardGate.is_idempotent
+    assert Bounds().is_idempotent
+    assert not Step().is_idempotent
 
 
 def test_a_hard_gate_draws_and_learns_nothing() -> None:

@@ -90,13 +90,19 @@ class Gate(Protocol):
 
 
 class HardGate:
-    """A known function: give it `project` and `reason`, and both faces follow."""
+    """A known function: give it `project` and `reason`, and both faces follow.
+
+    What it lets through it leaves alone when it comes again, g(g(e, x), x) = g(e, x). One that does
+    not (a step towards a setting, say) declares ``is_idempotent: ClassVar[bool] = False``: nothing
+    else depends on it, but the checks of parts then do not ask for it.
+    """
 
     per = "group"
     is_hard = True
     is_person = False
     name: str = "hard gate"
     version: str = "1"
+    is_idempotent: ClassVar[bool] = True
     # True where `project` surely leaves NaN alone: a shorter way is taken.
     keeps_nan: ClassVar[bool] = False
 
