@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gdcb.arrays import Array
 from gdcb.composition import ActionColumn
+from gdcb.declaration import _part
 from gdcb.errors import InvalidInput
 from gdcb.gates import Bounds, Chain, Physics, PolicyFilter
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
@@ -100,6 +101,12 @@ def test_one_number_moves_one_column() -> None:
     left = gate.project(np.array([[[0.1 + 0.2, 7.0]]]), blank(1))
     assert left[0, 0, 0] == 0.1 + 0.2
     assert 0.99 < left[0, 0, 1] <= 1.0
+
+
+def test_a_file_cannot_declare_it() -> None:
+    """A file holds no function; the message says how it is made."""
+    with pytest.raises(InvalidInput, match=r"from Python only: Physics\(feasible=..., towards"):
+        _part("gates[0]", "gate", {"part": "physics", "towards": [0.0]})
 
 
 def test_columns_that_do_not_move_stay_as_proposed() -> None:

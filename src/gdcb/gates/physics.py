@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -76,6 +76,7 @@ class Physics(HardGate):
     moves: tuple[int, ...] = ()
     name: str = "physics"
     version: str = "1"
+    python_only: ClassVar[str] = "Physics(feasible=..., towards=...), feasible is a function"
 
     def __post_init__(self) -> None:
         where = f"gate '{self.name}'"
