@@ -56,8 +56,10 @@ def form(phi: Array) -> Array:
     >>> float(form(np.array([[1.0, 2.0]]))[0] @ packed)  # 2 + 2·1·2 + 3·4
     18.0
     """
-    product = outer(phi)
-    product *= _triangle_beside(phi)[2]
+    row, column, weight = _triangle_beside(phi)
+    product = take_at(phi, row, axis=1)
+    product *= take_at(phi, column, axis=1)
+    product *= weight
     return product
 
 

@@ -97,10 +97,11 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
         return _pick_on_device(worth, arm, instance, actions, rows)
     flat = row_starts(n, k) + arm
     best = worth.take(flat)[:, None]
-    if is_any(np.isnan(best)):
-        raise ValuationError("the learner's values are not numbers; its state is damaged")
     equal = worth == best
-    if count(equal) > n and instance.rules.select == "gate":
+    n_equal = count(equal)
+    if n_equal < n or (n > 1 and is_any(np.isnan(best))):  # NaN equals nothing, not even itself
+        raise ValuationError("the learner's values are not numbers; its state is damaged")
+    if n_equal > n and instance.rules.select == "gate":
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
         arm = np.where(equal, moved, np.inf).argmin(axis=1)
         flat = row_starts(n, k) + arm
