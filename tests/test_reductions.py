@@ -207,7 +207,7 @@ def gaussian(
 
 def test_units_that_do_not_differ_are_one_pooled_learner() -> None:
     """With a tiny variance between units all of them equal one Gaussian learner on all rows."""
-    bandit = HierarchicalThompson(mean_prior=0.3, sd=0.8, between=1e-5, noise=1.5)
+    bandit = HierarchicalThompson(prior_mean=0.3, sd=0.8, between=1e-5, noise=1.5)
     arms = ArmList(names=("a", "b", "c")).build()
     state = bandit.init(np.zeros(4, dtype=np.int64), arms)
     unit, arm, y = rewards(4, 50)
@@ -224,7 +224,7 @@ def test_one_unit_a_group_is_gaussian_thompson_sampling() -> None:
 
     The draw is mean + sd · z with the stream's own z, to the last digits of the arithmetic.
     """
-    bandit = HierarchicalThompson(mean_prior=0.3, sd=0.8, between=0.6, noise=1.5)
+    bandit = HierarchicalThompson(prior_mean=0.3, sd=0.8, between=0.6, noise=1.5)
     arms = ArmList(names=("a", "b", "c")).build()
     state = bandit.init(np.arange(4), arms)
     unit, arm, y = rewards(4, 50)

@@ -302,7 +302,7 @@ def test_the_ledger_averages_units_within_replicates() -> None:
         floor = gate_floor(instance, WORLD, played)
         kept.append((columns, played.executed.is_null, played.reward, floor))
 
-    bandit = HierarchicalThompson(mean_prior=-2.0)
+    bandit = HierarchicalThompson(prior_mean=-2.0)
     simulate(instance, bandit, WORLD, rounds=12, replicates=3, units=2, seed=1, watch=watch)
     assert ledger.floor is not None
     for t, (columns, vetoed, reward, floor) in enumerate(kept):

@@ -122,9 +122,9 @@ def test_scaler_head_sums_are_a_refit_for_a_million(scaler: LinearHead) -> None:
 
 
 BANDITS = [
-    GaussianThompson(mean_prior=1e6),
+    GaussianThompson(prior_mean=1e6),
     GaussianThompson(),  # rewards a million standard deviations from the prior mean
-    HierarchicalThompson(mean_prior=1e6, sd=3.0),
+    HierarchicalThompson(prior_mean=1e6, sd=3.0),
     UCB1(),
     FactoredThompson(),
     KLUCB(),

@@ -18,7 +18,7 @@ from gdcb.records import Evidence, Located, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
 
 ARMS = ArmList(values=(-1.0, 0.0, 2.0)).build()
-BANDIT = GaussianThompson(mean_prior=0.5, strength=0.8, shape=1.5, rate=2.0)
+BANDIT = GaussianThompson(prior_mean=0.5, strength=0.8, shape=1.5, rate=2.0)
 CELLS = np.zeros(4, dtype=np.int64)
 
 
@@ -73,7 +73,7 @@ def test_posterior_is_bayes_rule() -> None:
     variance = np.exp(log_variance)
     log = stats.invgamma.logpdf(variance, BANDIT.shape, scale=BANDIT.rate) + log_variance
     spread = np.sqrt(variance / BANDIT.strength)
-    log = log + stats.norm.logpdf(theta, BANDIT.mean_prior, spread)
+    log = log + stats.norm.logpdf(theta, BANDIT.prior_mean, spread)
     for ri, si, wi in zip(r, s, w, strict=True):
         log += wi * (-0.5 * log_variance - 0.5 * (ri - si * theta) ** 2 / variance)
     density = integrate.simpson(np.exp(log), x=log_variance[:, 0], axis=0)
@@ -218,10 +218,10 @@ def test_posteriors_are_sound(some: Evidence) -> None:
     assert (shape >= BANDIT.shape).all()
     assert (rate >= BANDIT.rate).all()
     seen = state.weight > 0
-    low = np.minimum(BANDIT.mean_prior, state.estimate) - 1e-12
-    high = np.maximum(BANDIT.mean_prior, state.estimate) + 1e-12
+    low = np.minimum(BANDIT.prior_mean, state.estimate) - 1e-12
+    high = np.maximum(BANDIT.prior_mean, state.estimate) + 1e-12
     assert ((mean >= low) & (mean <= high))[seen].all()
-    assert (mean[~seen] == BANDIT.mean_prior).all()
+    assert (mean[~seen] == BANDIT.prior_mean).all()
 
 
 @given(some=evidences(3, ARMS.coords, is_class=False))
@@ -271,7 +271,7 @@ def test_bad_merges_and_shares_are_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("mean_prior", (np.nan, "0")),
+        ("prior_mean", (np.nan, "0")),
         ("strength", (0.0, -1.0, np.inf)),
         ("shape", (0.5, 0.0, np.nan)),
         ("rate", (0.0, -1.0, np.inf)),

@@ -21,7 +21,7 @@ from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, s
 
 ARMS = ArmList(values=(-1.0, 0.0, 2.0)).build()
 GROUP = np.array([0, 0, 1, 0, 1])
-BANDIT = HierarchicalThompson(mean_prior=0.5, sd=1.5, between=0.7, noise=0.9)
+BANDIT = HierarchicalThompson(prior_mean=0.5, sd=1.5, between=0.7, noise=0.9)
 
 
 def learned(*batches: Evidence, bandit: HierarchicalThompson = BANDIT) -> HierarchicalState:
@@ -45,13 +45,13 @@ def by_conditioning(
     latent += bandit.between**2 * np.eye(units.size)
     rows = np.flatnonzero((some.arm == arm) & np.isin(some.cell, units) & (some.weight > 0))
     if rows.size == 0:
-        return np.full(units.size, bandit.mean_prior), np.diag(latent)
+        return np.full(units.size, bandit.prior_mean), np.diag(latent)
     s = np.ones(rows.size) if some.scale is None else some.scale[rows]
     seen = s[:, None] * (some.cell[rows][:, None] == units)
     observed = seen @ latent @ seen.T + np.diag(bandit.noise**2 / some.weight[rows])
     cross = latent @ seen.T
-    surprise = some.y[rows] - s * bandit.mean_prior
-    mean = bandit.mean_prior + cross @ np.linalg.solve(observed, surprise)
+    surprise = some.y[rows] - s * bandit.prior_mean
+    mean = bandit.prior_mean + cross @ np.linalg.solve(observed, surprise)
     return mean, np.diag(latent - cross @ np.linalg.solve(observed, cross.T))
 
 
@@ -97,7 +97,7 @@ def test_a_scale_is_regressed_on_not_divided_out() -> None:
 
 def test_one_unit_a_group_is_gaussian_thompson() -> None:
     """Alone in its group a unit has the conjugate posterior under N(mean, sd² + between²)."""
-    bandit = HierarchicalThompson(mean_prior=1.0, sd=0.8, between=0.6, noise=0.5)
+    bandit = HierarchicalThompson(prior_mean=1.0, sd=0.8, between=0.6, noise=0.5)
     y = rng_of(3).normal(size=7)
     state = bandit.init(np.arange(2), ARMS)
     bandit.update(state, evidence([1] * 7, [2] * 7, y))

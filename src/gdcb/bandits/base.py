@@ -43,7 +43,12 @@ class Bandit(Protocol):
         evidence), 'marginals' (`marginals(state, at)` gives each arm's own law, from which
         propensities follow by quadrature), 'predictive' (`predictive(state, evidence)` gives the
         log density (N,) of each outcome before it is learned, NaN where it has none, and
-        `likelihood` says of what: 'bernoulli' or 'normal')
+        `likelihood` says of what: 'bernoulli' or 'normal'), 'refit' (`refit(state, evidence)` puts
+        the exact posterior of these rows in place of what their cells learned row by row; a
+        refold calls it)
+
+    A learner that rebuilds the action from coordinate and δ says by `rebuilds` how: 'product' or
+    'sum'. One that can score many rows of a cell at once has `prequential`, which a stack uses.
 
     A bandit whose `on_device` is true also runs on torch's arrays, with one row a cell in
     `update`. What it keeps by small steps it may put right in `refresh(state)`, which a simulation

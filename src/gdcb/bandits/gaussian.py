@@ -53,7 +53,7 @@ class GaussianThompson:
 
     Parameters
     ----------
-    mean_prior : m₀, also the value of an action that is comparable to no arm
+    prior_mean : m₀, also the value of an action that is comparable to no arm
     strength : κ₀ > 0, how many rows of scale 1 the prior mean is worth
     shape : a₀ > ½, half the rows that the prior variance is worth; up to ½ no mean exists
     rate : b₀ > 0; the prior guess of σ² is about b₀/a₀
@@ -86,7 +86,7 @@ class GaussianThompson:
     [1.333333, 0.555556, 4.0]
     """
 
-    mean_prior: float = 0.0
+    prior_mean: float = 0.0
     strength: float = 1.0
     shape: float = 1.0
     rate: float = 1.0
@@ -97,7 +97,7 @@ class GaussianThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("bandit.mean_prior", self.mean_prior)
+        check_number("bandit.prior_mean", self.prior_mean)
         check_number("bandit.strength", self.strength, 0.0, open_low=True)
         check_number("bandit.shape", self.shape, 0.5, open_low=True)
         check_number("bandit.rate", self.rate, 0.0, open_low=True)
@@ -121,7 +121,7 @@ class GaussianThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
-        return take_arm(draw, located, self.mean_prior)
+        return take_arm(draw, located, self.prior_mean)
 
     def mean(self, state: GaussianState, at: Setting, located: Located) -> Array:
         """Posterior mean m."""
@@ -166,12 +166,12 @@ class GaussianThompson:
     def _posterior(self, state: GaussianState, cell: Array) -> tuple[Array, Array, Array, Array]:
         """Return κ, m, a and b of every arm: (N, K) each."""
         n = rows_at(state.weight, cell)
-        away = rows_at(state.estimate, cell) - self.mean_prior
+        away = rows_at(state.estimate, cell) - self.prior_mean
         strength = self.strength + n
         share = n / strength
         rest = rows_at(state.rest, cell) + self.strength * share * away * away
         shape = self.shape + 0.5 * rows_at(state.count, cell)
-        return strength, self.mean_prior + share * away, shape, self.rate + 0.5 * rest
+        return strength, self.prior_mean + share * away, shape, self.rate + 0.5 * rest
 
 
 def require_finite(evidence: Evidence, learner: str) -> None:

@@ -48,7 +48,7 @@ class HierarchicalThompson:
 
     Parameters
     ----------
-    mean_prior : mean of μ, also the value of an action that is comparable to no arm
+    prior_mean : mean of μ, also the value of an action that is comparable to no arm
     sd : standard deviation of μ
     between : how far the units of a group lie apart, as a standard deviation
     noise : standard deviation of a reward around s·θ
@@ -81,7 +81,7 @@ class HierarchicalThompson:
     [1.333333, 0.666667]
     """
 
-    mean_prior: float = 0.0
+    prior_mean: float = 0.0
     sd: float = 1.0
     between: float = 1.0
     noise: float = 1.0
@@ -92,7 +92,7 @@ class HierarchicalThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("bandit.mean_prior", self.mean_prior)
+        check_number("bandit.prior_mean", self.prior_mean)
         for name in ("sd", "between", "noise"):
             check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)
 
@@ -106,7 +106,7 @@ class HierarchicalThompson:
             zeros(cells, group),
             zeros(cells, group),
             full(groups, precision, group),
-            full(groups, precision * self.mean_prior, group),
+            full(groups, precision * self.prior_mean, group),
         )
 
     def draw(self, rng: Stream, state: HierarchicalState, at: Setting) -> Array:
@@ -119,7 +119,7 @@ class HierarchicalThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
-        return take_arm(draw, located, self.mean_prior)
+        return take_arm(draw, located, self.prior_mean)
 
     def mean(self, state: HierarchicalState, at: Setting, located: Located) -> Array:
         """Posterior mean of θ, hyper-posterior integrated out."""
@@ -169,7 +169,7 @@ class HierarchicalThompson:
         weight, total, group = state.weight[cell], state.total[cell], state.group[cell]
         spread = weight * self.between**2 + self.noise**2
         state.hyper_precision[groups] = self.sd**-2
-        state.hyper_shift[groups] = self.sd**-2 * self.mean_prior
+        state.hyper_shift[groups] = self.sd**-2 * self.prior_mean
         scatter_add(state.hyper_precision, group, weight / spread)
         scatter_add(state.hyper_shift, group, total / spread)
 

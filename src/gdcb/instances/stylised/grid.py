@@ -162,7 +162,7 @@ def build() -> Domain:
     )
     return Domain(
         instance,
-        HierarchicalThompson(mean_prior=0.4, sd=0.6, between=0.3, noise=0.5),
+        HierarchicalThompson(prior_mean=0.4, sd=0.6, between=0.3, noise=0.5),
         Network(),
         units=3,
         unit="feeder",

@@ -216,7 +216,7 @@ def build() -> Domain:
         reward=Scaled(outcome=("reward", "measurement")),
         null=NullAction(columns=("gain_0", "gain_1"), mean=-0.8),
     )
-    bandit = HierarchicalThompson(mean_prior=-0.8, sd=0.5, between=0.3, noise=0.8)
+    bandit = HierarchicalThompson(prior_mean=-0.8, sd=0.5, between=0.3, noise=0.8)
     return Domain(
         instance, bandit, Tracking(), units=2, unit="track", is_endogenous=True, about=__doc__ or ""
     )
