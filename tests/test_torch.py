@@ -280,7 +280,7 @@ WIDER: dict[str, tuple[Instance, Bandit, Loans]] = {
             scaler=ConstantScaler(0.7),
             cells=Cells((0.2, 0.6, 0.9)),
             gate=PolicyFilter(
-                denied=(3,), cost=(1.0, 2.0, 1.0, 1.0, 5.0), budget="cap", require="size"
+                denied=(3,), cost=(1.0, 2.0, 1.0, 1.0, 5.0, 9.0), budget="cap", require="size"
             ),
             reward=Payoff(lose=-0.5),
             null=NullAction(columns=("cap", "size"), teaches=True),
