@@ -14,7 +14,7 @@ from gdcb.bandits import GaussianThompson, LinearThompson
 from gdcb.composition import Add, Identity, Multiply
 from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput
-from gdcb.instance import Cells, Instance
+from gdcb.instance import Cells, Instance, NullAction
 from gdcb.rewards import Payoff
 from gdcb.scalers import ConstantScaler, LogLinearScaler, RidgeScaler
 
@@ -59,3 +59,11 @@ def test_an_adjustment_does_not_go_with_what_reads_the_context() -> None:
     banded = build(adjustment=Adjustment(((1.0,),), ("x",)), cells=Cells(edges=(1.0,)))
     with pytest.raises(InvalidInput, match="bands of δ"):
         turn.init(banded, GaussianThompson(), zero)
+
+
+def test_the_null_action_is_one_of_the_levels() -> None:
+    names = ArmList(names=("a", "b"))
+    with pytest.raises(InvalidInput, match=r"null\.action: expected a whole number from 0 to 1"):
+        build(arms=names, composition=Identity(severity=False), null=NullAction(action=(7.0,)))
+    with pytest.raises(InvalidInput, match=r"null\.columns: 'action' is a category"):
+        build(arms=names, composition=Identity(severity=False), null=NullAction(columns=("x",)))

@@ -120,8 +120,9 @@ def all_finite(rows: Any) -> Array:
 def finite_or_nan(array: Any) -> Array:
     """Return the same numbers with NaN in place of what is infinite; itself where nothing is."""
     if isinstance(array, np.ndarray):
-        known = np.isfinite(array)
-        return array if surely_all(known) else np.where(known, array, np.nan)
+        if surely_all(np.isfinite(one_of(array))):
+            return array
+        return np.where(np.isfinite(array), array, np.nan)
     return once(lambda some: some.nan_to_num(nan=math.nan, posinf=math.nan, neginf=math.nan), array)
 
 
@@ -261,11 +262,21 @@ def rows_at(array: Any, index: Any) -> Array:
 
 
 def repeated(row: Any, n: int) -> Array:
-    """Return n rows that are all `row` (1, ...), to be read; a device keeps one of them."""
+    """Return n rows that are all `row` (1, ...), to be read: one is kept."""
     if isinstance(row, np.ndarray):
-        return np.repeat(row, n, axis=0)
+        return row if n == 1 else np.broadcast_to(row, (n, *row.shape[1:]))
     rows: Array = row.expand(n, *row.shape[1:])
     return rows
+
+
+def one_of(rows: Array) -> Array:
+    """Return the first row of `repeated` ones, else all: what holds of it holds of them.
+
+    >>> one_of(repeated(np.ones((1, 2)), 3)).shape, one_of(np.ones((3, 2))).shape
+    ((1, 2), (3, 2))
+    """
+    is_one = rows.strides[0] == 0 and rows.shape[0] > 1
+    return rows[:1] if is_one else rows
 
 
 def once(change: Callable[[Any], Any], rows: Any) -> Array:

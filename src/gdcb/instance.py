@@ -200,6 +200,14 @@ class Instance:
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
             raise InvalidInput(f"null: expected {n} action columns")
+        for i, part in enumerate(self.actions if self.null.action or self.null.columns else ()):
+            if part.levels and self.null.columns:
+                raise InvalidInput(f"null.columns: '{part.name}' is a category; give its number")
+            if part.levels and self.null.action[i] not in range(len(part.levels)):
+                raise InvalidInput(
+                    f"null.action: expected a whole number from 0 to {len(part.levels) - 1} for "
+                    f"the category '{part.name}', got {self.null.action[i]:g}"
+                )
 
     def __repr__(self) -> str:
         """Return what it is made of, in one line."""
@@ -336,6 +344,6 @@ class Instance:
         if not np.isfinite(action).all():
             return None
         return {
-            part.name: part.levels[int(value)] if part.levels else float(value)
+            part.name: part.levels[int(value)] if value in range(len(part.levels)) else float(value)
             for part, value in zip(self.actions, action, strict=True)
         }

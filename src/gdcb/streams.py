@@ -10,6 +10,7 @@ the row uses it; a row's numbers therefore never depend on another row's state.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,14 +23,15 @@ from gdcb.errors import InvalidInput
 CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE, PROPENSITY = range(1, 9)
 
 _LIMIT = 2**64
+_FEW = 256  # numbers a block; up to here it costs more to start SFC64 than it saves
 
 
 class Stream:
     """Random numbers for N rows of one stage; each call is keyed by its ordinal.
 
     `block` rows share a key. With `block=1` (live) every row has its own key and Philox draws
-    its numbers. Larger blocks have many numbers to draw: there Philox only draws the 256 bits at
-    which SFC64, three times as fast, starts.
+    its numbers. Larger blocks mostly have many numbers to draw: there Philox only draws the 256
+    bits at which SFC64, three times as fast, starts.
     """
 
     __slots__ = (
@@ -73,12 +75,15 @@ class Stream:
         self._philox.state = self._state
         return self._generator
 
-    def _blocks(self, n: int) -> Iterator[tuple[slice, np.random.Generator]]:
-        """Yield the rows of every block, and the generator at its place, for one call."""
+    def _blocks(self, n: int, size: int) -> Iterator[tuple[slice, np.random.Generator]]:
+        """Yield the rows of every block, and the generator at its place, for one call.
+
+        `size` numbers a row: where a block needs few, Philox draws them itself.
+        """
         self._calls += 1
-        if self._block == 1:
-            for row in range(n):
-                yield slice(row, row + 1), self._at(row)
+        if self._block == 1 or self._block * size <= _FEW:
+            for i in range(-(-n // self._block)):
+                yield slice(i * self._block, (i + 1) * self._block), self._at(i)
             return
         self._at(0)
         starts = self._philox.random_raw(4 * -(-n // self._block)).reshape(-1, 4)
@@ -93,7 +98,7 @@ class Stream:
             self._calls += 1
             return self._at(0).random((n, *shape))
         out = np.empty((n, *shape))
-        for rows, generator in self._blocks(n):
+        for rows, generator in self._blocks(n, math.prod(shape)):
             generator.random(out=out[rows])
         return out
 
@@ -103,7 +108,7 @@ class Stream:
             self._calls += 1
             return self._at(0).standard_normal((n, *shape))
         out = np.empty((n, *shape))
-        for rows, generator in self._blocks(n):
+        for rows, generator in self._blocks(n, math.prod(shape)):
             generator.standard_normal(out=out[rows])
         return out
 
@@ -130,7 +135,7 @@ class Stream:
             gammas = self._at(0).standard_gamma(counts)
         else:
             gammas = np.empty(counts.shape)
-            for rows, generator in self._blocks(counts.shape[0]):
+            for rows, generator in self._blocks(counts.shape[0], 0):
                 generator.standard_gamma(counts[rows], out=gammas[rows])
         first = gammas[:, 0]
         return np.asarray(first / (first + gammas[:, 1]))

@@ -18,6 +18,7 @@ from gdcb.arrays import (
     maybe_any,
     namespace,
     on_host,
+    one_of,
     put_where,
     row_starts,
     surely_all,
@@ -80,7 +81,7 @@ class Valuation:
 
     def _worth(self, located: Located, e: Array) -> Array:
         worth = self.instance.reward.worth(self.bandit.value(self.draw, located), e, self.x)
-        if on_host(e) and surely_all(np.isfinite(e)):
+        if on_host(e) and surely_all(np.isfinite(one_of(e))):
             return worth
         known: Array = namespace(e).where(all_finite(e), worth, self._null()[:, None])
         return known
@@ -105,7 +106,10 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
         arm = np.where(equal, moved, np.inf).argmin(axis=1)
         flat = row_starts(n, k) + arm
-    action = actions.reshape(n * k, d).take(flat, axis=0)
+    if n > 1 and actions.strides[0] == 0:  # every row could choose among the same
+        action = actions[0].take(arm, axis=0)
+    else:
+        action = actions.reshape(n * k, d).take(flat, axis=0)
     action.flags.writeable = False
     return arm, action
 

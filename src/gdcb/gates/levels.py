@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_any, namespace, on_host, put_where, zeros
+from gdcb.arrays import Array, is_any, namespace, on_host, one_of, put_where, zeros
 
 # Position, number of levels and name of every action column that is a category.
 Levels = tuple[tuple[int, int, str], ...]
@@ -43,6 +43,7 @@ def surely_inside(e: Array, levels: Levels) -> bool:
         return True
     if not on_host(e):
         return False
+    e = one_of(e)
     if e.size > _FEW or e.dtype.char != "d":
         return not is_any(is_outside(e, levels))
     return all(_are_levels(e[..., at].tobytes(), n) for at, n, _ in levels)
