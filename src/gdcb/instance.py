@@ -200,14 +200,7 @@ class Instance:
         n = len(self.actions)
         if len(self.null.action or self.null.columns) not in (0, n):
             raise InvalidInput(f"null: expected {n} action columns")
-        for i, part in enumerate(self.actions if self.null.action or self.null.columns else ()):
-            if part.levels and self.null.columns:
-                raise InvalidInput(f"null.columns: '{part.name}' is a category; give its number")
-            if part.levels and self.null.action[i] not in range(len(part.levels)):
-                raise InvalidInput(
-                    f"null.action: expected a whole number from 0 to {len(part.levels) - 1} for "
-                    f"the category '{part.name}', got {self.null.action[i]:g}"
-                )
+        self._check_null()
 
     def __repr__(self) -> str:
         """Return what it is made of, in one line."""
@@ -216,6 +209,19 @@ class Instance:
             f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
             f"{type(self.scaler).__name__}, {gates})"
         )
+
+    def _check_null(self) -> None:
+        """Refuse a null action with a category that is none of its levels."""
+        for i, action in enumerate(self.actions):
+            if not action.levels:
+                continue
+            if self.null.columns:
+                raise InvalidInput(f"null.columns: '{action.name}' is a category; give its number")
+            if self.null.action and self.null.action[i] not in range(len(action.levels)):
+                raise InvalidInput(
+                    f"null.action: expected a whole number from 0 to {len(action.levels) - 1} for "
+                    f"the category '{action.name}', got {self.null.action[i]:g}"
+                )
 
     def _check_joins(self) -> None:
         """Refuse a scaler whose δ means something else than the composition makes of it."""
