@@ -121,6 +121,24 @@ def test_repeating_the_decision_agrees_with_what_is_computed(bandit: Any, binary
     assert again.proposed.sum(axis=1) == pytest.approx([1.0, 1.0])
 
 
+def test_no_probability_is_below_zero_where_an_arm_hardly_wins() -> None:
+    """Three arms, one far ahead: rounding must not leave a negative share."""
+    domain = instance(3)
+    bandit = domain.bind(LinearThompson(noise=0.05))
+    state = turn.init(domain, bandit, np.zeros(1, dtype=np.int64))
+    n = 300
+    zero, arm = np.zeros(n, dtype=np.int64), np.arange(n) % 3
+    x = rng_of(6).normal(size=(n, 1))
+    bandit.update(
+        state.bandit, Evidence(zero, arm, np.zeros((n, 1)), arm * 1.0, None, np.ones(n), x)
+    )
+    found = propensity(domain, bandit, state, rows(4))
+    assert found.method == "quadrature"
+    assert (found.proposed >= 0).all()
+    assert (found.executed >= 0).all()
+    assert found.proposed.sum(axis=1) == pytest.approx(np.ones(4), abs=1e-12)
+
+
 def test_an_index_is_certain() -> None:
     domain = instance(3)
     bandit, state = taught(domain, LinearUCB(), 20, binary=False)
