@@ -16,8 +16,11 @@ from gdcb.bandits.gaussian import GaussianThompson
 from gdcb.bandits.gp_curve import GPCurveThompson
 from gdcb.bandits.hierarchical import HierarchicalThompson
 from gdcb.bandits.hierarchical_beta import HierarchicalBetaThompson
+from gdcb.bandits.linear import LinearThompson, LinearUCB
+from gdcb.bandits.shared import SharedLinearThompson
 from gdcb.bandits.ucb import KLUCB, UCB1, BayesUCB
 from gdcb.logistic import LogisticPosterior
+from gdcb.posterior import unpack
 from gdcb.records import Evidence, Setting
 from gdcb.scalers import GaussianProcessScaler, LinearHead, RidgeScaler
 from gdcb.streams import DRAW, Streams
@@ -256,3 +259,61 @@ def test_curve_rows_are_least_squares(name: str) -> None:
 def test_curve_rows_are_least_squares_for_a_million(name: str) -> None:
     """1,000,000 rows, 50,000 updates of 20 cells, against least squares on all rows: to 1e-6."""
     assert _curve_against_refit(name, 1_000_000, 82) < 1e-6
+
+
+# Linear learners: rank-one steps against the normal equations
+
+
+def _linear_steps(bandit: Any, n: int, seed: int) -> tuple[float, float, float]:
+    """Feed n rows, ten cells at a time; return gaps from the batch and the lowest eigenvalue.
+
+    The gaps of mean and covariance are in posterior standard deviations; the eigenvalue is relative
+    to the largest of its matrix. Features are nearly collinear (0.05 apart) and far from centred,
+    so that the steps have something to lose.
+    """
+    cells, arms = 10, ArmList(values=(1.0, 2.0)).build()
+    state = bandit.init(np.arange(cells), arms)
+    rng = np.random.default_rng(seed)
+    first = 3.0 + rng.normal(size=(n // cells, cells))
+    x = np.stack((first, first + 0.05 * rng.normal(size=first.shape)), axis=-1)
+    arm = rng.integers(0, 2, first.shape)
+    y = x[..., 0] - arm + rng.normal(size=first.shape)
+    cell, one = np.arange(cells), np.ones(cells)
+    for t in range(n // cells):
+        coord = arms.coords[arm[t]]
+        bandit.update(state, Evidence(cell, arm[t], coord, y[t], None, one, x[t]))
+    batch = bandit.init(np.arange(cells), arms)
+    whole = (np.tile(cell, n // cells), arm.ravel(), arms.coords[arm.ravel()], y.ravel())
+    bandit.update(batch, Evidence(*whole, None, np.ones(n), x.reshape(-1, 2)))
+    d = state.weights.mean.shape[-1]
+    found, exact = (unpack(s.weights.covariance, d).reshape(-1, d, d) for s in (state, batch))
+    sd = np.sqrt(np.diagonal(exact, axis1=1, axis2=2))
+    means = (state.weights.mean - batch.weights.mean).reshape(-1, d)
+    spread = (found - exact) / (sd[:, :, None] * sd[:, None, :])
+    values = np.linalg.eigvalsh(found)
+    gaps = float(np.abs(means / sd).max()), float(np.abs(spread).max())
+    return *gaps, float((values[:, 0] / values[:, -1]).min())
+
+
+_LINEAR = [
+    LinearThompson(features=(0, 1)),
+    LinearUCB(features=(0, 1), noise=0.5),
+    SharedLinearThompson(features=(0, 1), degree=1),
+]
+
+
+@pytest.mark.parametrize("bandit", _LINEAR, ids=lambda bandit: type(bandit).__name__)
+def test_linear_rows_are_the_normal_equations(bandit: Any) -> None:
+    mean, spread, lowest = _linear_steps(bandit, 20_000, 3)
+    assert mean < 1e-6
+    assert spread < 1e-6
+    assert lowest > 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bandit", _LINEAR, ids=lambda bandit: type(bandit).__name__)
+def test_linear_rows_are_the_normal_equations_for_a_million(bandit: Any) -> None:
+    mean, spread, lowest = _linear_steps(bandit, 1_000_000, 4)
+    assert mean < 1e-6
+    assert spread < 1e-6
+    assert lowest > 0
