@@ -54,6 +54,7 @@ imports: $(READY) ## Check that imports point inwards
 
 docs: $(READY) ## Build the documentation into site/, warnings being errors
 	$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html in a browser."
 
 bench: $(READY) $(PEERS) ## Run the benchmarks against the peers (ARGS="...")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(ARGS)

@@ -115,6 +115,15 @@ def test_every_part_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(part.uri for part in PARTS)
 
 
+def test_the_site_is_readable_from_disk_and_asks_no_other_host() -> None:
+    """Links name files, and every script that a page loads lies in the documentation."""
+    config = load_config(str(ROOT / "mkdocs.yml"))
+    config = config.plugins.on_config(config)
+    assert not config.use_directory_urls
+    for script in config.extra["polyfills"]:
+        assert (ROOT / "docs" / script).is_file()
+
+
 @pytest.mark.parametrize("uri", hooks.PIECES)
 def test_every_made_piece_has_its_place(uri: str) -> None:
     """The page asks for each of its pieces, and gets them."""
@@ -148,7 +157,7 @@ def test_the_drawing_names_every_composition_scaler_and_gate() -> None:
     root = ET.fromstring(drawing.svg())
     links = {link.get("href") for link in root.iter(f"{SVG}a")}
     kinds = ("composition", "scaler", "gate")
-    assert links == {f"../parts/{kind}/{name}/" for kind in kinds for name in registered(kind)}
+    assert links == {f"parts/{kind}/{name}.html" for kind in kinds for name in registered(kind)}
     title, desc = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
     assert title is not None
     assert desc is not None

@@ -132,7 +132,7 @@ def _text(x: float, y: float, text: str, fill: str = "#1b1b1b", weight: str = "n
 def _link(kind: str, name: str, x: float, y: float) -> str:
     look = f'font-size="{_SMALL}" fill="#1f4e79" text-decoration="underline"'
     text = f'<text x="{x:g}" y="{y:g}" {look}>{escape(name)}</text>'
-    return f'<a href="../parts/{kind}/{name}/">{text}</a>'
+    return f'<a href="parts/{kind}/{name}.html">{text}</a>'
 
 
 def _glyph(gate: str, x: float, y: float) -> str:
