@@ -143,6 +143,25 @@ def test_parts_lists_what_a_file_may_name() -> None:
     assert _run("parts", "nothing")[0] == 2
 
 
+def test_parts_tells_all_of_one_part() -> None:
+    """Its settings, what it declares and where its theory ends; a name that is near is offered."""
+    code, out, _ = _run("parts", "curve-thompson")
+    assert code == 0
+    assert out.startswith("bandit curve-thompson: Thompson sampling on a polynomial")
+    assert "  degree = " in out
+    assert "  is_curve = True" in out
+    assert "Assumes: the predictor is a polynomial" in out
+    assert "until the next refit." in out
+    assert "Examples" not in out
+    (told,) = json.loads(_run("parts", "cap", "--json")[1])
+    assert (told["settings"]["limit"], told["declares"]["is_hard"]) == ("inf", "True")
+    for extra in ([], ["--check"]):
+        code, out, said = _run("parts", *extra, "curve-tompson")
+        assert (code, out) == (2, "")
+        assert "did you mean curve-thompson" in said
+    assert "expected one kind or one part, got gate, cap" in _run("parts", "gate", "cap")[2]
+
+
 def test_a_file_name_with_brackets_is_shown_as_it_is() -> None:
     """What looks like markup in a name is no markup."""
     code, _, err = _run("validate", "[/x].toml")
@@ -167,3 +186,10 @@ def test_the_program_is_installed() -> None:
         check=True,
     )
     assert done.stdout.startswith("gdcb 0.")
+
+
+def test_the_package_runs_as_a_module() -> None:
+    """`python -m gdcb` is the same program, also by its name."""
+    command = [sys.executable, "-m", "gdcb", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Usage: gdcb " in done.stdout
