@@ -15,7 +15,8 @@ from mkdocs.config import load_config
 
 from docs import hooks
 from docs.generate import docstring, drawing, parts, reductions, taxonomy
-from gdcb.declaration import GROUPS, registered
+from gdcb import declaration
+from gdcb.declaration import GROUPS, part_named, registered
 
 ROOT = Path(__file__).parents[1]
 PARTS = [parts.part(kind, name) for kind in GROUPS for name in registered(kind)]
@@ -84,6 +85,35 @@ def test_every_page_shows_how_a_file_names_it(part: parts.Part) -> None:
     data: Any = tomllib.loads(code[0])
     table = data["gates"][0] if "gates" in data else next(iter(data.values()))
     assert (table["kernel"] if part.kind == "kernel" else table)["part"] == part.name
+
+
+@pytest.mark.parametrize(("kind", "name"), parts.EXAMPLES)
+def test_what_a_page_gives_for_required_settings_is_a_file_that_works(kind: str, name: str) -> None:
+    """Put into a whole file, the lines of the page build the part."""
+    code = re.findall(r"```toml\n(.*?)```", parts.in_file(parts.part(kind, name)), flags=re.DOTALL)
+    assert "is required" not in code[0]
+    rest = {
+        "arms": '{ part = "list", values = [0.8, 1.25] }',
+        "composition": '{ part = "multiply" }',
+        "reward": '{ part = "payoff", outcome = ["won"] }',
+        "bandit": '{ part = "beta-thompson" }',
+    }
+    if name == "kalman-gain":
+        rest["arms"] = '{ part = "list", names = ["calm", "rough"] }'
+        rest["scaler"] = '{ part = "constant", n_arms = 2, n_columns = 2 }'
+    lines = ['name = "page"', 'context.busy = { type = "number", low = 0.0, high = 1.0 }']
+    lines += [f"{table} = {value}" for table, value in rest.items() if table != kind]
+    built = declaration.parse("\n".join((*lines, code[0])))
+    made = {"arms": built.instance.arms, "bandit": built.bandit} | {
+        one: getattr(built.instance, one) for one in ("scaler", "composition")
+    }
+    assert isinstance(made[kind], part_named(kind, name))
+
+
+@each_part
+def test_types_are_said_in_words_of_a_file(part: parts.Part) -> None:
+    """A type that only Python has is not put into the plural, nor into a list."""
+    assert not re.search(r"of from Python|onlys|or from Python", parts.page(part))
 
 
 @each_part

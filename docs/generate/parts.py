@@ -22,6 +22,7 @@ from typing import Any
 import gdcb
 from docs.generate.docstring import Docstring, inline, markdown, parse
 from gdcb.declaration import GROUPS, part_named, registered
+from gdcb.parts import Column
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +62,25 @@ DECLARES = {
 _COMMON = {
     ("gate", "name"): "name of the rule, in every verdict",
     ("gate", "version"): "version of the rule, in every verdict",
+}
+# Settings that have no default, as a file may give them; `busy` is a context column of the file.
+EXAMPLES = {
+    ("arms", "grid"): ("factors = { A = [0.8, 1.0, 1.25], B = [0.9, 1.1] }",),
+    ("bandit", "stacked-thompson"): (
+        'members = [{ part = "curve-thompson" }, { part = "curve-thompson", form = "additive" }]',
+    ),
+    ("composition", "kalman-gain"): (
+        "transition = [[[1.0]], [[1.0]]]  # two modes of one state and one sensor",
+        "measurement = [[[1.0]], [[1.0]]]",
+        "process = [[[0.1]], [[1.0]]]",
+        "noise = [[[1.0]], [[1.0]]]",
+    ),
+    ("scaler", "gaussian-process"): (
+        'features = ["busy"]',
+        "lengths = [0.3]",
+        "inducing = [[0.0], [0.5], [1.0]]",
+    ),
+    ("scaler", "log-linear"): ('factors = { day = ["busy"] }',),
 }
 _PYTHON = "from Python only"
 _TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
@@ -186,7 +206,9 @@ def in_file(one: Part) -> str:
     if foreign:
         return f"No file can name it: `{'`, `'.join(foreign)}` comes from Python."
     lines = [KINDS[one.kind][2], f'part = "{one.name}"']
-    lines += [f"# {field.name} = … is required" for field in required]
+    known = EXAMPLES.get((one.kind, one.name), ())
+    given = {line.split(" = ")[0] for line in known}
+    lines += [*known, *(f"# {f.name} = … is required" for f in required if f.name not in given)]
     return "\n".join(("```toml", *lines, "```"))
 
 
@@ -304,6 +326,9 @@ def _type(hint: Any, field: dataclasses.Field[Any] | None = None) -> str:
     if field is not None and field.metadata.get("column"):
         is_many = any(typing.get_origin(one) is tuple for one in (hint, *typing.get_args(hint)))
         return "list of context columns" if is_many else "context column"
+    if field is not None and "parts" in field.metadata:
+        kind = field.metadata["parts"]
+        return f"list of tables of a [{kind}](../{kind}/index.md)"
     if hint in _TYPES:
         return _TYPES[hint]
     if field is not None and field.name in GROUPS:
@@ -312,11 +337,17 @@ def _type(hint: Any, field: dataclasses.Field[Any] | None = None) -> str:
     if origin is typing.Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in inner)
     if origin in (typing.Union, types.UnionType):
-        known = [_type(one) for one in inner if one is not type(None)]
-        return " or ".join(dict.fromkeys(known))
+        known = dict.fromkeys(_type(one) for one in inner if one is not type(None))
+        is_foreign = known.pop(_PYTHON, "") is None
+        if not known:
+            return _PYTHON
+        return " or ".join(known) + (", or an object from Python" if is_foreign else "")
     if origin is tuple:
-        return f"list of {_plural(_type(inner[0]))}"
-    if origin is dict:
+        kind = _type(inner[0])
+        return kind if kind == _PYTHON else f"list of {_plural(kind)}"
+    if origin is collections.abc.Mapping and inner[1] == tuple[Column, ...]:
+        return "table: name → list of context columns"
+    if origin in (dict, collections.abc.Mapping):
         return f"table of {_plural(_type(inner[1]))}"
     return _PYTHON
 
