@@ -130,7 +130,7 @@ def test_the_example_of_every_page_runs_by_itself(part: parts.Part) -> None:
 
 def test_the_readers_own_examples_hold() -> None:
     """Docstrings are read and escaped as the reader's own docstring says."""
-    assert doctest.testmod(docstring) == (0, 5)
+    assert doctest.testmod(docstring) == (0, 6)
 
 
 def test_every_part_is_in_the_navigation() -> None:

@@ -12,8 +12,9 @@ _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*)$")
 _NOTE = re.compile(r"^(Assumes|Stops applying): +")
 _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w(?:[^*]*\w)?)\*(?![\w*])")
-# A symbol of one letter (hats and bars may follow it) with an index of one or two.
-_INDEX = re.compile(r"(?<!\w)([^\W\d_][\u0300-\u036f]*)\\_([^\W_]{1,2})(?!\w|\\_)")
+# A symbol of one letter (hats and bars may follow it) with an index of one or two. ᵀ counts as a
+# letter to Unicode, but in a formula it ends an index, and a symbol may follow it.
+_INDEX = re.compile(r"(?<![^\Wᵀ])([^\W\d_ᵀ][\u0300-\u036f]*)\\_([^\W_ᵀ]{1,2})(?![^\Wᵀ]|\\_)")
 # An index or a power in brackets, or a power of one letter.
 _LONG_INDEX = re.compile(r"\\_\\{(.+?)\\}")
 _POWER = re.compile(r"\^(?:\(([^()]+)\)|([^\W_])(?!\w))")
@@ -134,6 +135,8 @@ def markdown(block: str) -> str:
     δ<sub>θ</sub>(x) \| `a_b` in \[low, high\], *not* a\*b
     >>> print(markdown("Π_{h≠f} g_h · a^A / m^(F−1), n_arms"))
     Π<sub>h≠f</sub> g<sub>h</sub> · a<sup>A</sup> / m<sup>F−1</sup>, n\_arms
+    >>> print(markdown("θ_fᵀφ_f + φ(x)ᵀw_a"))
+    θ<sub>f</sub>ᵀφ<sub>f</sub> + φ(x)ᵀw<sub>a</sub>
     """
     if is_doctest(block):
         return f"```pycon\n{inspect.cleandoc(block)}\n```"
