@@ -85,7 +85,7 @@ class StackedThompson:
     are learned in their order, each scored before it is learned, also in one batch. Rows of
     different cells in one batch are scored side by side. From 16 rows of one cell on, curves sum
     up what every row of a block of 64 adds and solve for all of their posteriors at once: 300
-    rows of one cell then take 0.05 to 0.2 s, which was 0.4 to 2.6 s row by row (one thread).
+    rows of one cell then take 0.05 to 0.2 s on one thread.
 
     Stops applying: a row is scored where every member has a density (flat arms have none between
     the arms). An optimum inside a step of the grid is met to that step. Members that share
