@@ -3,6 +3,8 @@
     python examples/device_world.py                                   on NumPy
     python examples/device_world.py --device cuda --replicates 1000000
 
+`--device` needs torch: pip install "gdcb[torch]".
+
 A world runs on both if it takes its functions from `namespace(array)`, makes new arrays where
 `group` is, and never asks whether any number is true (see `gdcb.arrays`).
 """
@@ -87,7 +89,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=100)
     asked = parser.parse_args()
     instance, world = pricing(gdcb.Bounds(low=50.0, high=110.0)), Nights()
-    sums, late = [], 0.8 * asked.rounds
+    sums, late = [], int(0.8 * asked.rounds)
 
     def watch(turn):
         """Keep means of the parts; they stay on the device until the end."""
@@ -107,6 +109,7 @@ def main():
         device=asked.device,
     )
     means = [sum(float(mean) for mean in column) / len(sums) for column in zip(*sums, strict=True)]
+    means = [round(mean, 2) + 0.0 for mean in means]  # a sum of tiny parts must not print as -0.00
     names = ("regret a night", "calibration", "bandit", "gate")
     print(", ".join(f"{name} {mean:.2f}" for name, mean in zip(names, means, strict=True)))
 

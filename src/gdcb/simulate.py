@@ -87,6 +87,17 @@ class Simulation:
     group: Array
 
 
+def _require_torch() -> None:
+    try:
+        torch()
+    except ModuleNotFoundError as error:
+        if error.name != "torch":  # it is there, and lacks something of its own
+            raise
+        raise InvalidInput(
+            'device: needs torch; pip install "gdcb[torch]", or leave device out'
+        ) from error
+
+
 def simulate(
     instance: Instance,
     bandit: Bandit,
@@ -120,6 +131,7 @@ def simulate(
     streams: Any = Streams(seed, rows_per_replicate=units)
     if device is not None:
         check_on_device(instance, bandit)
+        _require_torch()
         group = torch().arange(replicates * units, device=device) // units
         streams = TorchStreams(seed, group.device)
     state = turn.init(instance, bandit, group)
