@@ -305,8 +305,13 @@ def test_a_review_from_a_file() -> None:
     [
         (Review(low=2.0, high=5.0), 7.0, 0.0, "it lies outside 2 and 5"),
         (Review(low=2.0), 1.0, 0.0, "it is below 2"),
-        (Review(around=0, within=3.0), 9.0, 1.0, "it lies further than 3 from where"),
-        (Review(around=0, within=0.1, relative=True), 9.0, 1.0, "it lies further than 10% from"),
+        (Review(around=0, within=3.0), 9.0, 1.0, "9 is further than 3 from 1"),
+        (
+            Review(around=0, within=0.15, relative=True),
+            24.0,
+            20.0,
+            "24 is further than 15 % from 20",
+        ),
         (Review(when=0, at_least=1.0), 9.0, 1.0, "the context asks for one"),
         (Review(lambda e, some: e[..., 0] > 1.0), 9.0, 1.0, "the rule asks for one"),
         (Review(categories=(9,), low=9.5), 9.0, 1.0, "category asks for one and it is below 9.5"),

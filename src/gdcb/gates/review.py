@@ -121,34 +121,40 @@ class Review:
 
     def flags(self, e: Array, rows: Rows) -> Array:
         """Return whether actions (N, M, D), all of which may run, need a person: (N, M)."""
-        tests = self._tests(e, rows)
-        found = tests[0][0]
-        for flagged, _ in tests[1:]:
+        first, *others = self._tests(e, rows).values()
+        found = first
+        for flagged in others:
             found = found | flagged if self.match == "any" else found & flagged
         return np.asarray(np.broadcast_to(found, e.shape[:2]))
 
-    def _tests(self, e: Array, rows: Rows) -> list[tuple[Array, str]]:
-        """Return every test that is given: (N, M or 1) and what it is about."""
-        tests: list[tuple[Array, str]] = []
+    def _tests(self, e: Array, rows: Rows) -> dict[str, Array]:
+        """Return every test that is given, by its name: (N, M or 1)."""
+        tests: dict[str, Array] = {}
         kind = e[..., self.action]
         if self.rule is not None:
-            flagged = rules.ask(self.rule, e, rows, f"gate '{self.name}': rule")
-            tests.append((flagged, "the rule asks for one"))
+            tests["rule"] = rules.ask(self.rule, e, rows, f"gate '{self.name}': rule")
         if self.when is not None:
-            flagged = rules.is_in_force(rows, self.when, self.at_least, self.at_most)
-            tests.append((flagged, "the context asks for one"))
+            tests["when"] = rules.is_in_force(rows, self.when, self.at_least, self.at_most)
         if self.categories:
-            tests.append((np.isin(kind, self.categories), "this category asks for one"))
+            tests["categories"] = np.isin(kind, self.categories)
         if self._has_limits:
-            inside = (kind >= self.low) & (kind <= self.high)
-            tests.append((~inside, self._limits()))
+            tests["limits"] = ~((kind >= self.low) & (kind <= self.high))
         if self.around is not None:
             centre = take(rows.x, self.around)[:, None]
             width = self.within * np.abs(centre) if self.relative else self.within
-            text = f"{self.within:.0%}" if self.relative else f"{self.within:g}"
-            near = np.abs(kind - centre) <= width
-            tests.append((~near, f"it lies further than {text} from where the context has it"))
+            tests["around"] = ~(np.abs(kind - centre) <= width)
         return tests
+
+    def _said(self, test: str, entered: Array, row: Rows) -> str:
+        """Return what a test says of the proposal (D,) that it flagged."""
+        if test == "limits":
+            return self._limits()
+        if test == "around" and self.around is not None:
+            width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
+            number, centre = entered[self.action], take(row.x, self.around)[0]
+            return f"{number:g} is further than {width} from {centre:g}"
+        asking = {"rule": "the rule", "when": "the context", "categories": "this category"}
+        return f"{asking[test]} asks for one"
 
     def _limits(self) -> str:
         if self.low == -np.inf:
@@ -162,7 +168,8 @@ class Review:
         if not self.flags(entered[None, None], row)[0, 0]:
             return ""
         tests = self._tests(entered[None, None], row)
-        return " and ".join(text for flagged, text in tests if flagged[0, 0])
+        found = [test for test, flagged in tests.items() if flagged[0, 0]]
+        return " and ".join(self._said(test, entered, row) for test in found)
 
     def draw(self, rng: Any, n: int) -> Array | None:
         """Draw what the person needs, for every row, flagged or not."""
