@@ -166,6 +166,36 @@ def test_a_part_that_raises_has_broken_its_promise() -> None:
     assert any(result.is_kept for result in report.results)
 
 
+def test_an_error_that_repeats_is_told_once_and_where() -> None:
+    """The place is the last line of the part's author, not the library's that raised."""
+
+    def fail(self: Any, *arguments: Any) -> None:
+        np.zeros(2).reshape(3)
+
+    line = fail.__code__.co_firstlineno + 1
+    report = checks.report(broken.but(BetaThompson(), init=fail)[0])
+    text = f"test_checks.py:{line})"
+    same = [result for result in report.broken if result.broken.endswith(text)]
+    assert len(same) > 2
+    assert str(report).count(text) == 1
+    assert f"{text} … and {len(same) - 1} checks more" in str(report)
+
+
+def test_a_part_with_required_settings_is_told_how_to_be_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The message names the settings, and the method that would do."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Needs:
+        limit: float
+
+    monkeypatch.setattr("gdcb.checks.examples.part_named", lambda kind, name: Needs)
+    text = r"gate 'mine': limit must be given; .* give it a classmethod example\(\)"
+    with pytest.raises(InvalidInput, match=text):
+        checks.build("gate", "mine")
+
+
 def test_a_check_that_fails_does_not_end_the_list() -> None:
     """A gate or a kernel whose `check` raises what it should not is told so, and tried on."""
 
@@ -186,7 +216,9 @@ def test_a_part_that_cannot_even_be_asked_is_reported() -> None:
 
     part = broken.but(BetaThompson(), supports=property(fail))[0]
     (result,) = checks.report(part).broken
-    assert (result.name, result.broken) == ("can be tried", "it raised RuntimeError: not today")
+    assert result.name == "can be tried"
+    assert result.broken.startswith("it raised RuntimeError: not today (")
+    assert "test_checks.py:" in result.broken
     report = checks.report(dataclasses.replace(load("credit"), bandit=part))
     assert [result.name for result in report.broken][-1] == "bandit: can be tried"
     assert "scaler: delta has its shape" in {result.name for result in report.results}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,12 +81,52 @@ class Report:
         return not self.broken
 
     def __str__(self) -> str:
-        """Return one line, and two more for every broken promise."""
+        """Return one line, and two more for every broken promise; what repeats is counted."""
         kept = len(self.results) - len(self.broken)
         lines = [f"{self.part} ({self.kind}): keeps {kept} of {len(self.results)} promises"]
-        for result in self.broken:
-            lines += [f"✗ {result.name}: {result.sentence}", f"  {result.broken}"]
+        for result, more in counted(self.broken):
+            lines += [f"✗ {result.name}: {result.sentence}", f"  {result.broken}{more}"]
         return "\n".join(lines)
+
+
+def counted(results: Iterable[Result]) -> list[tuple[Result, str]]:
+    """Return the first result of every sentence, and in words how many more say the same.
+
+    >>> [one.name + more for one, more in counted(Result(n, "", "it raised") for n in "abc")]
+    ['a … and 2 checks more']
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.broken, []).append(result)
+    more = ("", " … and 1 check more")
+    return [
+        (same[0], more[len(same) - 1] if len(same) < 3 else f" … and {len(same) - 1} checks more")
+        for same in groups.values()
+    ]
+
+
+def raised(error: Exception, home: str) -> str:
+    """Say what was raised and where: the last line outside of libraries, or of the part's package.
+
+    `home` is the module that the part is from.
+    """
+    folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    outside, own = "", ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module, path = str(frame.f_globals.get("__name__", "")), Path(frame.f_code.co_filename)
+        if module.startswith("gdcb.checks."):
+            continue
+        if module.split(".")[0] == home.split(".")[0]:
+            own = f" ({_short(path)}:{line})"
+        is_library = any(path.is_relative_to(folder) for folder in folders)
+        if module.split(".")[0] != "gdcb" and not is_library and path.is_file():
+            outside = f" ({_short(path)}:{line})"
+    return f"it raised {type(error).__name__}: {error}{outside or own}"
+
+
+def _short(path: Path) -> Path:
+    """Return a path as it is seen from here, where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]:
@@ -98,8 +141,8 @@ def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]
     ]
 
 
-def run_all(part: str, kind: str, checks: Iterable[Check]) -> Report:
-    """Run a list to its end, whatever fails on the way."""
+def run_all(part: Any, kind: str, checks: Iterable[Check]) -> Report:
+    """Run the list of a part to its end, whatever fails on the way."""
     results = []
     for one in checks:
         try:
@@ -108,9 +151,9 @@ def run_all(part: str, kind: str, checks: Iterable[Check]) -> Report:
         except NonConforming as error:
             broken = str(error)
         except Exception as error:  # a part that raises has broken the promise, however it did
-            broken = f"it raised {type(error).__name__}: {error}"
+            broken = raised(error, type(part).__module__)
         results.append(Result(one.name, one.sentence, broken))
-    return Report(part, kind, tuple(results))
+    return Report(type(part).__name__, kind, tuple(results))
 
 
 def require(holds: Any, broken: str) -> None:

@@ -33,8 +33,8 @@ def example(kind: str, name: str) -> tuple[Any, Instance | None]:
     ]
     if required:
         raise InvalidInput(
-            f"{kind} '{name}': {', '.join(required)} must be given; a classmethod 'example' that "
-            "returns one would let it be checked"
+            f"{kind} '{name}': {', '.join(required)} must be given; to have it checked, give it a "
+            "classmethod example() that returns one"
         )
     return cls(), None
 

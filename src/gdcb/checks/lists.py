@@ -9,7 +9,7 @@ from typing import Any
 from gdcb.arms import Arms
 from gdcb.bandits import Bandit
 from gdcb.checks import arms, bandits, compositions, domains, gates, rewards, scalers
-from gdcb.checks.base import Check, NonConforming, Report, listed, require, run_all
+from gdcb.checks.base import Check, NonConforming, Report, listed, raised, require, run_all
 from gdcb.checks.ground import ground_for
 from gdcb.composition import Composition
 from gdcb.errors import InvalidInput
@@ -105,7 +105,7 @@ def of(part: Any, instance: Instance | None = None) -> list[Check]:
     except InvalidInput:
         raise
     except Exception as error:  # a part's own fault must not end the list
-        text = f"it raised {type(error).__name__}: {error}"
+        text = raised(error, type(part).__module__)
         return [_broken("can be tried", "It can be asked what it is, and tried.", text)]
 
 
@@ -155,7 +155,7 @@ def _of_domain(domain: Domain) -> list[Check]:
 
 def report(part: Any, instance: Instance | None = None) -> Report:
     """Run all checks of a part and say what became of each."""
-    return run_all(type(part).__name__, kind_of(part), of(part, instance))
+    return run_all(part, kind_of(part), of(part, instance))
 
 
 def check(part: Any, instance: Instance | None = None) -> Report:

@@ -185,11 +185,14 @@ def _promises(kind: str, name: str) -> dict[str, Any]:
 
 
 def _show(found: list[dict[str, Any]]) -> None:
+    from gdcb.checks import Result
+    from gdcb.checks.base import counted
+
     table = Table("", "kind", "part", "promises", box=None)
     for one in found:
-        broken = [promise for promise in one["promises"] if promise["broken"]]
+        broken = [Result(**promise) for promise in one["promises"] if promise["broken"]]
         kept = f"{len(one['promises']) - len(broken)} of {len(one['promises'])} kept"
-        lines = [f"{p['name']}: {p['sentence']}\n  {p['broken']}" for p in broken]
+        lines = [f"{p.name}: {p.sentence}\n  {p.broken}{more}" for p, more in counted(broken)]
         mark = "[red]✗[/red]" if broken else "[green]✓[/green]"
         table.add_row(mark, one["kind"], one["name"], escape("\n".join([kept, *lines])))
     out.print(table)
