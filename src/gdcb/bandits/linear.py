@@ -75,9 +75,7 @@ class LinearArms:
 
     def _chunk(self, state: LinearState, cell: Array, phi: Array) -> tuple[Array, Array]:
         posterior, products = state.weights, form(phi)
-        if phi.shape[0] == 1 and on_host(
-            phi
-        ):  # one decision: the same products without the stack around them
+        if phi.shape[0] == 1 and on_host(phi):  # the same products without the stack around them
             at = int(cell[0])
             mean = (posterior.mean[at] @ phi[0])[None]
             variance = (posterior.covariance[at] @ products[0])[None]
