@@ -61,6 +61,23 @@ def test_examples_run(example: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_example_of_analysis_finds_what_its_page_says() -> None:
+    """η is the rate of approval in all three ways; pooled, its limit misses busy nights."""
+    ran = runpy.run_path(str(ROOT / "examples" / "gate_log.py"))
+    truth = [0.5, 0.8]
+    assert ran["instance"].chain.contraction(ran["actions"], ran["rows"]).prod(
+        axis=1
+    ) == pytest.approx(truth)
+    assert ran["analysis"].dobrushin(ran["kernel"]) == pytest.approx(truth)
+    cells = (ran["proposed"], ran["left"], ran["n_cells"])
+    estimate = ran["analysis"].estimate_contraction
+    apart = estimate(*cells, stratum=ran["busy"], design="adaptive")
+    assert apart.estimates == pytest.approx(truth, abs=0.03)
+    assert (apart.uppers > truth).all()
+    assert estimate(*cells, design="adaptive").upper < 0.8
+    assert 0.5 < ran["ratio"].ratio < 0.8
+
+
 def test_readme_names_the_two_commands() -> None:
     """A newcomer finds both."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
