@@ -57,6 +57,29 @@ def test_infinite_limits_may_be_written() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bandit", "said"),
+    [
+        ('"beta-thompson"', 'bandit: expected a table such as { part = "beta-thompson" }, got'),
+        ("7", 'bandit: expected a table such as { part = "bayes-ucb" }, got 7'),
+        (
+            '{ part = "stacked-thompson", members = ["curve-thompson"] }',
+            'bandit.members[0]: expected a table such as { part = "curve-thompson" }, got',
+        ),
+    ],
+)
+def test_a_bare_name_is_shown_the_table_it_belongs_in(bandit: str, said: str) -> None:
+    """The message can be copied into the file."""
+    text = f"""
+    context.base = {{ type = "number", low = 1, high = 9 }}
+    arms = {{ part = "list", values = [0.9, 1.1] }}
+    composition = {{ part = "multiply", base = ["base"], names = ["price"] }}
+    bandit = {bandit}
+    """
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        parse(text)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "error", "said"),
     [
         ('part = "ridge"', 'part = "rigde"', UnknownPart, "scaler.part: no scaler 'rigde'"),

@@ -80,11 +80,11 @@ def test_the_story_itself_replays() -> None:
         (ev.AppealDecided("plain", True, "bea", "  "), "reason: say why"),
         (ev.AppealDecided("waits", True, "bea", "why"), "was appealed before it ran"),
         (ev.OutcomeObserved("waits", [1.0], None, 1.0), "is held and has not run"),
-        (ev.OutcomeObserved("answered", [1.0, 0.0], None, 1.0), "outcome: expected 1 numbers"),
+        (ev.OutcomeObserved("answered", [1.0, 0.0], None, 1.0), "outcome: expected 1 number,"),
         (ev.OutcomeObserved("answered", [0.5], None, 1.0), "0 or 1"),
         (ev.OutcomeObserved("answered", 1.0, None, 1.0), "has no len"),  # type: ignore[arg-type]
         (ev.OutcomeObserved("answered", [1.0], None, -1.0), "weight: expected a number >= 0"),
-        (ev.OutcomeObserved("answered", [1.0], [0.1, 0.2], 1.0), "label: expected 1 numbers"),
+        (ev.OutcomeObserved("answered", [1.0], [0.1, 0.2], 1.0), "label: expected 1 number in"),
         (ev.LabelObserved("answered", [0.1]), "label: decision answered has no outcome yet"),
         (ev.LabelObserved("plain", None), "label: expected one"),  # type: ignore[arg-type]
         (ev.LabelObserved("plain", [1e300]), "label: expected a number"),

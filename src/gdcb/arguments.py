@@ -54,13 +54,17 @@ def outcome_of(instance: Instance, outcome: Any) -> list[float]:
     return values
 
 
+def _numbers(n: int) -> str:
+    return "1 number" if n == 1 else f"{n} numbers"
+
+
 def label_of(instance: Instance, label: Any) -> list[float | None] | None:
     """Return the scaler's labels, None where one was not seen."""
     if label is None:
         return None
     n = instance.scaler.n_labels
     if isinstance(label, str) or not isinstance(label, Sequence) or len(label) != n:
-        raise InvalidInput(f"label: expected {n} numbers, got {label!r}")
+        raise InvalidInput(f"label: expected {_numbers(n)} in a list, got {label!r}")
     plain = [float(value) if isinstance(value, np.number) else value for value in label]
     for value in plain:
         if value is not None:
@@ -72,7 +76,7 @@ def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
     """Refuse an outcome, label or weight that nobody could have handed in."""
     names, values = instance.reward.outcome, event.outcome
     if len(values) != len(names):
-        raise InvalidInput(f"outcome: expected {len(names)} numbers, got {values!r}")
+        raise InvalidInput(f"outcome: expected {_numbers(len(names))}, got {values!r}")
     outcome_of(instance, dict(zip(names, values, strict=True)))
     label_of(instance, event.label)
     check_number("weight", event.weight, 0.0)

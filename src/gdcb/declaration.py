@@ -131,7 +131,7 @@ def parse(text: str, where: str = "toml") -> Declaration:
     for name, cls in _SETTINGS.items():
         if name in data:
             settings[name] = _build(name, cls, _table(name, data[name]))
-    gates = _value("gates", list[dict[str, Any]], data.get("gates", []))
+    gates = _value("gates", list[Any], data.get("gates", []))
     chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
     instance = Instance(**settings)
@@ -154,9 +154,13 @@ def _context(table: Any) -> Schema:
 
 def _part(where: str, kind: str, table: Any) -> Any:
     """Build the part that a table names."""
-    fields = dict(_table(where, table))
-    name = fields.pop("part", None)
     points = _entry_points(GROUPS[kind])
+    if not isinstance(table, dict):
+        name = table if isinstance(table, str) else min(points, default="…")
+        such = f'{{ part = "{name}" }}'
+        raise InvalidInput(f"{where}: expected a table such as {such}, got {table!r}")
+    fields = dict(table)
+    name = fields.pop("part", None)
     if not isinstance(name, str) or name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UnknownPart(f"{where}.part: no {kind} {name!r} is registered; there are {known}")
@@ -206,7 +210,7 @@ def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
     if name in GROUPS and hint is not str:
         return _part(where, name, value)
     if "parts" in field.metadata:
-        tables = _value(where, list[dict[str, Any]], value)
+        tables = _value(where, list[Any], value)
         kind = field.metadata["parts"]
         return tuple(_part(f"{where}[{i}]", kind, table) for i, table in enumerate(tables))
     return _value(where, hint, value, field.metadata.get("expected"))

@@ -262,7 +262,7 @@ def test_reasons_say_how_far_it_was_moved() -> None:
         (lambda: Physics(ring, (0.0,), tolerance=0.7), "tolerance: expected a number > 0"),
         (lambda: Physics(ring, (0.0,), grid=-1), "grid: expected a number >= 0"),
         (lambda: Physics(ring, (0.0,), grid=2.5), "expected a whole number"),  # type: ignore[arg-type]
-        (lambda: Physics(ring, (0.0, 1.0)).check((NUMBER,)), "expected 1 or 1 numbers, got 2"),
+        (lambda: Physics(ring, (0.0, 1.0)).check((NUMBER,)), "expected 1 number, got 2"),
         (lambda: Physics(ring, (0.0,)).check((CHOICE, NUMBER)), "'mode' is a category"),
         (lambda: Physics(ring, (0.0, 1.0)).check((NUMBER, CHOICE)), "'mode' is a category"),
         (

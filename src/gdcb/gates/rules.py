@@ -85,7 +85,8 @@ def check_fit(
     """Refuse a stand-in that is no action of these columns: one number, or one a column."""
     n = 0 if callable(given) else len(given or columns)
     if n not in (0, 1, len(space)):
-        raise InvalidInput(f"{where}: expected 1 or {len(space)} numbers, got {n}")
+        wanted = "1 number" if len(space) == 1 else f"1 or {len(space)} numbers"
+        raise InvalidInput(f"{where}: expected {wanted}, got {n}")
     if callable(given) or columns:
         return
     for part, value in zip([space[action]] if n == 1 else space, given, strict=False):

@@ -169,9 +169,8 @@ class LogLinearScaler:
         """Return the prior and θ = 0: δ is neutral."""
         k = len(self._columns)
         if self.centre is not None and len(self.centre) != k:
-            raise InvalidInput(
-                f"scaler.centre: expected {k} numbers, one a column, got {len(self.centre)}"
-            )
+            wanted = "1 number" if k == 1 else f"{k} numbers, one a column"
+            raise InvalidInput(f"scaler.centre: expected {wanted}, got {len(self.centre)}")
         return LogLinearState(
             LogisticPosterior.prior(n_owners, 0.0, self._prior_sd()),
             np.zeros((n_owners, 1, k)),
