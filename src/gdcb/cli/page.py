@@ -9,7 +9,7 @@ from typing import Any
 from gdcb.cli.experiment import Result, in_words
 from gdcb.cli.instances import paragraphs
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 72, 12, 24, 36
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 386, 72, 12, 24, 62
 # Told apart in grey too: one dark and solid, one lighter and dashed, the floor dotted.
 STYLES = {
     "B4": ("#1f4e79", ""),
@@ -146,10 +146,11 @@ def _figure(document: dict[str, Any]) -> str:
     ]
     for share in (0.25, 0.5, 0.75, 1) if n >= 8 else (1,):
         t = max(int(n * share) - 1, 0)
-        label = f"{t + 1} episodes" if share == 1 else str(t + 1)
         anchor = "end" if share == 1 else "middle"
         at = WIDTH - RIGHT if share == 1 else x(t)
-        marks.append(f'<text x="{at:.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{label}</text>')
+        marks.append(f'<text x="{at:.1f}" y="{HEIGHT - 34}" text-anchor="{anchor}">{t + 1}</text>')
+    # On a line of its own: on a phone it would run into the numbers.
+    marks.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">episodes</text>')
     times = [*range(0, n, max(n // 200, 1)), n - 1]
     for i, (key, curve) in enumerate(curves.items()):
         colour, dash = STYLES[key]
