@@ -757,3 +757,28 @@ def test_halving_rows_by_hand() -> None:
     seen = np.sign(here) * there
     error = seen.std(axis=0) / np.sqrt(20_000)
     np.testing.assert_array_less(np.abs(seen.mean(axis=0) - value), 4.5 * error + 0.004)
+
+
+def test_results_read_as_one_line() -> None:
+    """Estimate, limit and what they leave out; the numbers are those of hand arithmetic."""
+    entered = np.repeat([0, 1], 100)
+    left = np.repeat([0, 1, 0, 1], [80, 20, 20, 80])
+    found = estimate_contraction(entered, left, n_cells=4)
+    assert str(found) == "η̂ = 0.600 (cells 0 and 1), η ≤ 0.773 at 95 %"
+    calm = np.repeat(["calm", "rush"], [195, 5])
+    text = str(estimate_contraction(entered, left, n_cells=4, stratum=calm))
+    assert "(cells 0 and 1 in stratum calm), η ≤ 1.000 at 95 %, ≤ 0.7" in text
+    assert text.endswith("in the judged strata (1 of 2); entered too rarely to be judged: 2")
+    none = str(estimate_contraction(entered[:3], left[:3], n_cells=4))
+    assert none.startswith("η̂ is not known, η ≤ 1: no stratum was judged (0 of 1)")
+
+
+def test_a_ratio_reads_as_one_line() -> None:
+    """Half of what was proposed differently ran differently; without a difference there is none."""
+    zero, half = np.zeros(100, dtype=int), np.repeat([0, 1], 50)
+    text = str(realised_ratio(zero, zero + 1, zero, half, n_cells=4))
+    assert text.startswith("ratio 0.500, 0.4")
+    assert text.endswith(": TV 0.500 of what ran over 1.000 of what was proposed")
+    text = str(realised_ratio(zero, zero, zero, zero, 4, stratum0=half, stratum1=zero))
+    assert text.startswith("no ratio, what was proposed differs no more than by noise: TV 0.000")
+    assert text.endswith("; strata of one period only: 1")

@@ -44,6 +44,23 @@ class Contraction:
     pair: tuple[Any, int, int] | None
     excluded: list[tuple[Any, int, int]]
 
+    def __str__(self) -> str:
+        """Return the estimate, its limit and what they do not speak of, in one line."""
+        n_strata, n_judged = len(self.strata), int(np.isfinite(self.estimates).sum())
+        if self.pair is None:
+            said = f"η̂ is not known, η ≤ 1: no stratum was judged (0 of {n_strata})"
+        else:
+            stratum, one, other = self.pair
+            where = f" in stratum {stratum}" if n_strata > 1 else ""
+            said = f"η̂ = {self.estimate:.3f} (cells {one} and {other}{where})"
+            said += f", η ≤ {self.upper:.3f} at {100 * self.level:g} %"
+            if n_judged < n_strata:
+                said += (
+                    f", ≤ {self.upper_judged:.3f} in the judged strata ({n_judged} of {n_strata})"
+                )
+        rare = len(self.excluded)
+        return f"{said}; entered too rarely to be judged: {rare}" if rare else said
+
 
 def estimate_contraction(
     entered_cell: Array,
@@ -167,6 +184,14 @@ class RealisedRatio:
     recommended: float
     executed: float
     dropped: list[Any]
+
+    def __str__(self) -> str:
+        """Return the ratio, its interval and the two variations, in one line."""
+        of = f"TV {self.executed:.3f} of what ran over {self.recommended:.3f} of what was proposed"
+        said = f"ratio {self.ratio:.3f}, {self.low:.3f} to {self.high:.3f}: {of}"
+        if np.isnan(self.ratio):
+            said = f"no ratio, what was proposed differs no more than by noise: {of}"
+        return f"{said}; strata of one period only: {len(self.dropped)}" if self.dropped else said
 
 
 def realised_ratio(
