@@ -188,20 +188,19 @@ class NormalPosterior:
             products = weighted.take(row, axis=1) * phi[inside].take(column, axis=1)
             self.precision[owner] += np.add.reduceat(products, first)
             self.shift[owner] += np.add.reduceat(weighted * y[inside, None], first)
-        d = phi.shape[1]
-        for at in np.flatnonzero(counts >= _MANY):
-            inside = order[starts[at] : starts[at] + counts[at]]
-            own, strong = np.empty((inside.size, d + 1)), strength.take(inside)
-            np.take(phi, inside, axis=0, out=own[:, :d], mode="clip")
-            own[:, d] = y.take(inside)
-            first = strong[0]
-            if (strong == first).all():
-                sums = first * (own[:, :d].T @ own)
+        many = np.flatnonzero(counts >= _MANY)
+        if many.size:
+            phi, y, strength = phi.take(order, axis=0), y.take(order), strength.take(order)
+        for at in many:
+            rows_of = slice(starts[at], starts[at] + counts[at])
+            own, strong, owner = phi[rows_of], strength[rows_of], ordered[starts[at]]
+            if (strong == strong[0]).all():
+                self.precision[owner] += pack(strong[0] * (own.T @ own))
+                self.shift[owner] += strong[0] * (y[rows_of] @ own)
             else:
-                sums = (own[:, :d] * strong[:, None]).T @ own
-            owner = ordered[starts[at]]
-            self.precision[owner] += pack(sums[:, :d])
-            self.shift[owner] += sums[:, d]
+                weighted = own * strong[:, None]
+                self.precision[owner] += pack(weighted.T @ own)
+                self.shift[owner] += y[rows_of] @ weighted
         self.refresh(ordered[starts[counts > 1]])
 
     def refresh(self, owner: Array) -> None:
