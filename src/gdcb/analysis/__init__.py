@@ -7,13 +7,14 @@ from gdcb.analysis.gate_log import (
     estimate_contraction,
     realised_ratio,
 )
-from gdcb.analysis.regret import Ledger, RegretParts, gate_floor, regret_parts
+from gdcb.analysis.regret import Ledger, RegretParts, TrueMean, gate_floor, regret_parts
 
 __all__ = [
     "Contraction",
     "Ledger",
     "RealisedRatio",
     "RegretParts",
+    "TrueMean",
     "arm_cells",
     "cell_kernel",
     "dobrushin",
