@@ -220,7 +220,7 @@ def _from_tuple(values: tuple[float, ...]) -> Array:
 def freeze(array: Any) -> None:
     """Let nobody write to a NumPy array; torch has no such thing."""
     if isinstance(array, np.ndarray):
-        array.flags.writeable = False
+        array.setflags(write=False)
 
 
 # Rows

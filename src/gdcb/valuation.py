@@ -110,7 +110,7 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
         action = actions[0].take(arm, axis=0)
     else:
         action = actions.reshape(n * k, d).take(flat, axis=0)
-    action.flags.writeable = False
+    action.setflags(write=False)
     return arm, action
 
 
