@@ -232,21 +232,21 @@ def test_permuting_units_permutes_results(
 def test_a_veto_runs_the_null_action_at_its_declared_worth() -> None:
     """Denied categories are worth the declared null, and where only they are left it runs.
 
-    Draws 0.9 and 0.2, the first arm denied, null worth 0.5: the denied arm is the better
-    proposal. Null worth 0.1: the second arm is.
+    Draws 0.9, 0.2 and 0, the first arm denied, null worth 0.5: the denied arm is the best
+    proposal. Null worth 0.1: the second arm is. The null action is the third category.
     """
     rows = rows_of(np.zeros((1, 1)))
     for mean, best in ((0.5, 0), (0.1, 1)):
         instance = choosing(
-            2, gate=PolicyFilter(denied=(0,)), null=NullAction(action=(7.0,), mean=mean)
+            3, gate=PolicyFilter(denied=(0,)), null=NullAction(action=(2.0,), mean=mean)
         )
-        decision = decided(instance, [[0.9, 0.2]], rows)
-        assert decision.worth.tolist() == [[mean, 0.2]]
+        decision = decided(instance, [[0.9, 0.2, 0.0]], rows)
+        assert decision.worth.tolist() == [[mean, 0.2, 0.0]]
         assert decision.arm.tolist() == [best]
         verdict, executed = ran(instance, decision, rows)
         assert verdict.status.tolist() == [VETOED if best == 0 else PASSED]
         assert executed.is_null.tolist() == [best == 0]
-        assert executed.action.tolist() == [[7.0 if best == 0 else 1.0]]
+        assert executed.action.tolist() == [[2.0 if best == 0 else 1.0]]
 
 
 def test_the_null_worth_may_hang_on_the_context() -> None:

@@ -234,7 +234,10 @@ def test_reasons_say_what_was_not_safe() -> None:
         (lambda: Shield(high=1.0, fallback=(1.0,), fallback_columns=(0,)), "give it once"),
         (lambda: Shield(high=1.0, fallback=(np.nan,)), "expected finite numbers"),
         (lambda: Shield(high=1.0, fallback_columns="a"), "a tuple of names"),  # type: ignore[arg-type]
-        (lambda: Shield(high=1.0, fallback=(1.0, 2.0, 3.0)).check((NUMBER,)), "expected 1 or 1"),
+        (
+            lambda: Shield(high=1.0, fallback=(1.0, 2.0, 3.0)).check((NUMBER,)),
+            "expected 1 number, got 3",
+        ),
         (lambda: Shield(high=1.0).check((CHOICE,)), "is a category, not a number"),
         (lambda: Shield(denied=(1,), fallback=(3.0,)).check((CHOICE,)), "expected 0 to 2, got 3"),
         (
