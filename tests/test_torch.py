@@ -283,7 +283,7 @@ WIDER: dict[str, tuple[Instance, Bandit, Loans]] = {
                 denied=(3,), cost=(1.0, 2.0, 1.0, 1.0, 5.0, 9.0), budget="cap", require="size"
             ),
             reward=Payoff(lose=-0.5),
-            null=NullAction(columns=("cap", "size"), teaches=True),
+            null=NullAction(action=(2.0, 0.3), teaches=True),
         ),
         BetaThompson(2.0, 3.0),
         Loans(is_class=True),
