@@ -336,3 +336,12 @@ def test_what_scalers_learn_from() -> None:
         frozenset(),
         0,
     )
+
+
+@pytest.mark.parametrize("kind", [GaussianProcessScaler, NeuralScaler])
+def test_without_scikit_learn_it_says_what_to_install(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(InvalidInput, match=r"pip install \"gdcb\[scalers\]\""):
+        kind.from_history(("x",), np.zeros((3, 1)), np.zeros((3, 1)))

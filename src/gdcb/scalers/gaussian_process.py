@@ -12,7 +12,7 @@ from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, take_all
 from gdcb.regression import RidgeSums
 from gdcb.scalers.head import LinearHead, RidgeState
-from gdcb.scalers.history import history_rows, settle
+from gdcb.scalers.history import history_rows, require_sklearn, settle
 from gdcb.scalers.settings import numbers_of
 
 _KERNELS = ("rbf", "matern32", "matern52")
@@ -187,6 +187,7 @@ class GaussianProcessScaler(LinearHead):
         reference : (R, p) contexts over which δ is normalised; None: it is not
         settings : further fields of the scaler
         """
+        require_sklearn()
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process import kernels as k
 

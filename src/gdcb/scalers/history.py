@@ -15,6 +15,16 @@ from gdcb.scalers.head import LinearHead
 H = TypeVar("H", bound=LinearHead)
 
 
+def require_sklearn() -> None:
+    """Refuse, and say what to install, where scikit-learn is not."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise InvalidInput(
+            'from_history: fitting a feature map needs scikit-learn; pip install "gdcb[scalers]"'
+        ) from error
+
+
 def history_rows(x: Array, label: Array) -> tuple[Array, Array]:
     """Return the rows of x (N, p) and label (N, m) whose labels were all seen, as floats."""
     x, label = np.asarray(x, dtype=float), np.asarray(label, dtype=float)

@@ -12,7 +12,7 @@ from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, take_all
 from gdcb.scalers.head import LinearHead
-from gdcb.scalers.history import history_rows, settle
+from gdcb.scalers.history import history_rows, require_sklearn, settle
 
 _ACTIVATIONS = ("identity", "logistic", "tanh", "relu")
 
@@ -180,6 +180,7 @@ class NeuralScaler(LinearHead):
         """
         import warnings
 
+        require_sklearn()
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPRegressor
 
