@@ -1,0 +1,1 @@
+"""Where tasks run: this process, a process pool, Ray."""

@@ -1,0 +1,1 @@
+"""The experimental protocol: methods, metrics, runs, report."""

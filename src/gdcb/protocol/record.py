@@ -1,0 +1,43 @@
+"""What one method leaves behind, episode by replicate, and what all methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gdcb.arrays import Array
+
+
+@dataclass(slots=True)
+class Record:
+    """One method on R replicates of T episodes; figures are means over a replicate's units.
+
+    Parameters
+    ----------
+    parts : (T, R, 4) regret: total, calibration, bandit, gate
+    parts_paper : (T, R, 3) bandit, calibration, gate in the paper's order; NaN where δ* is unknown
+    reward : (T, R) realised reward
+    advantage : (T, R) expected executed reward less the incumbent's behind the same gate, in the
+        same contexts and with the same draws
+    overridden : (T, R) share of rows in which e_exec ≠ e_rec
+    success : (T, R) share of rows whose outcome is the class that pays (booked)
+    error : (T, R) ‖δ̂_t − δ°‖ in L²(reference), δ° the best of the family; NaN: no scaler
+    recommended, executed : (R, bins) counts of e_rec and e_exec, relative, between `Ground.edges`
+    """
+
+    parts: Array
+    parts_paper: Array
+    reward: Array
+    advantage: Array
+    overridden: Array
+    success: Array
+    error: Array
+    recommended: Array
+    executed: Array
+
+
+@dataclass(slots=True)
+class Ground:
+    """What all methods share: the gate floor (T, R), and the edges (bins + 1,) of the actions."""
+
+    floor: Array
+    edges: Array
