@@ -22,9 +22,19 @@ from gdcb import (
     SimulatedPerson,
 )
 from gdcb import round as turn
-from gdcb.analysis import Ledger, RegretParts, gate_floor, regret_parts
-from gdcb.analysis.regret import TrueMean
+from gdcb.analysis import (
+    Ledger,
+    RegretParts,
+    TrueMean,
+    Truth,
+    gate_floor,
+    regret_parts,
+    regret_parts_paper,
+    regret_splits,
+    truth_of,
+)
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
 from gdcb.instances import load
 from gdcb.records import Rows
 from gdcb.simulate import Turn, World, simulate
@@ -181,6 +191,100 @@ def test_luck_at_the_gate_is_the_gates() -> None:
     assert seen == {(4.0, 1.0, 1.5, 1.5), (0.0, 1.0, 1.5, -2.5)}
 
 
+# The paper's order
+
+
+def deltas(value: float, n: int = 1) -> Array:
+    return np.full((n, 1, 1), value)
+
+
+def test_the_papers_order_by_hand_behind_a_cap() -> None:
+    """μ(e) = 1 − (e − 3)², arms 1, 2, 4 behind a cap of 2.5, δ̂ = 1, δ* = 1.25.
+
+    Under δ* arms run at 1.25, 2.5, 5: μ = −2.0625, 0.75, −3. Arm 2 proposed: e_rec = 4 worth 0,
+    runs at 2.5 worth 0.75. Bandit 0.75 − (−3) = 3.75; calibration what the grid leaves, 0.25,
+    and −3 − 0: −2.75; gate 0 − 0.75. Total 1 − 0.75 = 0.25.
+    """
+    instance = tracking(gate=Cap(limit=2.5))
+    paper = regret_parts_paper(instance, WORLD, turned(instance, 2, [[3.0]]), deltas(1.25))
+    found = [float(part[0]) for part in (paper.total, paper.bandit, paper.calibration, paper.gate)]
+    assert found == [0.25, 3.75, -2.75, -0.75]
+
+
+def test_the_orders_disagree_where_arms_adapted() -> None:
+    """Total 0 and the main split 0 each, yet the paper's order blames both loops."""
+    instance = tracking(
+        arms=ArmList(values=(1.0, 1.25)),
+        composition=Multiply(base=("x",)),
+        scaler=ConstantScaler(0.8),
+    )
+    played = turned(instance, 1, [[4.0], [2.0]])
+    truth = truth_of(instance, WORLD, played.world, played.rows, deltas(1.0, 2))
+    main, paper = regret_splits(instance, WORLD, played, truth)
+    assert paper is not None
+    for part in (main.total, main.calibration, main.bandit, main.gate, paper.total, paper.gate):
+        assert np.abs(part).max() < 1e-12
+    # The arm 1.25 under δ* = 1 misses x by a quarter of it: 1 and 0.25 squared.
+    np.testing.assert_allclose(paper.bandit, [1.0, 0.25])
+    np.testing.assert_allclose(paper.calibration, [-1.0, -0.25])
+
+
+def test_a_mask_bounds_the_oracle_too() -> None:
+    """Arm 4 may not be proposed at x = 4: the best allowed is arm 2; the bandit did right."""
+    instance = tracking()
+    played = turned(instance, 1, [[4.0]])
+    played.rows.mask = np.array([[True, True, False]])
+    paper = regret_parts_paper(instance, WORLD, played, deltas(1.0))
+    assert paper.bandit.tolist() == [0.0]
+    assert paper.calibration.tolist() == [4.0]
+
+
+def test_without_a_true_scaler_there_is_no_order_of_the_papers() -> None:
+    instance = tracking()
+    assert regret_splits(instance, WORLD, turned(instance, 0, [[1.0]]))[1] is None
+
+
+def test_a_truth_of_other_arms_is_refused() -> None:
+    instance = tracking()
+    odd = Truth(np.ones(1), np.ones((1, 2)))
+    with pytest.raises(InvalidInput, match=r"truth\.oracle: expected shape \(1, 3\), got \(1, 2\)"):
+        regret_splits(instance, WORLD, turned(instance, 0, [[1.0]]), odd)
+
+
+@dataclass(frozen=True)
+class Known(Tracked):
+    """`Tracked` whose true scaler is x itself."""
+
+    def true_delta(self, state: Any, rows: Rows) -> Array:
+        return rows.x[:, :1, None]
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        Chain(),
+        Cap(limit=2.5),
+        Bounds(low=1.5, high=3.0, outside="veto"),
+        Chain((Approval(SimulatedPerson(half, truth, spread=0.3)), Bounds(high=4.0))),
+    ],
+    ids=["open", "cap", "veto", "person"],
+)
+def test_both_orders_sum_to_the_total_and_known_means_change_nothing(gate: Any) -> None:
+    """In every row, for every gate; and what is not asked twice is the same to the last bit."""
+    world, instance = Known(), tracking(gate=gate)
+    x = 5.0 * np.random.default_rng(3).uniform(size=(200, 1))
+    played = turned(instance, np.arange(200) % 3, x, world=world)
+    main, paper = regret_splits(instance, world, played)
+    assert paper is not None
+    assert np.abs(paper.bandit + paper.calibration + paper.gate - paper.total).max() < 1e-9
+    assert np.abs(main.bandit + main.calibration + main.gate - main.total).max() < 1e-9
+    assert paper.bandit.min() >= 0.0
+    plain = TrueMean(instance, world, played.world, played.rows)
+    gated = instance.chain.expect(plain, played.decision.actions, played.rows)
+    chosen = gated[np.arange(200), played.decision.arm]
+    assert np.array_equal(main.bandit, gated.max(axis=1) - chosen)
+
+
 # The gate floor
 
 
@@ -312,3 +416,33 @@ def test_the_ledger_averages_units_within_replicates() -> None:
         assert ledger.reward[t] == pytest.approx(reward.reshape(3, 2).mean(axis=1))
         assert (ledger.overridden[t] >= ledger.vetoed[t]).all()
     assert ledger.vetoed.any()
+
+
+def test_the_ledger_keeps_the_papers_order_and_takes_a_truth() -> None:
+    """Where asked; a world without δ* leaves NaN, a given truth is used as it is."""
+    instance, world = tracking(gate=Cap(limit=2.5)), Known()
+    asked: list[int] = []
+
+    def given(played: Turn) -> Truth:
+        asked.append(played.t)
+        return truth_of(instance, world, played.world, played.rows)
+
+    ledger = Ledger(instance, world, 4, 3, with_paper=True, truth=given)
+    same = Ledger(instance, world, 4, 3, with_paper=True)
+    without = Ledger(instance, WORLD, 4, 3, with_paper=True)
+
+    def watch(played: Turn) -> None:
+        for one in (ledger, same, without):
+            one(played)
+
+    bandit = HierarchicalThompson(prior_mean=-2.0)
+    simulate(instance, bandit, world, rounds=4, replicates=3, seed=1, watch=watch)
+    assert asked == [0, 1, 2, 3]
+    assert ledger.parts_paper is not None
+    assert same.parts_paper is not None
+    assert without.parts_paper is not None
+    np.testing.assert_allclose(ledger.parts_paper.sum(axis=2), ledger.parts[..., 0], atol=1e-9)
+    assert np.array_equal(ledger.parts_paper, same.parts_paper)
+    assert np.array_equal(ledger.parts, without.parts)
+    assert np.isnan(without.parts_paper).all()
+    assert Ledger(instance, world, 4, 3).parts_paper is None

@@ -7,14 +7,27 @@ from gdcb.analysis.gate_log import (
     estimate_contraction,
     realised_ratio,
 )
-from gdcb.analysis.regret import Ledger, RegretParts, TrueMean, gate_floor, regret_parts
+from gdcb.analysis.regret import (
+    Ledger,
+    PaperParts,
+    RegretParts,
+    TrueMean,
+    Truth,
+    gate_floor,
+    regret_parts,
+    regret_parts_paper,
+    regret_splits,
+    truth_of,
+)
 
 __all__ = [
     "Contraction",
     "Ledger",
+    "PaperParts",
     "RealisedRatio",
     "RegretParts",
     "TrueMean",
+    "Truth",
     "arm_cells",
     "cell_kernel",
     "dobrushin",
@@ -22,4 +35,7 @@ __all__ = [
     "gate_floor",
     "realised_ratio",
     "regret_parts",
+    "regret_parts_paper",
+    "regret_splits",
+    "truth_of",
 ]

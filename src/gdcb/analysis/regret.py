@@ -8,16 +8,21 @@ With e* the unrestricted optimum and (Kμ)(e) the expected μ behind the gate:
   person makes it negative.
 
 They sum to μ(e*) − μ(e_exec). An arm is judged by what it is worth behind the gate.
+
+The paper's order stands beside it where a true scaler δ* exists (Theorem 3): arm, then scaler,
+then gate, each flipped in turn. See `PaperParts`. It sums to the same total, and it can blame both
+loops where nothing is lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, all_finite, along, namespace, put_where, surely_all
+from gdcb.arrays import Array, all_finite, along, namespace, on_host, put_where, surely_all
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import Rows, to_host
@@ -35,13 +40,55 @@ class RegretParts:
 
 
 @dataclass(slots=True)
+class PaperParts:
+    """Regret of every row (N,) in the paper's order; a_t is the proposed arm.
+
+    - bandit = max_a μ(Φ(a, δ*)) − μ(Φ(a_t, δ*)): arms compared under the true scaler, no gate, ≥ 0;
+    - calibration = [μ(e*) − max_a μ(Φ(a, δ*))] + [μ(Φ(a_t, δ*)) − μ(Φ(a_t, δ̂))]: signed;
+    - gate = μ(e_rec) − μ(e_exec): signed.
+
+    The paper takes e* to be Φ(a*, δ*), the best arm under the true scaler. Arms are a grid, and e*
+    here is unrestricted, so μ(e*) − max_a μ(Φ(a, δ*)) is left. It is counted for calibration, as
+    in the main split: no arm could have had it. So the bandit's part is exactly the paper's, and
+    an oracle arm has a bandit part of 0.
+    """
+
+    total: Array
+    bandit: Array
+    calibration: Array
+    gate: Array
+
+
+@dataclass(slots=True)
+class Truth:
+    """What the optimum of a round is worth, whoever decides.
+
+    Methods that meet the same rows with the same arms and composition may share it.
+
+    Parameters
+    ----------
+    best : (N,) μ(e*)
+    oracle : (N, K) μ(Φ(a, δ*)) of every arm under the true scaler; None: δ* is unknown
+    """
+
+    best: Array
+    oracle: Array | None = None
+
+
+@dataclass(slots=True)
 class TrueMean:
-    """μ as a value function for gates: what does not run is worth what the null action is."""
+    """μ as a value function for gates: what does not run is worth what the null action is.
+
+    `actions` (N, M, D) and `known` (N, M) spare a second evaluation of actions whose mean is
+    known: a gate asks for many of them again.
+    """
 
     instance: Instance
     world: World
     state: Any
     rows: Rows
+    actions: Array | None = None
+    known: Array | None = None
 
     def take(self, index: Array) -> TrueMean:
         """Return μ for some rows."""
@@ -49,6 +96,22 @@ class TrueMean:
 
     def __call__(self, e: Array) -> Array:
         """Return μ(e, x) (N, M), the null action in place of NaN."""
+        known = self.known
+        if known is None or self.actions is None or e.shape != self.actions.shape:
+            return self._ask(e)
+        if e is self.actions:
+            return known
+        if not on_host(e):
+            return self._ask(e)
+        row, arm = np.nonzero((e != self.actions).any(axis=-1))
+        if 2 * row.size > known.size:  # to pick them out would cost more than it spares
+            return self._ask(e)
+        if row.size:
+            known = known.copy()
+            known[row, arm] = self.take(row)._ask(e[row, arm][:, None])[:, 0]
+        return known
+
+    def _ask(self, e: Array) -> Array:
         runs = all_finite(e)
         if not surely_all(runs):
             null = self.instance.null.of(self.rows.x, e.shape[-1])
@@ -59,21 +122,107 @@ class TrueMean:
         return mean
 
 
-def regret_parts(instance: Instance, world: World, turn: Turn) -> RegretParts:
-    """Split one round's regret."""
+def truth_of(
+    instance: Instance, world: World, state: Any, rows: Rows, true_delta: Array | None = None
+) -> Truth:
+    """Return what is common to all methods that meet these rows.
+
+    `true_delta` (N, 1 or K, q) is δ*(x). Where it is not given, a world that has a method
+    ``true_delta(state, rows)`` is asked; other worlds have no δ*, and no split in the paper's
+    order.
+    """
+    mean = TrueMean(instance, world, state, rows)
+    best = mean(world.best(state, rows)[:, None])[:, 0]
+    if true_delta is None and hasattr(world, "true_delta"):
+        true_delta = world.true_delta(state, rows)
+    if true_delta is None:
+        return Truth(best)
+    return Truth(best, mean(instance.composition.compose(instance.space, true_delta, rows.x)))
+
+
+def regret_splits(
+    instance: Instance, world: World, turn: Turn, truth: Truth | None = None
+) -> tuple[RegretParts, PaperParts | None]:
+    """Split one round's regret both ways; the paper's order is None where δ* is unknown.
+
+    The two share every evaluation of μ. `truth` is `truth_of` these rows, where somebody has it.
+    """
     rows, decision = turn.rows, turn.decision
-    mean, xp = TrueMean(instance, world, turn.world, rows), namespace(rows.x)
+    mean = TrueMean(instance, world, turn.world, rows)
+    if truth is None:
+        truth = truth_of(instance, world, turn.world, rows)
+    arm = decision.arm[:, None]
     free = mean(decision.actions)
+    mean.actions, mean.known = decision.actions, free
     gated = instance.chain.expect(mean, decision.actions, rows)
-    chosen = along(gated, decision.arm[:, None], axis=1)[:, 0]
-    if rows.mask is not None:
-        free, gated = (put_where(value, ~rows.mask, -np.inf) for value in (free, gated))
-    best_free, best_gated = xp.max(free, axis=1), xp.max(gated, axis=1)
-    best = mean(world.best(turn.world, rows)[:, None])[:, 0]
-    ran = mean(turn.executed.action[:, None])[:, 0]
-    return RegretParts(
-        best - ran, best - best_free, best_gated - chosen, best_free - best_gated + chosen - ran
+    chosen = along(gated, arm, axis=1)[:, 0]
+    proposed = along(free, arm, axis=1)[:, 0]
+    best, ran = truth.best, mean(turn.executed.action[:, None])[:, 0]
+    best_free, best_gated = _largest(free, rows), _largest(gated, rows)
+    total = best - ran
+    main = RegretParts(
+        total, best - best_free, best_gated - chosen, best_free - best_gated + chosen - ran
     )
+    if truth.oracle is None:
+        return main, None
+    expected = (rows.n, instance.space.n)
+    if truth.oracle.shape != expected:
+        raise InvalidInput(f"truth.oracle: expected shape {expected}, got {truth.oracle.shape}")
+    best_oracle, same = _largest(truth.oracle, rows), along(truth.oracle, arm, axis=1)[:, 0]
+    paper = PaperParts(
+        total, best_oracle - same, best - best_oracle + same - proposed, proposed - ran
+    )
+    return main, paper
+
+
+def _largest(values: Array, rows: Rows) -> Array:
+    """Return the largest value (N,) of the arms that may be proposed."""
+    if rows.mask is not None:
+        values = put_where(values, ~rows.mask, -np.inf)
+    largest: Array = namespace(values).max(values, axis=1)
+    return largest
+
+
+def regret_parts(
+    instance: Instance, world: World, turn: Turn, truth: Truth | None = None
+) -> RegretParts:
+    """Split one round's regret."""
+    if truth is None:
+        mean = TrueMean(instance, world, turn.world, turn.rows)
+        truth = Truth(mean(world.best(turn.world, turn.rows)[:, None])[:, 0])
+    return regret_splits(instance, world, turn, truth)[0]
+
+
+def regret_parts_paper(
+    instance: Instance, world: World, turn: Turn, true_delta: Array
+) -> PaperParts:
+    """Split one round's regret in the paper's order, δ* (N, 1 or K, q) given.
+
+    Examples
+    --------
+    μ(e) = −(e − 1)², δ* = 1 and δ̂ = 0.8, arms 1 and 1.25. The second arm runs at 1.25·0.8 = 1, the
+    optimum, so nothing is lost. Under δ* it would have run at 1.25 and lost 0.0625: for that the
+    bandit is blamed, and calibration gets it back.
+
+    >>> from types import SimpleNamespace as Plain
+    >>> from gdcb import ArmList, Instance, Multiply, Number, Schema
+    >>> instance = Instance(Schema({"x": Number()}), ArmList(values=(1.0, 1.25)), Multiply())
+    >>> one = np.array([[1.0]])
+    >>> world = Plain(
+    ...     best=lambda state, rows: one, mean=lambda state, e, rows: -((e[..., 0] - 1) ** 2)
+    ... )
+    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), one)
+    >>> decided = Plain(actions=np.array([[[0.8], [1.0]]]), arm=np.array([1]))
+    >>> turn = Plain(world=None, rows=rows, decision=decided, executed=Plain(action=one))
+    >>> parts = regret_parts_paper(instance, world, turn, one[:, None])
+    >>> parts.total.tolist(), parts.bandit.tolist(), parts.calibration.tolist()
+    ([0.0], [0.0625], [-0.0625])
+    """
+    truth = truth_of(instance, world, turn.world, turn.rows, true_delta)
+    _, paper = regret_splits(instance, world, turn, truth)
+    if paper is None:
+        raise InvalidInput("true_delta: expected δ* of every row, got None")
+    return paper
 
 
 def gate_floor(instance: Instance, world: World, turn: Turn) -> Array:
@@ -101,6 +250,8 @@ class Ledger:
     reward : (rounds, replicates)
     overridden : (rounds, replicates) share of rows in which e_exec ≠ e_rec, vetoes included
     vetoed : (rounds, replicates) share of rows in which the null action ran
+    parts_paper : (rounds, replicates, 3): bandit, calibration, gate in the paper's order, where
+        asked for; NaN where the world has no δ*
     floor : (rounds, replicates) the gate floor, where asked for
     """
 
@@ -111,10 +262,13 @@ class Ledger:
         rounds: int,
         replicates: int,
         with_floor: bool = False,
+        with_paper: bool = False,
+        truth: Callable[[Turn], Truth] | None = None,
     ) -> None:
-        self._instance, self._world = instance, world
+        self._instance, self._world, self._truth = instance, world, truth
         self.floor = np.zeros((rounds, replicates)) if with_floor else None
         self.parts = np.zeros((rounds, replicates, 4))
+        self.parts_paper = np.full((rounds, replicates, 3), np.nan) if with_paper else None
         self.reward = np.zeros((rounds, replicates))
         self.overridden = np.zeros((rounds, replicates))
         self.vetoed = np.zeros((rounds, replicates))
@@ -128,13 +282,21 @@ class Ledger:
                 f"ledger: made for {rounds} rounds of {replicates} replicates, got round {turn.t} "
                 f"of {found}"
             )
-        parts = regret_parts(self._instance, self._world, turn)
+        truth = None if self._truth is None else self._truth(turn)
+        paper = None
+        if self.parts_paper is None:
+            parts = regret_parts(self._instance, self._world, turn, truth)
+        else:
+            parts, paper = regret_splits(self._instance, self._world, turn, truth)
         columns = (parts.total, parts.calibration, parts.bandit, parts.gate)
 
         def by_replicate(column: Array) -> Array:
             return np.asarray(to_host(column).reshape(replicates, -1).mean(axis=1))
 
         self.parts[turn.t] = np.stack([by_replicate(column) for column in columns], axis=1)
+        if self.parts_paper is not None and paper is not None:
+            for i, column in enumerate((paper.bandit, paper.calibration, paper.gate)):
+                self.parts_paper[turn.t, :, i] = by_replicate(column)
         self.reward[turn.t] = by_replicate(turn.reward)
         self.overridden[turn.t] = by_replicate(~turn.executed.is_own)
         self.vetoed[turn.t] = by_replicate(turn.executed.is_null)
