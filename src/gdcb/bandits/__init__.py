@@ -2,6 +2,7 @@
 
 from gdcb.bandits.base import Bandit
 from gdcb.bandits.beta import BetaState, BetaThompson
+from gdcb.bandits.bradley_terry import BradleyTerryThompson
 from gdcb.bandits.curve import CurveState, CurveThompson
 from gdcb.bandits.factored import FactoredState, FactoredThompson
 from gdcb.bandits.gaussian import GaussianState, GaussianThompson
@@ -27,6 +28,7 @@ __all__ = [
     "BayesUCB",
     "BetaState",
     "BetaThompson",
+    "BradleyTerryThompson",
     "CurveState",
     "CurveThompson",
     "FactoredState",

@@ -58,6 +58,7 @@ class ActionFeatures:
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
     is_contextual: ClassVar[bool] = True
+    has_level: ClassVar[bool] = True  # whether ψ has the terms without c, (1, x)
 
     def __post_init__(self) -> None:
         check_tuple("bandit.features", self.features)
@@ -76,20 +77,23 @@ class ActionFeatures:
     def n_features(self, n_coords: int) -> int:
         """Return d, the length of ψ."""
         p = len(self.features)
-        return 1 + p + n_coords * self.degree + (p * n_coords if self.interactions else 0)
+        level = 1 + p if self.has_level else 0
+        return level + n_coords * self.degree + (p * n_coords if self.interactions else 0)
 
-    def at_context(self, x: Array | None, n_coords: int) -> Array:
+    def at_context(self, x: Array | None, frame: Array) -> Array:
         """Return B(x): (N, d, 1 + C·degree)."""
         x = take_all(require_context(x, type(self).__name__), self.features)
         n, p = x.shape
-        c, powers = n_coords, n_coords * self.degree
+        c = frame.shape[1]
+        level, powers = 1 + p if self.has_level else 0, c * self.degree
         out = np.zeros((n, self.n_features(c), 1 + powers))
-        out[:, 0, 0] = 1.0
-        out[:, 1 : 1 + p, 0] = x
-        out[:, 1 + p : 1 + p + powers, 1:] = np.eye(powers)
+        if self.has_level:
+            out[:, 0, 0] = 1.0
+            out[:, 1:level, 0] = x
+        out[:, level : level + powers, 1:] = np.eye(powers)
         if self.interactions:
             for j in range(c):
-                start = 1 + p + powers + j * p
+                start = level + powers + j * p
                 out[:, start : start + p, 1 + j] = x
         return out
 
@@ -104,7 +108,7 @@ class ActionFeatures:
         coord = evidence.coord[known]
         x = require_context(evidence.x, type(self).__name__)[known]
         powers = self.powers(coord, frame[0], frame[1])
-        return (self.at_context(x, coord.shape[1]) @ powers[:, :, None])[:, :, 0]
+        return (self.at_context(x, frame) @ powers[:, :, None])[:, :, 0]
 
     def framed(self, frame: Array, coefficients: Array) -> Array:
         """Put the frame behind each row's coefficients: (N, m + 2C)."""
@@ -148,7 +152,7 @@ class SharedLinear(ActionFeatures):
 
     def _coefficients(self, state: SharedState, at: Setting) -> tuple[Array, Array]:
         """Return mean (N, m) and covariance (N, m, m) of the polynomial at the row's context."""
-        basis = self.at_context(at.x, state.frame.shape[1])
+        basis = self.at_context(at.x, state.frame)
         turned = basis.swapaxes(1, 2)
         mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
         whole = unpack(rows_at(state.weights.covariance, at.cell), basis.shape[1])
@@ -365,7 +369,7 @@ class LogisticThompson(ActionFeatures):
         return self._at(state, at, drawn)
 
     def _at(self, state: LogisticState, at: Setting, weights: Array) -> Array:
-        basis = self.at_context(at.x, state.frame.shape[1])
+        basis = self.at_context(at.x, state.frame)
         return self.framed(state.frame, (basis.swapaxes(1, 2) @ weights[:, :, None])[:, :, 0])
 
     def value(self, draw: Array, located: Located) -> Array:
@@ -375,14 +379,14 @@ class LogisticThompson(ActionFeatures):
     def mean(self, state: LogisticState, at: Setting, located: Located) -> Array:
         """Return E σ(ψᵀw) at located actions, under the normal posterior of w."""
         framed = self._at(state, at, rows_at(state.weights.mean, at.cell))
-        basis = self.at_context(at.x, state.frame.shape[1])
+        basis = self.at_context(at.x, state.frame)
         spread = basis.swapaxes(1, 2) @ rows_at(state.weights.root, at.cell)
         along = self.powers(located.coord, state.frame[0], state.frame[1]) @ spread
         return moderated(self.predictor(framed, located), (along * along).sum(axis=-1))
 
     def predictive(self, state: LogisticState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""
-        require_unscaled(evidence, "LogisticThompson")
+        require_unscaled(evidence, type(self).__name__)
         phi = self.rows(state.frame, evidence, np.arange(evidence.cell.size))
         eta = (phi * state.weights.mean[evidence.cell]).sum(axis=1)
         along = (state.weights.root[evidence.cell].swapaxes(1, 2) @ phi[:, :, None])[:, :, 0]
@@ -414,11 +418,13 @@ class LogisticThompson(ActionFeatures):
         self, state: LogisticState, evidence: Evidence
     ) -> tuple[Array, tuple[Array, Array, Array, Array]]:
         """Return which rows teach, and their cells, features, outcomes and weights."""
-        require_unscaled(evidence, "LogisticThompson")
+        require_unscaled(evidence, type(self).__name__)
         known = _known(evidence)
         phi = self.rows(state.frame, evidence, known)
         if not is_all(np.isfinite(phi)):
-            raise InvalidInput(f"LogisticThompson: expected a finite context, got {evidence.x}")
+            raise InvalidInput(
+                f"{type(self).__name__}: expected a finite context, got {evidence.x}"
+            )
         return known, (evidence.cell[known], phi, evidence.y[known], evidence.weight[known])
 
 
