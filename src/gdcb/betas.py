@@ -32,7 +32,7 @@ def workspace(k: int) -> Array:
     return np.empty((_N_WORK, max(_CHUNK, k)))
 
 
-def beta(counts: Array, uniforms: Array, salt: int, work: Array) -> Array:
+def beta(counts: Array, uniforms: Array, salt: int, work: Array, before: int = 0) -> Array:
     """Draw Beta(α, β), one an entry.
 
     Parameters
@@ -41,6 +41,7 @@ def beta(counts: Array, uniforms: Array, salt: int, work: Array) -> Array:
     uniforms : (n, 2, K) independent, on [0, 1)
     salt : random 64 bits; with an entry's place among the n·K they give its later tries
     work : what `workspace` returned, written over
+    before : how many entries come before these and are drawn elsewhere
 
     Returns
     -------
@@ -77,12 +78,12 @@ def beta(counts: Array, uniforms: Array, salt: int, work: Array) -> Array:
         is_kept = _try(a, b, x[here], w, is_small, arrays)
         again = np.flatnonzero(~is_kept)
         rejected.append((again + here.start, a.take(again), b.take(again)))
-    _try_again(x, rejected, salt, is_small)
+    _try_again(x, rejected, salt, is_small, before)
     return out
 
 
 def _try_again(
-    x: Array, rejected: list[tuple[Array, Array, Array]], salt: int, is_small: bool
+    x: Array, rejected: list[tuple[Array, Array, Array]], salt: int, is_small: bool, before: int
 ) -> None:
     """Write later tries into the places of x that were rejected."""
     place, a, b = (np.concatenate(parts) for parts in zip(*rejected, strict=True))
@@ -91,7 +92,7 @@ def _try_again(
         if tried > _MOST_TRIES:
             raise InvalidInput("beta: the counts are out of range")
         n = place.size
-        u, w = _hashed(salt, place, tried, tries)
+        u, w = _hashed(salt, place + before, tried, tries)
         arrays = np.empty((_N_WORK - 3, n * tries))
         pair = (a, b) if tries == 1 else (np.tile(a, tries), np.tile(b, tries))
         is_kept = _try(*pair, u, w, is_small, [*arrays])

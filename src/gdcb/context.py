@@ -124,6 +124,8 @@ class Schema:
                 else [name]
             )
             positions[name] = list(range(len(names), len(names) + len(wide)))
+            for at, level in zip(positions[name], wide, strict=True):
+                positions[level] = [at]  # one level of a category can be named by itself
             names += wide
         object.__setattr__(self, "positions", positions)
         object.__setattr__(self, "names", tuple(names))

@@ -151,6 +151,15 @@ def learn_scaler(
         learn_label(instance, state, log, label)
 
 
+def watch_scaler(instance: Instance, state: Any, log: Log) -> None:
+    """Let a scaler of outcomes count rows that it is about to be refitted on."""
+    scaler: Any = instance.scaler
+    owner = log.unit if scaler.per == "unit" else log.group
+    y = np.where(log.is_null, np.nan, log.y)[:, None]
+    action = instance.composition.relative(log.action, log.x)
+    scaler.watch(state, owner, log.x, action, y, log.weight)
+
+
 def refit_scaler(
     instance: Instance, state: Any, owners: Array, log: Log, trust: Array | None
 ) -> None:

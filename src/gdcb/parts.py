@@ -62,7 +62,7 @@ def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str, num
             if not isinstance(item, str):
                 positions.append(item)
             elif item == "*":
-                positions += [at for found in columns.values() for at in found]
+                positions += sorted({at for found in columns.values() for at in found})
             elif numeric:
                 positions.append(_positions(item, columns, where, numeric))
             else:

@@ -61,6 +61,11 @@ class Rows:
             None if self.hidden is None else self.hidden[index],
         )
 
+    @staticmethod
+    def concatenate(some: list[Rows]) -> Rows:
+        """Join rows in order."""
+        return _joined(Rows, some)
+
 
 @dataclass(slots=True)
 class Located:
@@ -174,6 +179,22 @@ class Verdict:
         acted = np.where(self.statuses > PASSED, np.arange(n_gates), -1)
         return np.asarray(acted.max(axis=1, initial=-1))
 
+    def take(self, index: Array) -> Verdict:
+        """Return the rows at `index`, without what was said of faults."""
+        action, status = self.action[index], self.status[index]
+        return Verdict(action, status, self.trail[index], self.statuses[index], {})
+
+    @staticmethod
+    def concatenate(verdicts: list[Verdict]) -> Verdict:
+        """Join verdicts in order, without what was said of faults."""
+        return Verdict(
+            np.concatenate([one.action for one in verdicts]),
+            np.concatenate([one.status for one in verdicts]),
+            np.concatenate([one.trail for one in verdicts]),
+            np.concatenate([one.statuses for one in verdicts]),
+            {},
+        )
+
 
 @dataclass(slots=True)
 class Executed:
@@ -225,11 +246,31 @@ class Log:
     @staticmethod
     def concatenate(logs: list[Log]) -> Log:
         """Join logs in order."""
-        columns: dict[str, Any] = {}
-        for field in dataclasses.fields(Log):
-            parts = [getattr(log, field.name) for log in logs]
-            columns[field.name] = None if parts[0] is None else namespace(parts[0]).concat(parts)
-        return Log(**columns)
+        return _joined(Log, logs)
+
+
+@dataclass(slots=True)
+class History:
+    """Finished rows of another policy, and what the gates made of its proposals.
+
+    Parameters
+    ----------
+    log : (N,) what ran and what came of it; arms and versions of −1: credit goes by what ran
+    rows, verdict : the same rows as the gates saw them, for whoever learns the gates
+    """
+
+    log: Log
+    rows: Rows
+    verdict: Verdict
+
+
+def _joined(kind: type[R], records: list[R]) -> R:
+    """Join records of columns, row behind row; what the first lacks all lack."""
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        parts = [getattr(record, field.name) for record in records]
+        columns[field.name] = None if parts[0] is None else namespace(parts[0]).concat(parts)
+    return kind(**columns)
 
 
 def take_rows(draw: Any, index: Any) -> Any:

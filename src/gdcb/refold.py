@@ -1,4 +1,4 @@
-"""Between rounds: put a refitted scaler in force, and rebuild what the arms learned under it."""
+"""Between rounds: put a refitted scaler in force, rebuild what the arms learned, start warm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.instance import Instance
-from gdcb.records import Log, replace_rows
+from gdcb.errors import InvalidInput
+from gdcb.records import History, Log, replace_rows
+
+TEACHES = ("scaler", "arms")
 
 
 def publish(
@@ -59,3 +62,30 @@ def refold(
     cells = (units[:, None] * bands + np.arange(bands)).ravel()
     pools = (groups[:, None] * bands + np.arange(bands)).ravel()
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
+
+
+def warm_up(
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    history: History,
+    group: Array,
+    teaches: tuple[str, ...] = TEACHES,
+) -> None:
+    """Start both loops from finished rows of another policy behind the same gates.
+
+    The gates' kernels learn its verdicts; the scaler is fitted on its outcomes and published where
+    it may be; arms are then credited with what ran under that δ. `teaches` leaves out one of the
+    two loops.
+    """
+    unknown = set(teaches) - set(TEACHES)
+    if unknown:
+        raise InvalidInput(f"teaches: expected some of {', '.join(TEACHES)}, got {teaches}")
+    instance.chain.learn(state.kernels, history.rows, history.verdict)
+    log, scaler = history.log, instance.scaler
+    if "scaler" in teaches and "refit" in scaler.supports:
+        credit.watch_scaler(instance, state.scaler, log)
+        owners = np.unique(log.unit if scaler.per == "unit" else log.group)
+        publish(instance, state, owners, group, log)
+    if "arms" in teaches:
+        refold(instance, bandit, state, log, group, np.unique(log.group))

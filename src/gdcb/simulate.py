@@ -25,8 +25,8 @@ from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput, ValuationError
 from gdcb.instance import Instance
 from gdcb.posterior import REFRESH
-from gdcb.records import Decision, Executed, Log, Rows, Verdict, flatten, to_host
-from gdcb.refold import publish, refold
+from gdcb.records import Decision, Executed, History, Log, Rows, Verdict, flatten, to_host
+from gdcb.refold import TEACHES, publish, refold, warm_up
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
 from gdcb.torch_streams import TorchStreams
 
@@ -110,12 +110,17 @@ def simulate(
     watch: Callable[[Turn], None] | None = None,
     keep_log: bool = False,
     device: str | None = None,
+    history: History | None = None,
+    teaches: tuple[str, ...] = TEACHES,
+    first_block: int = 0,
 ) -> Simulation:
     """Run `rounds` rounds of `replicates` independent groups of `units` units.
 
     `watch` sees every round. The log is kept where the scaler can publish (refolding reads it)
     or where `keep_log` asks for it. `device` names a torch device ('cuda', 'cpu') on which all
-    arrays are then 64-bit tensors; without it they are NumPy's.
+    arrays are then 64-bit tensors; without it they are NumPy's. `history` starts both loops warm,
+    or those that `teaches` names ('scaler', 'arms'), and stays part of what they are refitted on.
+    With `first_block` b the replicates are those from 100·b on, bit for bit as in one long run.
     """
     sizes: dict[str, Any] = {"rounds": rounds, "replicates": replicates, "units": units}
     for name, value in sizes.items():
@@ -128,14 +133,20 @@ def simulate(
             )
     bandit = instance.bind(bandit)
     group = np.repeat(np.arange(replicates), units)
-    streams: Any = Streams(seed, rows_per_replicate=units)
+    streams: Any = Streams(seed, rows_per_replicate=units, first_block=first_block)
     if device is not None:
         check_on_device(instance, bandit)
+        if history is not None or first_block:
+            raise InvalidInput("device: a warm start and single blocks run on NumPy only")
         _require_torch()
         group = torch().arange(replicates * units, device=device) // units
         streams = TorchStreams(seed, group.device)
     state = turn.init(instance, bandit, group)
     nature = world.start(streams.at(WORLD, 0), group)
+    past = {}
+    if history is not None:
+        warm_up(instance, bandit, state, history, group, teaches)
+        past = dict.fromkeys(teaches, [history.log])
     logs: list[Log] = []
     keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):
@@ -170,9 +181,11 @@ def simulate(
             bandit.refresh(state.bandit)
         if due.shape[0]:
             logs = [Log.concatenate(logs)]
-            changed = publish(instance, state, due, group, logs[0])
+            known = Log.concatenate(past.get("scaler", []) + logs)
+            changed = publish(instance, state, due, group, known)
             if changed.size:
-                refold(instance, bandit, state, logs[0], group, changed)
+                known = Log.concatenate(past.get("arms", []) + logs)
+                refold(instance, bandit, state, known, group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
     if device is not None:
         _check_finite(state.bandit)

@@ -29,7 +29,7 @@ _FEW = 256  # numbers a block; up to here it costs more to start SFC64 than it s
 class Stream:
     """Random numbers for N rows of one stage; each call is keyed by its ordinal.
 
-    `block` rows share a key. With `block=1` (live) every row has its own key and Philox draws
+    `block` rows share a key; `first` blocks come before these rows and are drawn elsewhere. With `block=1` (live) every row has its own key and Philox draws
     its numbers. Larger blocks mostly have many numbers to draw: there Philox only draws the 256
     bits at which SFC64, three times as fast, starts.
     """
@@ -41,6 +41,7 @@ class Stream:
         "_fast",
         "_fast_generator",
         "_fast_state",
+        "_first",
         "_generator",
         "_high",
         "_key",
@@ -49,7 +50,8 @@ class Stream:
         "_work",
     )
 
-    def __init__(self, key: tuple[int, int], high: int, block: int) -> None:
+    def __init__(self, key: tuple[int, int], high: int, block: int, first: int = 0) -> None:
+        self._first = first
         self._philox, self._fast = np.random.Philox(0), np.random.SFC64(0)
         self._generator = np.random.Generator(self._philox)
         self._fast_generator = np.random.Generator(self._fast)
@@ -83,11 +85,11 @@ class Stream:
         self._calls += 1
         if self._block == 1 or self._block * size <= _FEW:
             for i in range(-(-n // self._block)):
-                yield slice(i * self._block, (i + 1) * self._block), self._at(i)
+                yield slice(i * self._block, (i + 1) * self._block), self._at(self._first + i)
             return
         self._at(0)
-        starts = self._philox.random_raw(4 * -(-n // self._block)).reshape(-1, 4)
-        for i, start in enumerate(starts):
+        starts = self._philox.random_raw(4 * (self._first - (-n // self._block))).reshape(-1, 4)
+        for i, start in enumerate(starts[self._first :]):
             self._fast_state["state"]["state"] = start
             self._fast.state = self._fast_state
             yield slice(i * self._block, (i + 1) * self._block), self._fast_generator
@@ -126,7 +128,8 @@ class Stream:
         uniforms = self.uniform(n, 2, k)  # row by row, so that a block may end anywhere
         self._calls += 1
         self._at(0)
-        return betas.beta(counts, uniforms, self._philox.random_raw(), self._work)
+        before = self._first * self._block * k
+        return betas.beta(counts, uniforms, self._philox.random_raw(), self._work, before)
 
     def _live_beta(self, counts: Array) -> Array:
         """Draw Beta(α, β) as γ(α) / (γ(α) + γ(β)), every row with NumPy's sampler at its key."""
@@ -144,6 +147,9 @@ class Stream:
 class Streams:
     """All random numbers of one seed, for a simulation of blocks of replicates.
 
+    With `first_block` b the replicates are those from 100·b on: bit for bit what they are where
+    all are drawn together.
+
     >>> a, b = Streams(7, rows_per_replicate=2), Streams(7, rows_per_replicate=2)
     >>> bool((a.at(DRAW, 3).normal(10, 2)[:4] == b.at(DRAW, 3).normal(4, 2)).all())
     True
@@ -151,16 +157,19 @@ class Streams:
 
     replicates_per_block = 100
 
-    def __init__(self, seed: int, rows_per_replicate: int = 1) -> None:
+    def __init__(self, seed: int, rows_per_replicate: int = 1, first_block: int = 0) -> None:
         self._seed = check_seed(seed)
         self._block = self.replicates_per_block * rows_per_replicate
+        self._first = first_block
         self._streams: dict[int, Stream] = {}
 
     def at(self, stage: int, t: int) -> Stream:
         """Return the stream of `stage` in round `t`; valid until the stage is asked for again."""
         stream = self._streams.get(stage)
         if stream is None:
-            stream = self._streams[stage] = Stream((self._seed, stage), t, self._block)
+            stream = self._streams[stage] = Stream(
+                (self._seed, stage), t, self._block, self._first
+            )
             return stream
         return stream.rekey((self._seed, stage), t, self._block)
 

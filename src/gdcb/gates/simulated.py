@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array, like, maybe_any, namespace, put_where
+from gdcb.arrays import Array, full, like, maybe_any, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing, status_of
 from gdcb.gates.contraction import is_mixed
@@ -29,19 +29,24 @@ class SimulatedPerson:
     ----------
     approve : (e (N, M, D), rows) → (N, M) probability of approval
     own : rows → (N, D) the person's own action; NaN columns keep the proposal's (a severity)
-    spread : their own action varies by −spread, 0, +spread with probability ¼, ½, ¼ (first column)
+    spread : their own action varies by −spread, 0, +spread with probability ¼, ½, ¼ (first
+        column); a number, or rows → (N,)
     veto : share of the non-approved that is vetoed
+    anchor : how far their own action leans towards the proposal: (1 − anchor)·own + anchor·e
     """
 
     approve: Callable[[Array, Rows], Array]
     own: Callable[[Rows], Array]
-    spread: float = 0.0
+    spread: float | Callable[[Rows], Array] = 0.0
     veto: float = 0.0
+    anchor: float = 0.0
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("person.spread", self.spread, 0.0)
+        if not callable(self.spread):
+            check_number("person.spread", self.spread, 0.0)
         check_number("person.veto", self.veto, 0.0, 1.0)
+        check_number("person.anchor", self.anchor, 0.0, 1.0)
 
     def draw(self, rng: Any, n: int) -> Array:
         """Draw three uniforms a row: approval, veto, scatter."""
@@ -51,8 +56,15 @@ class SimulatedPerson:
     def _own(self, rows: Rows, e: Array, point: Array) -> Array:
         own = self.own(rows)
         mine: Array = namespace(e).where(own != own, e, own)
-        mine[:, 0] += self.spread * point
+        if self.anchor:
+            mine = mine + self.anchor * (e - mine)
+        mine[:, 0] += self._spread(rows) * point
         return mine
+
+    def _spread(self, rows: Rows) -> Array:
+        if callable(self.spread):
+            return self.spread(rows)
+        return full((rows.n,), self.spread, rows.x)
 
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Sample the person's answer."""
@@ -79,8 +91,11 @@ class SimulatedPerson:
 
         p(x) exactly where approval does not depend on e: what is not approved is the same
         whatever was proposed. sup_e p(e, x) as an upper bound where it does. 1 where the own
-        action keeps a column in which the proposals differ: edits anchored on the proposal.
+        action keeps a column in which the proposals differ, or leans towards it: edits anchored
+        on the proposal.
         """
+        if self.anchor:
+            return np.where(is_mixed(e), 1.0, 0.0)
         p = np.clip(self.approve(e, rows), 0.0, 1.0).max(axis=1)
         kept = np.isnan(self.own(rows))[:, None] & (e != e[:, :1])
         return np.where(is_mixed(e), np.where(kept.any(axis=(1, 2)), 1.0, p), 0.0)
@@ -89,8 +104,10 @@ class SimulatedPerson:
         """Return the points of the own actions: own₁ −, 0, +; own₂ −, 0, +; and so on."""
         xp, own = namespace(e), self.own(rows)[:, None]
         own = xp.where(own != own, e, own) if maybe_any(own != own) else own
+        if self.anchor:
+            own = own + self.anchor * (e - own)
         nodes: Array = xp.repeat(own, _POINTS.size, axis=1)
-        nodes[..., 0] += self.spread * xp.tile(like(_POINTS, e), (own.shape[1],))
+        nodes[..., 0] += self._spread(rows)[:, None] * xp.tile(like(_POINTS, e), (own.shape[1],))
         return nodes
 
     def expect(self, value: Value, e: Array, rows: Rows) -> Array:

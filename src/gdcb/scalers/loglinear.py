@@ -235,6 +235,19 @@ class LogLinearScaler:
         state.posterior.observe(owner, design, y, weight)
         self._watch(state, owner, design, y, weight)
 
+    def watch(
+        self,
+        state: LogLinearState,
+        owner: Array,
+        x: Array,
+        action: Array,
+        label: Array,
+        weight: Array,
+    ) -> None:
+        """Count rows, and how their actions varied, without learning them: `refit` will."""
+        design, y = self._rows(x, action, label)
+        self._watch(state, owner, design, y, weight)
+
     def _watch(
         self,
         state: LogLinearState,
