@@ -18,7 +18,6 @@ from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel, SimulatedPerson
 from gdcb.instance import Instance, NullAction
 from gdcb.instances import load
-from gdcb.instances.stylised import str_pricing
 from gdcb.protocol.preferences import Preferences, with_rival, without_rival
 from gdcb.records import Rows
 from gdcb.rewards import Payoff
@@ -29,13 +28,18 @@ from tests.parts.builders import rng_of, stream
 
 DOMAIN = load("str")
 PLAIN = replace(DOMAIN.instance, scaler=ConstantScaler())
-BASE = [str_pricing.BASE, str_pricing.MARKET]
 
 
 def own_price(rows: Rows) -> Array:
-    """Return the manager's own price of the stylised rental."""
-    feel = 1.05 + 0.5 * (rows.x[:, str_pricing.OCCUPANCY] - str_pricing.CENTRE[0])
-    return np.asarray((rows.x[:, BASE].prod(axis=1) * feel)[:, None])
+    """Return the own price of the person in the gate."""
+    person: Any = PLAIN.chain.gates[0]
+    price: Array = person.person.own(rows)
+    return price
+
+
+def relative(e: Array, rows: Rows) -> Array:
+    """Return prices (N, 1) in shares of the base: (N,)."""
+    return PLAIN.composition.relative(e, rows.x)[:, 0]
 
 
 WORLD_ASKED = Preferences(DOMAIN.world, PLAIN, own_price)
@@ -182,10 +186,9 @@ def test_it_learns_the_operator_s_price_and_not_the_one_that_earns_most() -> Non
 
     def watch(turn: Turn) -> None:
         if turn.t >= 120:
-            base = turn.rows.x[:, BASE].prod(axis=1)
-            mine = turn.decision.action[:, 0] / base
-            best = DOMAIN.world.best(turn.world, turn.rows)[:, 0] / base
-            gaps.append((mine - own_price(turn.rows)[:, 0] / base, mine - best))
+            mine = relative(turn.decision.action, turn.rows)
+            best = relative(DOMAIN.world.best(turn.world, turn.rows), turn.rows)
+            gaps.append((mine - relative(own_price(turn.rows), turn.rows), mine - best))
 
     simulate(
         with_rival(PLAIN),
