@@ -1,0 +1,112 @@
+"""Functions that engines run in tests: other processes find them here by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.protocol.record import Ground, Record
+from gdcb.protocol.task import BLOCK, Task
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Ask for `n` numbers of stream `seed`; `folder` is where a task leaves its traces."""
+
+    seed: int
+    n: int = 5
+    folder: str = ""
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What came of it."""
+
+    values: Array
+
+
+def draw(task: Draws) -> Numbers:
+    """Return numbers that hang on the task alone."""
+    return Numbers(np.random.default_rng(task.seed).normal(size=task.n))
+
+
+def draw_quickly_or_slowly(task: Draws) -> Numbers:
+    """Even tasks take longer, so that tasks do not finish in their order."""
+    time.sleep(0.05 * (task.seed % 2 == 0))
+    return draw(task)
+
+
+def refuse_the_third(task: Draws) -> Numbers:
+    """Refuse one task as a part of gdcb would."""
+    if task.seed == 3:
+        raise InvalidInput("seed: expected any but 3, got 3")
+    return draw(task)
+
+
+def die_once(task: Draws) -> Numbers:
+    """Kill the worker under task 3, the first time only."""
+    trace = Path(task.folder) / "died"
+    if task.seed == 3 and not trace.exists():
+        trace.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draw(task)
+
+
+def die(task: Draws) -> Numbers:
+    """Kill the worker under task 3, every time."""
+    if task.seed == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return draw(task)
+
+
+def threads(task: Draws) -> list[int]:
+    """Return how many threads linear algebra has here."""
+    libraries: Any = import_module("threadpoolctl").threadpool_info()
+    return [library["num_threads"] for library in libraries]
+
+
+def sleep(task: Draws) -> None:
+    """Leave the number of the process in the folder, and sleep for a minute."""
+    (Path(task.folder) / f"{os.getpid()}.pid").touch()
+    time.sleep(60)
+
+
+def draw_on_a_node(task: Draws) -> Numbers:
+    """Leave a trace of the node at start and end; take a while between."""
+    ray: Any = import_module("ray")
+    node = ray.get_runtime_context().get_node_id()
+    folder = Path(task.folder)
+    (folder / f"{task.seed}-{node}-{os.getpid()}.began").touch()
+    time.sleep(0.3)
+    (folder / f"{task.seed}-{node}-{os.getpid()}.ended").touch()
+    return draw(task)
+
+
+def episodes(task: Task) -> Record | Ground:
+    """Return a small record that hangs on the task alone; one array is in Fortran's order."""
+    t, r, bins = task.episodes, task.replicates_in_block, 3
+    if not task.method:
+        first = task.block * BLOCK
+        floor = np.arange(t)[:, None] + np.arange(first, first + r) / 1000
+        return Ground(floor, np.linspace(0.5, 2.0, bins + 1))
+    rng = np.random.default_rng([task.seed, task.block, *task.method.encode()])
+    return Record(
+        parts=rng.normal(size=(t, r, 4)),
+        parts_paper=np.full((t, r, 3), np.nan),
+        reward=np.asfortranarray(rng.normal(size=(t, r))),
+        advantage=rng.normal(size=(r, t)).T[:, ::-1],
+        overridden=rng.random((t, r)),
+        success=rng.random((t, r)),
+        error=rng.random((t, r)),
+        recommended=rng.integers(9, size=(r, bins)),
+        executed=rng.integers(9, size=(r, bins)),
+    )
