@@ -1,0 +1,271 @@
+"""The document of a run: `summary.json`, and what `gdcb run --json` prints.
+
+Every estimate is `{mean, low, high}`; curves are lists of these, one an episode; what was not
+reached or does not apply is null. Records are asked for one at a time, and only what is compared
+between methods is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.protocol.metrics import (
+    Estimate,
+    Waits,
+    compression,
+    curve,
+    episodes_to_threshold,
+    estimate,
+    first_below,
+    paired,
+    saving,
+    threshold,
+)
+from gdcb.protocol.record import Ground, Record
+from gdcb.protocol.record_checks import check_ground, check_record
+
+OURS, COLD, WEIGHTED = "B4", "A3", "B4ope"
+SAVING_AT = 50
+
+SETTINGS = (
+    "instance",
+    "variant",
+    "episodes",
+    "replicates",
+    "seed",
+    "version",
+    "command",
+    "options",
+)
+EXTRAS = ("variance_ratio", "specification", "theorems", "about")
+
+# Where each part stands on the last axis of a record's two splits.
+_PARTS = {"bandit": 2, "calibration": 1, "gate": 3}
+_PARTS_PAPER = {"bandit": 0, "calibration": 1, "gate": 2}
+
+Curve = list[Estimate | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method of the document.
+
+    Parameters
+    ----------
+    label : a short title
+    record : returns its record; asked once, so that one record at a time is in memory
+    tuned : its tuned settings by name
+    is_gated : whether it runs behind the gate; without it there is no floor to exceed
+    """
+
+    label: str
+    record: Callable[[], Record]
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    is_gated: bool = True
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is compared between methods: regret (T, R), its curve, and waits for the threshold."""
+
+    regret: Array
+    curve: Curve | None
+    waits: Waits | None
+
+
+def document(
+    settings: Mapping[str, Any],
+    methods: Mapping[str, Entry],
+    ground: Ground,
+    extras: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the document of a run, safe for JSON without NaN.
+
+    Parameters
+    ----------
+    settings : `SETTINGS` by name; `seed` also seeds the bootstraps
+    methods : entries by key; B4 is what the others are compared with
+    ground : the gate floor and the edges of the actions
+    extras : what was measured beside the records, any of `EXTRAS`
+
+    Returns
+    -------
+    `settings`, `variance_ratio`, `specification`, `theorems`, `floor` and `floor_curve`,
+    `methods` by key and `cold_start` (GDCB with its history, B4, against the same without, A3).
+    `vs_B4` is corrected by Holm over all other methods of the run.
+
+    Examples
+    --------
+    One episode of one replicate loses 2 + 3 − 1 = 4 behind a gate whose floor is 1.
+
+    >>> one = np.ones((1, 1))
+    >>> record = Record(
+    ...     parts=np.array([[[4.0, 2.0, 3.0, -1.0]]]),
+    ...     parts_paper=np.full((1, 1, 3), np.nan),
+    ...     reward=one,
+    ...     advantage=one,
+    ...     overridden=one,
+    ...     success=one,
+    ...     error=np.full((1, 1), np.nan),
+    ...     recommended=np.array([[1, 0]]),
+    ...     executed=np.array([[0, 1]]),
+    ... )
+    >>> settings = {name: None for name in SETTINGS} | {"episodes": 1, "replicates": 1, "seed": 0}
+    >>> ground = Ground(floor=one, edges=np.array([0.0, 1.0, 2.0]))
+    >>> found = document(settings, {"B4": Entry("GDCB", lambda: record)}, ground)["methods"]["B4"]
+    >>> found["regret"]["mean"], found["excess"]["mean"], found["parts_paper"]
+    (4.0, 3.0, None)
+    """
+    extras = {} if extras is None else extras
+    _check_settings(settings, extras, ground)
+    seed = settings["seed"]
+    entries: dict[str, dict[str, Any]] = {}
+    totals: dict[str, Array] = {}
+    kept: dict[str, _Kept] = {}
+    for key, entry in methods.items():
+        record = entry.record()
+        check_record(key, record, ground)
+        waits = _waits(record)
+        entries[key] = _method(entry, record, ground, waits, seed)
+        regret = record.parts[..., 0]
+        totals[key] = regret.sum(axis=0)
+        if key in (OURS, COLD, WEIGHTED):
+            kept[key] = _Kept(regret.copy(), entries[key]["regret_curve"], waits)
+        del record, regret
+    for key, value in _against_ours(totals).items():
+        entries[key]["vs_B4"] = value
+    found = {
+        **{name: settings[name] for name in SETTINGS},
+        **{name: extras.get(name) for name in EXTRAS},
+        "floor": estimate(ground.floor.sum(axis=0)),
+        "floor_curve": _curve(ground.floor),
+        "methods": entries,
+        "cold_start": _cold_start(kept, ground, seed),
+    }
+    return {name: plain(value) for name, value in found.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: lists, objects, numbers; NaN and ∞ become null.
+
+    >>> plain({"a": np.array([1.0, np.nan]), 2: (np.int64(3), True)})
+    {'a': [1.0, None], '2': [3, True]}
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, PurePath):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    raise InvalidInput(f"document: expected plain data, got {type(value).__name__}")
+
+
+def _check_settings(settings: Mapping[str, Any], extras: Mapping[str, Any], ground: Ground) -> None:
+    if lacking := [name for name in SETTINGS if name not in settings]:
+        raise InvalidInput(f"document: expected settings {', '.join(SETTINGS)}; lacks {lacking}")
+    if unknown := [name for name in extras if name not in EXTRAS]:
+        raise InvalidInput(f"document: expected extras among {', '.join(EXTRAS)}; got {unknown}")
+    shape = check_ground(ground)
+    if shape != (settings["episodes"], settings["replicates"]):
+        raise InvalidInput(
+            f"document: expected {settings['episodes']} episodes of {settings['replicates']} "
+            f"replicates, got a ground of {shape[0]} of {shape[1]}"
+        )
+
+
+def _method(
+    entry: Entry, record: Record, ground: Ground, waits: Waits | None, seed: int
+) -> dict[str, Any]:
+    """Return a method's entry; what compares it with B4 is filled in when all are known."""
+    regret = record.parts[..., 0]
+    excess = regret - ground.floor if entry.is_gated else None
+    paper = {
+        name: estimate(record.parts_paper[..., i].sum(axis=0)) for name, i in _PARTS_PAPER.items()
+    }
+    return {
+        "label": entry.label,
+        "regret": estimate(regret.sum(axis=0)),
+        "excess": None if excess is None else estimate(excess.sum(axis=0)),
+        "vs_B4": None,
+        "regret_curve": _curve(regret),
+        "excess_curve": None if excess is None else _curve(excess),
+        "parts": {n: estimate(record.parts[..., i].sum(axis=0)) for n, i in _PARTS.items()},
+        "parts_curve": {n: _curve(record.parts[..., i]) for n, i in _PARTS.items()},
+        "parts_paper": None if None in paper.values() else paper,
+        "reward": estimate(record.reward.sum(axis=0)),
+        "episodes_to_threshold": None if waits is None else threshold(waits, record.success, seed),
+        "calibration_error_curve": _curve(record.error, cumulative=False),
+        "override_rate_curve": _curve(record.overridden, cumulative=False),
+        "actions": _actions(record, ground),
+        "tuned": dict(entry.tuned),
+    }
+
+
+def _curve(values: Array, cumulative: bool = True) -> Curve | None:
+    """Return a curve, or None where no episode has an estimate."""
+    points = curve(values, cumulative)
+    return None if all(point is None for point in points) else points
+
+
+def _waits(record: Record) -> Waits | None:
+    has_incumbent = np.isfinite(record.advantage).all()
+    return episodes_to_threshold(record.advantage) if has_incumbent else None
+
+
+def _actions(record: Record, ground: Ground) -> dict[str, Any] | None:
+    """Return the shares of recommended and executed actions between the edges."""
+    counts = [side.sum(axis=0) for side in (record.recommended, record.executed)]
+    if not all(side.sum() > 0 for side in counts):
+        return None
+    recommended, executed = (side / side.sum() for side in counts)
+    return {"edges": ground.edges, "recommended": recommended, "executed": executed}
+
+
+def _against_ours(totals: dict[str, Array]) -> dict[str, Any]:
+    if OURS not in totals:
+        return {}
+    ours = totals[OURS]
+    return dict(paired({key: total - ours for key, total in totals.items() if key != OURS}))
+
+
+def _cold_start(kept: dict[str, _Kept], ground: Ground, seed: int) -> dict[str, Any]:
+    """Return what the history was worth; null where a method it needs was not run."""
+    curves = {key: kept[key].curve if key in kept else None for key in (OURS, COLD, WEIGHTED)}
+    found: dict[str, Any] = {
+        "warm_curve": curves[OURS],
+        "cold_curve": curves[COLD],
+        "ope_curve": curves[WEIGHTED],
+        "warm_minus_cold": None,
+        "warm_below_cold_from": None,
+        "saving_at_50": {"total": None, "excess": None},
+        "compression": None,
+    }
+    if OURS not in kept or COLD not in kept:
+        return found
+    warm, cold = kept[OURS], kept[COLD]
+    difference = warm.regret - cold.regret
+    found["warm_minus_cold"] = _curve(difference)
+    found["warm_below_cold_from"] = first_below(difference)
+    if ground.floor.shape[0] >= SAVING_AT:
+        w, c, f = (x[:SAVING_AT].sum(axis=0) for x in (warm.regret, cold.regret, ground.floor))
+        found["saving_at_50"] = {"total": saving(w, c), "excess": saving(w - f, c - f)}
+    if warm.waits is not None and cold.waits is not None:
+        found["compression"] = compression(cold.waits, warm.waits, seed)
+    return found
