@@ -49,8 +49,9 @@ def refold(
         # A learner that believes all rows says what they explain; the rest is compared.
         first = fresh
         if contrast.needs_means(instance, bandit):
-            first = turn.init(instance, bandit, group).bandit
-            bandit.update(first, adjusted)
+            if "refit" not in bandit.supports:  # else the second fit replaces the first
+                first = turn.init(instance, bandit, group).bandit
+            credit.teach(bandit, first, adjusted)
         looked = contrast.look(instance, bandit, first, some, adjusted, located)
         contrast.learn(state.contrast, looked)
         trusted = contrast.weigh(instance, state.contrast, some, seen)

@@ -9,6 +9,7 @@ from gdcb.bandits.gaussian import GaussianState, GaussianThompson
 from gdcb.bandits.gp_curve import GPCurveState, GPCurveThompson
 from gdcb.bandits.hierarchical import HierarchicalState, HierarchicalThompson
 from gdcb.bandits.hierarchical_beta import HierarchicalBetaState, HierarchicalBetaThompson
+from gdcb.bandits.hierarchical_curve import HierarchicalCurveThompson
 from gdcb.bandits.linear import LinearState, LinearThompson, LinearUCB
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.shared import (
@@ -39,6 +40,7 @@ __all__ = [
     "GaussianThompson",
     "HierarchicalBetaState",
     "HierarchicalBetaThompson",
+    "HierarchicalCurveThompson",
     "HierarchicalState",
     "HierarchicalThompson",
     "IndexState",

@@ -25,7 +25,7 @@ from gdcb.bandits.nodes import (
 from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
 from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead, rows_of
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior, logistic_mode, times
+from gdcb.logistic import LogisticPosterior, left_out, logistic_mode, times
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -177,7 +177,7 @@ class CurveThompson:
         """Return the prior curve in every cell."""
         require_metric(arms, "CurveThompson")
         cells, c = group.shape[0], arms.n_coords
-        mean, sd = self._prior(c)
+        mean, sd = self.prior(c)
         frame = frame_of(arms)
         nodes = nodes_of(arms) if self._has_counts else ()
         grid = grid_of(nodes) if nodes else np.zeros((0, c))
@@ -193,7 +193,7 @@ class CurveThompson:
             np.tile(np.diag(sd), (cells, 1, 1)),
         )
 
-    def _prior(self, c: int) -> tuple[Array, Array]:
+    def prior(self, c: int) -> tuple[Array, Array]:
         """Return mean and standard deviation (d,) of the coefficients over c coordinates."""
         d = 1 + c * (self.degree + self.is_contextual)
         for name, value in (("prior_sd", self.prior_sd), ("prior_mean", self.prior_mean)):
@@ -222,21 +222,21 @@ class CurveThompson:
         mean = state.mean.take(at.cell, axis=0)
         z = rng.normal(*mean.shape)
         drawn = mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
-        return self._framed(state, drawn, at)
+        return self.framed(state.frame, drawn, at)
 
-    def _framed(self, state: CurveState, coefficients: Array, at: Setting) -> Array:
+    def framed(self, frame: Array, coefficients: Array, at: Setting) -> Array:
         """Turn coefficients (N, d) into curves in c: (N, 1 + C·degree + 2C).
 
         With e = c·δ the scaled action (e − middle)/half is (c − middle/δ)/(half/δ): a row's δ
         moves into its frame, and its offset γℓ into the intercept.
         """
-        n, c = coefficients.shape[0], state.frame.shape[1]
+        n, c = coefficients.shape[0], frame.shape[1]
         d = 1 + c * self.degree
         out = np.empty((n, d + 2 * c))
         out[:, :d] = coefficients[:, :d]
-        middle, half = state.frame
+        middle, half = frame
         if self.is_contextual:
-            delta, offset = self._offset(state, at.delta, n)
+            delta, offset = self._offset(frame, at.delta, n)
             for j in range(c):
                 out[:, 0] += coefficients[:, d + j] * offset[:, j]
             if self.rebuild == "product":
@@ -246,9 +246,9 @@ class CurveThompson:
         out[:, d : d + c], out[:, d + c :] = middle, half
         return out
 
-    def _offset(self, state: CurveState, delta: Array | None, n: int) -> tuple[Array, Array]:
+    def _offset(self, frame: Array, delta: Array | None, n: int) -> tuple[Array, Array]:
         """Return δ of every coordinate (N, C), neutral behind its own q columns, and ℓ."""
-        c = state.frame.shape[1]
+        c = frame.shape[1]
         if delta is None:
             raise InvalidInput("CurveThompson in the additive form needs δ, got none")
         if delta.ndim != 3 or delta.shape[:2] != (n, 1) or not 1 <= delta.shape[2] <= c:
@@ -262,14 +262,14 @@ class CurveThompson:
         if not is_all(np.isfinite(full) & (full > 0.0) if is_product else np.isfinite(full)):
             wanted = "finite numbers > 0" if is_product else "finite numbers"
             raise InvalidInput(f"CurveThompson: expected δ of {wanted}, got {delta}")
-        return full, np.log(full) if is_product else full / state.frame[1]
+        return full, np.log(full) if is_product else full / frame[1]
 
-    def _inputs(self, state: CurveState, coord: Array, delta: Array | None) -> Array:
+    def inputs(self, frame: Array, coord: Array, delta: Array | None) -> Array:
         """Return the features of located actions, coordinate (N, C), under their δ: (N, d)."""
-        middle, half = state.frame
+        middle, half = frame
         if not self.is_contextual:
             return self.features((coord - middle) / half)
-        full, offset = self._offset(state, delta, coord.shape[0])
+        full, offset = self._offset(frame, delta, coord.shape[0])
         return self.features((self._action(coord, full) - middle) / half, offset)
 
     def _action(self, coord: Array, delta: Array) -> Array:
@@ -290,22 +290,38 @@ class CurveThompson:
         """Return the posterior mean at located actions: of η, or E σ(η) for the logistic link."""
         mean = state.mean[at.cell]
         if self.link == "identity":
-            return self.value(self._framed(state, mean, at), located)
-        coord, offset = located.coord, None
-        if self.is_contextual:
-            delta, offset = self._offset(state, at.delta, mean.shape[0])
-            coord, offset = self._action(coord, delta[:, None]), offset[:, None]
-        phi = self.features((coord - state.frame[0]) / state.frame[1], offset)
+            return self.value(self.framed(state.frame, mean, at), located)
+        phi = self.at_actions(state.frame, at, located)
         along = phi @ state.root[at.cell]
         return moderated(times(mean, phi), (along * along).sum(axis=-1))
 
+    def at_actions(self, frame: Array, at: Setting, located: Located) -> Array:
+        """Return the features of located actions (N, M, C) under their rows' δ: (N, M, d)."""
+        coord, offset = located.coord, None
+        if self.is_contextual:
+            delta, offset = self._offset(frame, at.delta, at.cell.shape[0])
+            coord, offset = self._action(coord, delta[:, None]), offset[:, None]
+        return self.features((coord - frame[0]) / frame[1], offset)
+
     def predictive(self, state: CurveState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""
-        self._check(evidence)
-        phi = self._inputs(state, evidence.coord, evidence.delta)
+        self.check_evidence(evidence)
+        phi = self.inputs(state.frame, evidence.coord, evidence.delta)
         eta = (phi * state.mean[evidence.cell]).sum(axis=1)
         along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
         return self._density(evidence, eta, (along * along).sum(axis=1))
+
+    def leave_one_out(self, state: CurveState, evidence: Evidence) -> Array:
+        """Return the log density of learned outcomes, each as if it had not been learned.
+
+        Logistic link only, and approximate: a row's own Newton step is taken back (`left_out`).
+        """
+        self.check_evidence(evidence)
+        phi = self.inputs(state.frame, evidence.coord, evidence.delta)
+        eta = (phi * state.mean[evidence.cell]).sum(axis=1)
+        along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
+        variance = (along * along).sum(axis=1)
+        return self._density(evidence, *left_out(eta, variance, evidence.y, evidence.weight))
 
     def _density(self, evidence: Evidence, eta: Array, variance: Array) -> Array:
         """Return the log density of outcomes whose predictor is N(eta, variance)."""
@@ -316,19 +332,19 @@ class CurveThompson:
 
     def prequential(self, state: CurveState, evidence: Evidence) -> Array:
         """Learn rows of one cell in their order; return each one's log density just before."""
-        self._check(evidence)
+        self.check_evidence(evidence)
         if self._has_sums:
             return in_blocks(self, state, evidence, self._ahead)
-        found, known = np.full(evidence.cell.shape, np.nan), _known(evidence)
+        found, known = np.full(evidence.cell.shape, np.nan), known_rows(evidence)
         rows = rows_of(evidence, known)
-        phi = self._inputs(state, rows.coord, rows.delta)
+        phi = self.inputs(state.frame, rows.coord, rows.delta)
         posterior = LogisticPosterior(state.mean, state.root)
         found[known] = self._density(rows, *posterior.foresee(rows.cell, phi, rows.y, rows.weight))
         return found
 
     def _ahead(self, state: CurveState, rows: Evidence) -> Array:
         """Return the log density of rows of one cell, each behind those before it."""
-        cell, phi = int(rows.cell[0]), self._inputs(state, rows.coord, rows.delta)
+        cell, phi = int(rows.cell[0]), self.inputs(state.frame, rows.coord, rows.delta)
         mean, root, one = state.mean[cell], state.root[cell], np.ones(rows.y.shape)
         if self.link == "identity":
             scale = one if rows.scale is None else rows.scale
@@ -349,7 +365,7 @@ class CurveThompson:
         reach = np.linalg.solve(precision, phi[..., None])[..., 0]
         return self._density(rows, (phi * modes).sum(axis=1), (phi * reach).sum(axis=1))
 
-    def _check(self, evidence: Evidence) -> None:
+    def check_evidence(self, evidence: Evidence) -> None:
         """Refuse outcomes and scales that cannot be."""
         if self.link == "logistic":
             require_unscaled(evidence, "CurveThompson with the logistic link")
@@ -358,8 +374,8 @@ class CurveThompson:
 
     def update(self, state: CurveState, evidence: Evidence) -> None:
         """Add the rows' sums and refresh the posterior of the touched cells."""
-        self._check(evidence)
-        known = _known(evidence)
+        self.check_evidence(evidence)
+        known = known_rows(evidence)
         cell, y, weight = evidence.cell[known], evidence.y[known], evidence.weight[known]
         if cell.size == 0:
             return
@@ -368,7 +384,9 @@ class CurveThompson:
             count_outcomes(state.trials, state.wins, state.nodes, cell, coord, y, weight)
             self._refresh(state, np.unique(cell))
             return
-        phi = self._inputs(state, coord, None if evidence.delta is None else evidence.delta[known])
+        phi = self.inputs(
+            state.frame, coord, None if evidence.delta is None else evidence.delta[known]
+        )
         if self.link == "logistic":
             LogisticPosterior(state.mean, state.root).observe(cell, phi, y, weight)
             return
@@ -402,7 +420,7 @@ class CurveThompson:
             state.wins[cell] *= factor
             self._refresh(state, cell)
             return
-        mean, sd = self._prior(state.frame.shape[1])
+        mean, sd = self.prior(state.frame.shape[1])
         prior, pull = np.diag(sd**-2.0), mean * sd**-2.0
         precision, shift = self._natural(state, cell)
         precision, shift = prior + factor * (precision - prior), pull + factor * (shift - pull)
@@ -429,13 +447,13 @@ class CurveThompson:
         return self._refit
 
     def _refit(self, state: CurveState, evidence: Evidence) -> None:
-        self._check(evidence)
-        rows = rows_of(evidence, _known(evidence))
-        phi = self._inputs(state, rows.coord, rows.delta)
+        self.check_evidence(evidence)
+        rows = rows_of(evidence, known_rows(evidence))
+        phi = self.inputs(state.frame, rows.coord, rows.delta)
         LogisticPosterior(state.mean, state.root).refit(
             np.unique(evidence.cell),
             (rows.cell, phi, rows.y, rows.weight),
-            *self._prior(state.frame.shape[1]),
+            *self.prior(state.frame.shape[1]),
         )
 
     @property
@@ -456,13 +474,13 @@ class CurveThompson:
         state.trials += other.trials
         state.wins += other.wins
         if self.link == "identity":
-            mean, sd = self._prior(state.frame.shape[1])
+            mean, sd = self.prior(state.frame.shape[1])
             state.precision += other.precision - np.diag(sd**-2.0)
             state.shift += other.shift - mean * sd**-2.0
         self._refresh(state, np.arange(state.mean.shape[0]))
 
 
-def _known(evidence: Evidence) -> Array:
+def known_rows(evidence: Evidence) -> Array:
     """Return which rows teach: those with weight in which something ran."""
     return np.flatnonzero((evidence.weight > 0) & np.isfinite(evidence.coord).all(axis=-1))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -69,8 +70,8 @@ class StackedThompson:
     least that of any w on the grid, single members among them, less log 1/π(w) (Cover and
     Ordentlich 1996): 2.08 for a single one of two members and 20 steps.
 
-    A draw takes one member a row with these probabilities, and its draw; the mean is the weighted
-    mean of the members'.
+    A draw is one of every member, and is worth Σ_k w_k v_k: the forms are averaged in every
+    decision, and none is selected. The mean is the weighted mean of the members' alike.
 
     Parameters
     ----------
@@ -90,8 +91,8 @@ class StackedThompson:
     Stops applying: a row is scored where every member has a density (flat arms have none between
     the arms). An optimum inside a step of the grid is met to that step. Members that share
     between cells see the rows of a batch in another order than one by one, so that there a batch
-    is not a loop. Choosing a member at random explores as much as the members disagree,
-    also where their mean would do.
+    is not a loop. Draws of several members average out, so it explores less than a member alone;
+    where the members disagree, it plays what is good under both.
 
     Examples
     --------
@@ -112,7 +113,6 @@ class StackedThompson:
     members: tuple[Any, ...] = field(metadata={"parts": "bandit"})
     share: str = "group"
     steps: int = 20
-    supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive"})
 
     def __post_init__(self) -> None:
         check_choice("bandit.share", self.share, ("group", "cell"))
@@ -146,6 +146,12 @@ class StackedThompson:
                 f"bandit.steps: {self.steps} steps with {k} members are more than {_MOST} points; "
                 "take fewer"
             )
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Return what it can do beside the protocol; `refit` where every member can."""
+        can = all(hasattr(member, "leave_one_out") for member in self.members)
+        return frozenset({"decay", "predictive"} | ({"refit"} if can else set()))
 
     @property
     def target(self) -> str:
@@ -189,28 +195,20 @@ class StackedThompson:
         return np.asarray(state.group[cell] if self.share == "group" else cell)
 
     def draw(self, rng: Stream, state: StackedState, at: Setting) -> tuple[Any, ...]:
-        """Choose a member a row (N,); behind it every member's draw."""
+        """Return the weights in force (N, k); behind them every member's draw."""
         weights = state.weights[self._owner(state, at.cell)]
-        u = rng.uniform(at.cell.shape[0])
-        below = np.zeros(u.shape)
-        choice = np.zeros(u.shape, dtype=np.int64)
-        for k in range(len(self.members) - 1):
-            below = below + weights[:, k]
-            choice += u >= below
-        return choice, *(
+        return weights, *(
             member.draw(rng, part, at)
             for member, part in zip(self.members, state.members, strict=True)
         )
 
     def value(self, draw: tuple[Any, ...], located: Located) -> Array:
-        """Evaluate each row's chosen member at located actions."""
-        choice, *draws = draw
-        out = np.zeros((choice.shape[0], located.coord.shape[1]))
-        for k, member in enumerate(self.members):
-            chosen = choice == k
-            if is_any(chosen):
-                out = np.where(chosen[:, None], member.value(draws[k], located), out)
-        return out
+        """Return Σ_k w_k v_k at located actions."""
+        weights, *draws = draw
+        out = weights[:, :1] * self.members[0].value(draws[0], located)
+        for k in range(1, len(self.members)):
+            out = out + weights[:, k : k + 1] * self.members[k].value(draws[k], located)
+        return np.asarray(out)
 
     def mean(self, state: StackedState, at: Setting, located: Located) -> Array:
         """Return Σ_k w_k·mean_k."""
@@ -250,6 +248,34 @@ class StackedThompson:
             own = np.flatnonzero(seen.cell == cell)
             density[own] = self._learn_cell(state, rows_of(seen, own))
         self._learn_weights(state, seen, density)
+
+    @property
+    def refit(self) -> Callable[[StackedState, Evidence], None]:
+        """Put the exact fit of rows in place of what every cell among them has learned.
+
+        Only there where every member can. The weights are then those of stacking proper: each
+        row is scored under the fit of all others (`leave_one_out`), not of those before it.
+        """
+        if "refit" not in self.supports:
+            raise AttributeError("a member cannot leave a row out")
+        return self._refit
+
+    def _refit(self, state: StackedState, evidence: Evidence) -> None:
+        require_finite(evidence, "StackedThompson")
+        known = evidence.weight > 0
+        density = np.empty((evidence.cell.size, len(self.members)))
+        for k, (member, part) in enumerate(zip(self.members, state.members, strict=True)):
+            if hasattr(member, "refit"):
+                member.refit(part, evidence)
+            else:  # sums are the exact fit of all rows; they begin anew
+                cells = np.unique(evidence.cell)
+                member.decay(part, 0.0, cells)
+                member.update(part, evidence)
+            density[:, k] = member.leave_one_out(part, evidence)
+        cells = np.unique(evidence.cell)
+        state.rows[cells] = 0.0
+        state.score[np.unique(self._owner(state, cells))] = state.prior
+        self._learn_weights(state, rows_of(evidence, known), density[known])
 
     def _learn_in_waves(
         self, state: StackedState, seen: Evidence, short: Array, density: Array

@@ -47,6 +47,7 @@ class LogLinearState:
     ----------
     posterior : of (α, β, βθ) an owner: d = 2 + k
     theta : (owners, 1, k) published θ
+    rows : (owners,) rows that taught so far
     versions, since : (owners,) publications so far, rows that taught since the last one
     tried : (owners,) how often `every` of these rows had come when one was last refused
     window : sums of (φ − φ̄, log e) in the same rows
@@ -54,6 +55,7 @@ class LogLinearState:
 
     posterior: LogisticPosterior
     theta: Array
+    rows: Array
     versions: Array
     since: Array
     tried: Array
@@ -73,9 +75,12 @@ class LogLinearScaler:
     Parameters
     ----------
     factors : `Factor(name, columns)` each, or {name: columns}
-    penalty : prior precision of every coefficient βθ: a ridge
-    level_sd, slope_sd : prior standard deviations of α and β, around 0
-    every : rows an owner sees between publications
+    penalty : prior precision of every coefficient βθ: a ridge; a number, or one a column
+    level, slope, theta : prior means of α, of β and of θ, which is in force from the start; none: 0
+    level_sd, slope_sd : prior standard deviations of α and β
+    every : rows an owner sees between publications, at least
+    growth : share of all rows so far that must have come since the last publication; with 0 they
+        are evenly spaced, with 1 the rows double from one to the next
     centre : φ̄, the mean of all columns, factor by factor, over a frozen reference sample: mean
         log δ = 0 there. None: δ is not normalised.
     floor : excitation floor. A publication is refused while the residual variance of log e given
@@ -113,10 +118,14 @@ class LogLinearScaler:
     factors: tuple[Factor, ...] | Mapping[str, tuple[Column, ...]] = field(
         metadata={"expected": _EXPECTED}
     )
-    penalty: float = 1.0
+    penalty: float | tuple[float, ...] = 1.0
+    level: float = 0.0
+    slope: float = 0.0
+    theta: tuple[float, ...] = ()
     level_sd: float = 3.0
     slope_sd: float = 5.0
     every: int = 50
+    growth: float = 0.0
     centre: tuple[float, ...] | None = None
     floor: float = 1e-4
     sure: float = 2.0
@@ -147,8 +156,16 @@ class LogLinearScaler:
         object.__setattr__(self, "_parts", parts)
         columns = tuple(name for one in parts for name in one.features)
         object.__setattr__(self, "_columns", columns)
-        for name in ("penalty", "level_sd", "slope_sd", "least"):
+        for name in ("level_sd", "slope_sd", "least"):
             check_number(f"scaler.{name}", getattr(self, name), 0.0, open_low=True)
+        for name in ("level", "slope"):
+            check_number(f"scaler.{name}", getattr(self, name))
+        check_number("scaler.growth", self.growth, 0.0)
+        object.__setattr__(self, "theta", numbers_of("scaler.theta", self.theta))
+        if isinstance(self.penalty, tuple | list):
+            object.__setattr__(self, "penalty", numbers_of("scaler.penalty", self.penalty))
+        for value in self.penalty if isinstance(self.penalty, tuple) else (self.penalty,):
+            check_number("scaler.penalty", value, 0.0, open_low=True)
         check_whole("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.sure", self.sure, 0.0)
@@ -163,17 +180,27 @@ class LogLinearScaler:
 
     def _prior_sd(self) -> Array:
         k = len(self._columns)
-        return np.array([self.level_sd, self.slope_sd, *[self.penalty**-0.5] * k])
+        penalty = np.broadcast_to(np.asarray(self.penalty, dtype=float), (k,))
+        return np.concatenate(([self.level_sd, self.slope_sd], penalty**-0.5))
+
+    def _prior_mean(self) -> Array:
+        theta = np.array(self.theta or (0.0,) * len(self._columns))
+        return np.concatenate(([self.level, self.slope], self.slope * theta))
 
     def init(self, n_owners: int) -> LogLinearState:
-        """Return the prior and θ = 0: δ is neutral."""
+        """Return the prior, and its θ in force: without one δ is neutral."""
         k = len(self._columns)
-        if self.centre is not None and len(self.centre) != k:
-            wanted = "1 number" if k == 1 else f"{k} numbers, one a column"
-            raise InvalidInput(f"scaler.centre: expected {wanted}, got {len(self.centre)}")
+        for name in ("centre", "theta", "penalty"):
+            value: Any = getattr(self, name)
+            if isinstance(value, tuple) and value and len(value) != k:
+                wanted = "1 number" if k == 1 else f"{k} numbers, one a column"
+                raise InvalidInput(f"scaler.{name}: expected {wanted}, got {len(value)}")
+        theta = np.zeros((n_owners, 1, k))
+        theta[:] = self.theta or 0.0
         return LogLinearState(
-            LogisticPosterior.prior(n_owners, 0.0, self._prior_sd()),
-            np.zeros((n_owners, 1, k)),
+            LogisticPosterior.prior(n_owners, self._prior_mean(), self._prior_sd()),
+            theta,
+            np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
@@ -259,6 +286,7 @@ class LogLinearScaler:
         """Count the rows that taught something, and how log e varied in them."""
         taught: Array = np.asarray(np.isfinite(y) & (weight > 0))
         scatter_add(state.since, owner, taught.astype(np.int64))
+        scatter_add(state.rows, owner, taught.astype(np.int64))
         if self.floor > 0:
             columns = np.concatenate((design[:, 2:], -design[:, 1:2]), axis=1)
             state.window.add(owner, columns, np.where(taught, weight, 0.0))
@@ -282,8 +310,11 @@ class LogLinearScaler:
         return state.window.residual_variance(owners)
 
     def due(self, state: LogLinearState) -> Array:
-        """Return the owners that saw `every` rows since their last publication or refusal."""
-        return np.flatnonzero(state.since >= self.every * (state.tried + 1))
+        """Return the owners that saw enough rows since their last publication or refusal."""
+        enough = state.since >= self.every * (state.tried + 1)
+        if self.growth > 0:
+            enough &= state.since >= self.growth * (state.rows - state.since)
+        return np.flatnonzero(enough)
 
     def publish(self, state: LogLinearState, owners: Array) -> Array:
         """Put θ̂ in force where β̂ is clearly above 0 and log e varied enough given x.
@@ -321,7 +352,9 @@ class LogLinearScaler:
         """
         state, zero = self.init(1), np.zeros(1, dtype=np.int64)
         design, y = self._rows(x, action, np.reshape(outcome, (-1, 1)))
-        state.posterior = LogisticPosterior.fit(design, y, weight, 0.0, self._prior_sd() ** -2.0)
+        state.posterior = LogisticPosterior.fit(
+            design, y, weight, self._prior_mean(), self._prior_sd() ** -2.0
+        )
         weights = np.ones(y.size) if weight is None else weight
         self._watch(state, np.zeros(y.size, dtype=np.int64), design, y, weights)
         self.publish(state, zero)
@@ -361,16 +394,18 @@ class LogLinearScaler:
             )
         order = np.argsort(owner, kind="stable")
         starts, ends = (np.searchsorted(owner[order], owners, side) for side in ("left", "right"))
-        precision = self._prior_sd() ** -2.0
+        prior, precision = self._prior_mean(), self._prior_sd() ** -2.0
         mean, root = state.posterior.mean[owners], state.posterior.root[owners]
         # One by one: sums over rows padded to one length would round differently in company.
         for i in range(owners.size):
             rows = order[starts[i] : ends[i]]
-            found = LogisticPosterior.fit(design[rows], target[rows], weight[rows], 0.0, precision)
+            found = LogisticPosterior.fit(
+                design[rows], target[rows], weight[rows], prior, precision
+            )
             mean[i], root[i] = found.mean[0], found.root[0]
         state.posterior.mean[owners], state.posterior.root[owners] = mean, root
 
     def decay(self, state: LogLinearState, factor: float, owner: Array) -> None:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""
         check_number("decay", factor, 0.0, 1.0)
-        state.posterior.decay(owner, factor, 0.0, self._prior_sd())
+        state.posterior.decay(owner, factor, self._prior_mean(), self._prior_sd())
