@@ -149,7 +149,7 @@ def test_no_effect_of_context_gives_zero_on_average(bend: float) -> None:
 def test_intervals_cover(slope: float, least: float) -> None:
     """95 % intervals of 120 histories cover slope² in at least 88 %, and 95 % where it is 0.
 
-    At a true coverage of 95 % fewer than 88 % of 120 have a chance of 1 in 700. Where nothing is
+    At a true coverage of 95 % fewer than 88 % of 120 have a chance of 1 in 1,000. Where nothing is
     there the interval is too wide by construction: a draw repeats the noise that is already in D̂.
     """
     hit = 0
