@@ -8,23 +8,16 @@ those of the reference sample. Equal marginals are not needed for a warm start, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.slopes import (
-    Moments,
-    cross_fitted,
-    moments_by_fold,
-    quadratic,
-    slopes_of,
-    sums_at,
-    variance_of,
-)
+from gdcb.analysis.context_models import linear_bias, logistic_bias
+from gdcb.analysis.slopes import ArmRows, sums_at
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.logistic import turn_of
-from gdcb.parts import check_number
+from gdcb.parts import check_choice, check_number
 
 _ROUNDS = 50  # of the scoring of τ²; five are enough where arms are alike
 _TINY = 1e-12  # of the noise: an error of 0 is not known to be one
@@ -63,12 +56,13 @@ class ContextBias:
 def context_bias(
     features: Array,
     arm: Array,
-    residual: Array,
+    outcome: Array,
     reference: Array,
     *,
     n_arms: int,
     group: Array | None = None,
     row_weight: Array | None = None,
+    link: str = "identity",
     folds: int | Array = 5,
     penalty: float = 1.0,
     pooling: float | None = None,
@@ -76,15 +70,16 @@ def context_bias(
 ) -> ContextBias:
     """Estimate b(a) = E_hist[m_res | a] − E_ref[m_res], and weigh each arm's evidence by it.
 
-    m_res(a, x) = θ_aᵀφ(x) is what context still explains after scaling and adjusting: a ridge
-    regression of the residual on the features, both centred within the arm, so that an arm's own
-    value, which may go with its contexts, is not taken for an effect of them. The slopes of arms
-    are drawn to a common one, θ_a ~ N(θ, σ²/pooling) in standardised features. Cross-fitted: the
-    rows of a fold are valued with slopes of the other folds,
-    b̂(a) = (1/n_a)·Σ_k n_ak·θ̂_a⁽⁻ᵏ⁾ᵀ(φ̄_ak − φ̄_ref).
+    m_res(a, x) is what context still explains after scaling and adjusting: v_a + θ_aᵀφ(x), by ridge
+    regression with a level for every arm, so that an arm's own value, which may go with its
+    contexts, is not taken for an effect of them. The slopes of arms are drawn to a common one,
+    θ_a ~ N(θ, σ²/pooling) in standardised features. With link 'logistic' the same is said of the
+    log odds of a class: where outcomes are classes and contexts far apart, a straight line leaves
+    [0, 1] and its b̂ is off. Cross-fitted: the rows of a fold are valued by the other folds' model,
+    b̂(a) = (1/n_a)·Σ_k Σ_{i in k, a} [m̂⁽⁻ᵏ⁾(a, x_i) − E_ref m̂⁽⁻ᵏ⁾(a, X)].
 
-    Its variance is that of the slopes, cᵀVar(θ̂_a)c with c = φ̄_a − φ̄_ref, plus that of the contexts
-    which the arm happened to meet, θ̂_aᵀCov(φ | a)θ̂_a/n_a. The reference is what b is measured
+    Its variance is that of the model (for a line cᵀVar(θ̂_a)c, c = φ̄_a − φ̄_ref), plus that of the
+    contexts which the arm happened to meet, Var(m̂ | a)/n_a. The reference is what b is measured
     against, and has no error.
 
     The evidence rule n_eff = σ²/(σ²/n + b²) needs b², and b̂² is too large by the variance of
@@ -98,25 +93,27 @@ def context_bias(
     ----------
     features : (N, p) φ(x) of the history's rows
     arm : (N,) arm that each row is credited to, −1: none, the row says nothing here
-    residual : (N,) outcome less what the arm explains; it is centred within arms here
+    outcome : (N,) what the posterior learns, adjusted where it is; less what the arm explains, if
+        the caller has taken that off: the line has a level an arm anyhow. Logistic: within [0, 1]
     reference : (M, p) features of the frozen sample of contexts, or (groups, M, p)
     n_arms : K
     group : (N,) group of each row, which learns by itself; None: one group
     row_weight : (N,) weight of each row, 0: ignore; None: 1
+    link : 'identity' for rewards, 'logistic' for classes
     folds : how many (rows of an arm take turns), or the fold of each row (N,)
-    penalty : ridge penalty of the common slopes θ, in rows
+    penalty : rows that the common slope's ridge is worth
     pooling : rows that the common slope is worth beside an arm's own; None: the one of 4, 20,
         100 and 1,000 that predicts the other folds best, group by group
     level : of the intervals
 
     Notes
     -----
-    Assumes: m_res is linear in the features; rows are independent given x; nothing outside x
-    chose the arm and moved the outcome too.
+    Assumes: m_res, or its log odds, is linear in the features; rows are independent given x;
+    nothing outside x chose the arm and moved the outcome too.
 
     Stops applying: a hidden cause is not seen here, the contrast of overrides is for that. Where
-    an arm ran in contexts that no other reached, b̂ extrapolates. The interval leaves out what a
-    linear m_res cannot say.
+    an arm ran in contexts that no other reached, b̂ extrapolates. The interval leaves out what
+    such an m_res cannot say.
 
     Examples
     --------
@@ -129,40 +126,26 @@ def context_bias(
     >>> found.bias.round(6).tolist(), bool(found.weight[0, 1] < found.weight[0, 0])
     ([[0.0, 4.0]], True)
     """
+    check_choice("link", link, ("identity", "logistic"))
     check_number("penalty", penalty, 0.0, open_low=True)
     if pooling is not None:
         check_number("pooling", pooling, 0.0, 1e6, open_low=True)
     check_number("level", level, 0.5, 1.0 - 1e-12)
-    rows = _checked(features, arm, residual, reference, n_arms, group, row_weight, folds)
-    shape = (rows.centre.shape[0], n_arms)
-    place = rows.group * n_arms + rows.arm
-    mean, by_fold = moments_by_fold(place, rows.fold, rows.phi, rows.y, rows.weight, shape)
-    whole = Moments(*(part.sum(axis=0) for part in by_fold))
-    rest = Moments(*(total - part for total, part in zip(whole, by_fold, strict=True)))
-    is_seen = whole.n > 0
-    n = np.where(is_seen, whole.n, 1.0)
-
-    slopes, left, pooled = cross_fitted(by_fold, rest, penalty, pooling)
-    off = mean - rows.centre[:, None]
-    # Rows are centred on their arm's mean: Σ_k n_ak (φ̄_ak − φ̄_ref) is this.
-    shift = by_fold.phi + by_fold.n[..., None] * off
-    bias = (shift * slopes).sum(axis=-1).sum(axis=0) / n
-
-    freedom = (whole.n - is_seen).sum(axis=1)
+    rows = _checked(features, arm, outcome, reference, n_arms, group, row_weight, folds)
+    if link == "logistic" and ((rows.y < 0) | (rows.y > 1)).any():
+        raise InvalidInput("outcome: expected numbers within [0, 1] for the logistic link")
+    n, square = _within(rows)
+    is_seen = n > 0
+    freedom = (n - is_seen).sum(axis=1)
     is_known = freedom >= 1.0
     freedom = np.where(is_known, freedom, 1.0)
-    noise = whole.square.sum(axis=1) / freedom
-    left = left / freedom
-
-    theta, inverse, shared = slopes_of(whole, penalty, pooled)
-    variance = variance_of(inverse, shared, pooled)
-    # One row more with the covariance of all arms: an arm seen once has none of its own.
-    common = (whole.gram.sum(axis=1) / freedom[:, None, None])[:, None]
-    met = quadratic(theta, (whole.gram + common) / n[..., None, None]) / n
-    error2 = np.where(is_known[:, None], left[:, None] * quadratic(off, variance) + met, np.inf)
+    noise = square.sum(axis=1) / freedom
+    model = linear_bias if link == "identity" else logistic_bias
+    bias, error2 = model(rows, penalty, pooling, freedom)
+    error2 = np.where(is_known[:, None], error2, np.inf)
 
     spread2, square = _second_moment(bias, error2 + _TINY * noise[:, None], is_seen)
-    lost = np.where(is_seen, whole.n * square, 0.0)
+    lost = np.where(is_seen, n * square, 0.0)
     weight = 1.0 / (1.0 + lost / np.where(noise > 0, noise, 1.0)[:, None])
     bias, error = (np.where(is_seen, part, np.nan) for part in (bias, np.sqrt(error2)))
     half = _quantile(level) * error
@@ -171,24 +154,21 @@ def context_bias(
         error,
         bias - half,
         bias + half,
-        whole.n,
-        whole.n * weight,
+        n,
+        n * weight,
         weight,
         noise,
         spread2**0.5,
     )
 
 
-class _Rows(NamedTuple):
-    """Rows of the arms, their features standardised group by group, and the reference's mean."""
-
-    phi: Array
-    arm: Array
-    y: Array
-    group: Array
-    weight: Array
-    fold: Array
-    centre: Array
+def _within(rows: ArmRows) -> tuple[Array, Array]:
+    """Return Σw, and Σw(y − ȳ_a)² around the arm's mean: (G, K) each."""
+    size = rows.shape[0] * rows.shape[1]
+    n = np.bincount(rows.place, rows.weight, size)
+    mean = np.bincount(rows.place, rows.weight * rows.y, size) / np.where(n > 0, n, 1.0)
+    square = np.bincount(rows.place, rows.weight * (rows.y - mean[rows.place]) ** 2, size)
+    return n.reshape(rows.shape), square.reshape(rows.shape)
 
 
 def _second_moment(bias: Array, error2: Array, is_seen: Array) -> tuple[Array, Array]:
@@ -221,16 +201,16 @@ def _quantile(level: float) -> float:
 def _checked(
     features: Any,
     arm: Any,
-    residual: Any,
+    outcome: Any,
     reference: Any,
     n_arms: int,
     group: Any,
     row_weight: Any,
     folds: Any,
-) -> _Rows:
+) -> ArmRows:
     """Refuse what cannot be, leave out rows without an arm or weight, and standardise the rest."""
     check_number("n_arms", n_arms, 1)
-    x, y = np.asarray(features, dtype=float), np.asarray(residual, dtype=float)
+    x, y = np.asarray(features, dtype=float), np.asarray(outcome, dtype=float)
     if x.ndim != 2 or 0 in x.shape or not np.isfinite(x).all():
         raise InvalidInput(f"features: expected finite numbers (N, p), both >= 1, got {x.shape}")
     n, p = x.shape
@@ -241,7 +221,7 @@ def _checked(
         raise InvalidInput(f"row_weight: expected {n} finite numbers >= 0, got {row_weight!r}")
     use = np.flatnonzero((credited >= 0) & (weight > 0))
     if y.shape != (n,) or not np.isfinite(y[use]).all():
-        raise InvalidInput(f"residual: expected {n} numbers, finite where an arm is credited")
+        raise InvalidInput(f"outcome: expected {n} numbers, finite where an arm is credited")
     n_groups = int(owner.max()) + 1
     ref = np.asarray(reference, dtype=float)
     ref = ref[None] if ref.ndim == 2 else ref
@@ -252,14 +232,15 @@ def _checked(
             f"got {np.shape(reference)}"
         )
     fold = _folds(folds, owner * n_arms + credited, use)
-    x, owner, ones = x[use], owner[use], np.ones((use.size, 1))
+    x, owner = x[use], owner[use]
     # Centred on their own mean, features far from 0 cost no digits.
-    size = np.maximum(sums_at(owner, ones, n_groups), 1.0)
-    middle = sums_at(owner, x, n_groups) / size
-    unit = np.sqrt(sums_at(owner, (x - middle[owner]) ** 2, n_groups) / size)
+    size = np.maximum(np.bincount(owner, minlength=n_groups), 1)[:, None]
+    middle = sums_at(owner, x.T, n_groups) / size
+    unit = np.sqrt(sums_at(owner, ((x - middle[owner]) ** 2).T, n_groups) / size)
     unit = np.where(unit > 0, unit, 1.0)
-    phi, centre = (x - middle[owner]) / unit[owner], (ref.mean(axis=1) - middle) / unit
-    return _Rows(phi, credited[use], y[use], owner, weight[use], fold[use], centre)
+    phi, ref = (x - middle[owner]) / unit[owner], (ref - middle[:, None]) / unit[:, None]
+    place = owner * n_arms + credited[use]
+    return ArmRows(phi, y[use], weight[use], fold[use], owner, place, ref, (n_groups, n_arms))
 
 
 def _folds(folds: Any, place: Array, use: Array) -> Array:

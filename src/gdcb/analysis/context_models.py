@@ -1,0 +1,195 @@
+"""m̂_res, linear or logistic in the features, and what it says an arm's contexts were worth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdcb.analysis.slopes import (
+    ArmRows,
+    Moments,
+    cross_fitted,
+    moments_at,
+    moments_by_fold,
+    quadratic,
+    slopes_of,
+    sums_at,
+    variance_of,
+)
+from gdcb.arrays import Array, logistic
+
+_STEPS = 30  # of Newton's method; four to six are taken
+_STEP = 4.0  # log odds that one of them may move a row
+_FARTHEST = 30.0  # log odds that can be told from 0 and 1
+_DRAWN = 20.0  # pooling under which the mode is found; folds then choose their own
+_NEAR = 1e-3  # log odds; the folds take one step more
+
+
+def linear_bias(
+    rows: ArmRows, penalty: float, pooling: float | None, freedom: Array
+) -> tuple[Array, Array]:
+    """Return b̂ (G, K) = (φ̄_a − φ̄_ref)ᵀθ̂_a, cross-fitted, and its variance."""
+    one = np.ones(rows.shape[0])
+    n_folds = int(rows.fold.max(initial=1)) + 1
+    mean, _, by_fold = moments_by_fold(rows, rows.y, rows.weight, n_folds)
+    whole, rest = _without(by_fold)
+    n = np.where(whole.n > 0, whole.n, 1.0)
+    slopes, left, pooled = cross_fitted(by_fold, rest, penalty, pooling, one)
+    off = mean - rows.reference.mean(axis=1)[:, None]
+    # Rows are centred on their arm's mean: Σ_k n_ak (φ̄_ak − φ̄_ref) is this.
+    shift = by_fold.phi + by_fold.n[..., None] * off
+    bias = (shift * slopes).sum(axis=-1).sum(axis=0) / n
+    theta, inverse, shared = slopes_of(whole, pooled, penalty * one)
+    variance = (left / freedom)[:, None] * quadratic(off, variance_of(inverse, shared, pooled))
+    # One row more with the covariance of all arms: an arm seen once has none of its own.
+    common = (whole.gram.sum(axis=1) / freedom[:, None, None])[:, None]
+    met = quadratic(theta, (whole.gram + common) / n[..., None, None]) / n
+    return bias, variance + met
+
+
+def logistic_bias(
+    rows: ArmRows, penalty: float, pooling: float | None, freedom: Array
+) -> tuple[Array, Array]:
+    """Return b̂ (G, K) = E_hist[m̂ | a] − E_ref[m̂], m̂ = σ(v̂_a + θ̂_aᵀφ), and its variance.
+
+    An arm's level v_a has a prior worth one row of the group's mean outcome in its mean context, so
+    that an arm that always won has one. The mode is that of all rows; each fold's model is one
+    Newton step from it on the rows of the others.
+    """
+    shape, size = rows.shape, rows.shape[0] * rows.shape[1]
+    n_folds = int(rows.fold.max(initial=1)) + 1
+    more = _with_prior(rows, n_folds)
+    level, slopes, unit = _mode(more, penalty)
+    eta, curve = _predicted(more, level, slopes)
+    target = eta + (more.y - logistic(eta)) / curve
+    mean, middle, by_fold = moments_by_fold(more, target, more.weight * curve, n_folds + 1)
+    whole, rest = _without(by_fold)
+    theta, _, pooled = cross_fitted(
+        Moments(*(part[:-1] for part in by_fold)),
+        Moments(*(part[:-1] for part in rest)),
+        penalty,
+        pooling,
+        unit,
+    )
+    rest_mean = rest.phi[:-1] / rest.n[:-1, ..., None]
+    levels = middle + rest.y[:-1] / rest.n[:-1] - ((mean + rest_mean) * theta).sum(axis=-1)
+
+    at = rows.fold * size + rows.place
+    m = logistic(_odds(rows.phi, levels.reshape(-1)[at], theta.reshape(n_folds * size, -1)[at]))
+    n_by_fold = np.bincount(at, rows.weight, n_folds * size).reshape(n_folds, *shape)
+    n = n_by_fold.sum(axis=0)
+    n = np.where(n > 0, n, 1.0)
+    ran = np.bincount(rows.place, rows.weight * m, size).reshape(shape) / n
+    expected = np.stack([_at_reference(rows, levels[k], theta[k])[0] for k in range(n_folds)])
+    bias = ran - (n_by_fold * expected).sum(axis=0) / n
+
+    final, inverse, shared = slopes_of(whole, pooled, penalty * unit)
+    level = middle - (mean * final).sum(axis=-1)
+    variance = variance_of(inverse, shared, pooled)
+    m = logistic(
+        _odds(rows.phi, level.reshape(-1)[rows.place], final.reshape(size, -1)[rows.place])
+    )
+    w = rows.weight * m * (1.0 - m)
+    here = np.bincount(rows.place, w, size).reshape(shape) / n
+    there, *slope_there = _at_reference(rows, level, final)[1:]
+    slope_here = sums_at(rows.place, w * rows.phi.T, size).reshape(*shape, -1) / n[..., None]
+    # v̂_a is the mean target less φ̄ᵀθ̂_a: what b̂ owes to it is theirs to share.
+    gradient, moved = slope_here - slope_there[0], here - there
+    gradient = gradient - moved[..., None] * mean
+    error2 = moved**2 / np.where(whole.n > 0, whole.n, 1.0) + quadratic(gradient, variance)
+    square = np.bincount(rows.place, rows.weight * (m - ran.reshape(-1)[rows.place]) ** 2, size)
+    square = square.reshape(shape)
+    met = (square + (square.sum(axis=1) / freedom)[:, None]) / n**2
+    return bias, error2 + met
+
+
+def _without(by_fold: Moments) -> tuple[Moments, Moments]:
+    """Return the moments of all folds, and of all but each."""
+    whole = Moments(*(part.sum(axis=0) for part in by_fold))
+    return whole, Moments(*(total - part for total, part in zip(whole, by_fold, strict=True)))
+
+
+def _odds(phi: Array, level: Array, slopes: Array) -> Array:
+    return np.asarray(np.clip(level + (phi * slopes).sum(axis=1), -_FARTHEST, _FARTHEST))
+
+
+def _predicted(rows: ArmRows, level: Array, slopes: Array) -> tuple[Array, Array]:
+    """Return the log odds of rows (N,), and m(1 − m) there."""
+    at = rows.place
+    eta = _odds(rows.phi, level.reshape(-1)[at], slopes.reshape(level.size, -1)[at])
+    m = logistic(eta)
+    return eta, np.maximum(m * (1.0 - m), 1e-12)
+
+
+def _with_prior(rows: ArmRows, n_folds: int) -> ArmRows:
+    """Add a row an arm with the group's mean outcome in its mean context, in a fold of its own."""
+    (n_groups, n_arms), size = rows.shape, rows.shape[0] * rows.shape[1]
+    total = np.bincount(rows.group, rows.weight, n_groups)
+    wins = np.bincount(rows.group, rows.weight * rows.y, n_groups)
+    mean, every = (wins + 0.5) / (total + 1.0), np.arange(size)
+    group = every // n_arms
+    return ArmRows(
+        np.concatenate((rows.phi, np.zeros((size, rows.phi.shape[1])))),
+        np.concatenate((rows.y, mean[group])),
+        np.concatenate((rows.weight, np.ones(size))),
+        np.concatenate((rows.fold, np.full(size, n_folds))),
+        np.concatenate((rows.group, group)),
+        np.concatenate((rows.place, every)),
+        rows.reference,
+        rows.shape,
+    )
+
+
+def _mode(rows: ArmRows, penalty: float) -> tuple[Array, Array, Array]:
+    """Return v̂ (G, K) and θ̂ (G, K, p) of all rows by Newton's method, and a row's worth (G,).
+
+    Each group stops by itself.
+    """
+    n_groups, size = rows.shape[0], rows.shape[0] * rows.shape[1]
+    n = np.bincount(rows.place, rows.weight, size)
+    share = (np.bincount(rows.place, rows.weight * rows.y, size) / n).reshape(rows.shape)
+    # A share of 0 or 1 has no finite log odds, and needs none to start from.
+    share = np.clip(share, 0.01, 0.99)
+    level, slopes = np.log(share / (1.0 - share)), np.zeros((*rows.shape, rows.phi.shape[1]))
+    weight = rows.weight * (share * (1.0 - share)).reshape(-1)[rows.place]
+    total = np.bincount(rows.group, rows.weight, n_groups)
+    unit = np.bincount(rows.group, weight, n_groups) / total
+    is_open = np.ones(n_groups, dtype=bool)
+    some = rows
+    for _ in range(_STEPS):
+        eta, curve = _predicted(some, level, slopes)
+        target = eta + (some.y - logistic(eta)) / curve
+        sums = moments_at(some.place, some.phi, target, some.weight * curve, size)
+        sums = Moments(*(part.reshape(*rows.shape, *part.shape[1:]) for part in sums))
+        found = slopes_of(sums, _DRAWN * unit, penalty * unit)[0]
+        n = np.where(sums.n > 0, sums.n, 1.0)
+        goal = (sums.y - (sums.phi * found).sum(axis=-1)) / n
+        step = np.zeros(n_groups)
+        place = some.place
+        moved = (goal - level).reshape(-1)[place]
+        moved = moved + (some.phi * (found - slopes).reshape(size, -1)[place]).sum(axis=1)
+        np.maximum.at(step, some.group, np.abs(moved))
+        share = np.where(is_open, np.minimum(1.0, _STEP / np.maximum(step, _STEP)), 0.0)
+        level = level + share[:, None] * (goal - level)
+        slopes = slopes + share[:, None, None] * (found - slopes)
+        is_open &= step > _NEAR
+        if not is_open.any():
+            break
+        keep = np.flatnonzero(is_open[some.group])
+        some = _take(some, keep)
+    return level, slopes, unit
+
+
+def _take(rows: ArmRows, index: Array) -> ArmRows:
+    phi, y, weight, fold, group, place = (part[index] for part in rows[:6])
+    return ArmRows(phi, y, weight, fold, group, place, rows.reference, rows.shape)
+
+
+def _at_reference(rows: ArmRows, level: Array, slopes: Array) -> tuple[Array, Array, Array]:
+    """Return means over the reference of m̂ and m̂(1 − m̂) (G, K), and of m̂(1 − m̂)·φ (G, K, p)."""
+    mean, curve, slope = np.empty(rows.shape), np.empty(rows.shape), np.empty(slopes.shape)
+    for g, phi in enumerate(rows.reference):
+        odds = level[g][:, None] + slopes[g] @ phi.T
+        m = logistic(np.clip(odds, -_FARTHEST, _FARTHEST))
+        w = m * (1.0 - m)
+        mean[g], curve[g], slope[g] = m.mean(axis=1), w.mean(axis=1), w @ phi / phi.shape[0]
+    return mean, curve, slope
