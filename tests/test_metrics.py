@@ -16,7 +16,7 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol import metrics
 from gdcb.protocol.metrics import Waits
 from gdcb.protocol.metrics.bootstrap import N_RESAMPLES, percentiles, resamples
-from gdcb.protocol.metrics.threshold import medians
+from gdcb.protocol.metrics.waiting import medians
 
 few = settings(max_examples=60, deadline=None)
 replicates = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12).map(np.array)

@@ -16,6 +16,8 @@ import pytest
 
 from gdcb.errors import InvalidInput
 from gdcb.protocol import metrics
+from gdcb.protocol.metrics import cold_start, waiting
+from gdcb.protocol.metrics.bootstrap import resamples
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.summary import EXTRAS, SETTINGS, Entry, document, plain
 from tests.protocol_builders import ground, record, settings
@@ -286,11 +288,19 @@ def test_the_same_records_give_the_same_text(
     assert json.dumps(of(made)) == json.dumps(found)
 
 
-def test_the_seed_moves_only_the_bootstraps(made: dict[str, Record], found: dict[str, Any]) -> None:
-    other = of(made, seed=4)
-    assert other["methods"]["B1"]["regret"] == found["methods"]["B1"]["regret"]
-    assert other["methods"]["B1"]["vs_B4"] == found["methods"]["B1"]["vs_B4"]
-    assert other["cold_start"]["saving_at_50"] == found["cold_start"]["saving_at_50"]
+def test_the_seed_of_the_run_draws_the_resamples(
+    monkeypatch: pytest.MonkeyPatch, made: dict[str, Record]
+) -> None:
+    seeds = []
+
+    def spy(n_replicates: int, seed: int) -> Iterator[Any]:
+        seeds.append(seed)
+        return resamples(n_replicates, seed)
+
+    monkeypatch.setattr(waiting, "resamples", spy)
+    monkeypatch.setattr(cold_start, "resamples", spy)
+    of(made, seed=4)
+    assert seeds == [4] * (len(KEYS) + 1)  # one for each method's median, one for the compression
 
 
 def test_extras_and_settings_go_through() -> None:

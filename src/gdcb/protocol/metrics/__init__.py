@@ -7,7 +7,7 @@ from gdcb.protocol.metrics.cold_start import (
     saving,
 )
 from gdcb.protocol.metrics.estimates import Estimate, curve, estimate, holm, in_words, paired
-from gdcb.protocol.metrics.threshold import (
+from gdcb.protocol.metrics.waiting import (
     WINDOW,
     Threshold,
     Waits,

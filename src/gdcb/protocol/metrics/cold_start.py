@@ -11,7 +11,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.protocol.metrics.bootstrap import percentiles, resamples
 from gdcb.protocol.metrics.estimates import Estimate, interval, of_replicates, running
-from gdcb.protocol.metrics.threshold import WINDOW, Waits, median, medians
+from gdcb.protocol.metrics.waiting import WINDOW, Waits, median, medians
 
 
 class Compression(TypedDict):
