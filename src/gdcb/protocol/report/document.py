@@ -1,0 +1,173 @@
+"""The document of a run as typed records: what the run did not say is None."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PARTS = ("calibration", "bandit", "gate")
+ABLATIONS = ("A1", "A2", "A3", "A3s", "A3a", "A4")
+# Two ablations are methods under another name; a document may hold either.
+ALIASES = {"A2": "B4u", "A4": "B4flat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its interval; without replicates there is none."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    @property
+    def sign(self) -> int:
+        """1 or −1 where the interval lies on one side of zero, else 0."""
+        if self.low is None or self.high is None:
+            return 0
+        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+
+
+Curve = list[Estimate | None]
+Split = dict[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Episodes to threshold: median with interval (None: beyond the horizon), share censored."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+    censored: float | None
+    booked: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """Shares of recommended and of executed actions between the edges (bins + 1)."""
+
+    edges: list[float]
+    recommended: list[float]
+    executed: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method's results; None where the run did not say."""
+
+    key: str
+    label: str
+    regret: Estimate | None
+    excess: Estimate | None
+    reward: Estimate | None
+    versus: Estimate | None
+    regret_curve: Curve
+    excess_curve: Curve
+    error_curve: Curve
+    override_curve: Curve
+    parts: Split | None
+    parts_paper: Split | None
+    parts_curve: dict[str, Curve] | None
+    threshold: Threshold | None
+    actions: Actions | None
+    tuned: dict[str, Any]
+
+    @property
+    def is_ungated(self) -> bool:
+        """Whether it runs without the gate, as in the paper: simulation only."""
+        return self.key == "A2" or (self.key.startswith("B") and self.key.endswith("u"))
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether a baseline was given the history."""
+        return self.key.endswith("w")
+
+    @property
+    def is_rival(self) -> bool:
+        """Whether it is somebody else's method, behind the same gate."""
+        return not self.key.startswith(("A", "B4")) and not self.is_ungated
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Cold-start compression, and whether it is a lower limit, or applies at all."""
+
+    value: Estimate | None
+    is_at_least: bool
+    applies: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """What the history was worth."""
+
+    warm: Curve
+    cold: Curve
+    ope: Curve
+    difference: Curve
+    below_from: int | None
+    saving_total: Estimate | None
+    saving_excess: Estimate | None
+    compression: Compression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """What one theorem says of this instance: figures are (name, value, note)."""
+
+    statement: str
+    figures: list[tuple[str, Any, str]]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The whole run."""
+
+    instance: str
+    title: str
+    variant: str
+    episodes: int
+    replicates: int
+    seed: str
+    version: str
+    command: str
+    unit: str
+    action: str
+    real: list[str]
+    made: list[str]
+    options: dict[str, Any]
+    specification: list[tuple[str, str, str]]
+    variance_ratio: Estimate | None
+    floor: Estimate | None
+    floor_curve: Curve
+    methods: dict[str, Method]
+    cold_start: ColdStart | None
+    theorems: dict[str, Theorem | None]
+
+    @property
+    def ours(self) -> Method | None:
+        """GDCB, if it was run."""
+        return self.methods.get("B4")
+
+    @property
+    def rivals(self) -> list[Method]:
+        """Every rival behind the same gate."""
+        return [method for method in self.methods.values() if method.is_rival]
+
+    @property
+    def distinct(self) -> list[Method]:
+        """Every method once: an ablation that is another method's second name is left out."""
+        return [m for k, m in self.methods.items() if ALIASES.get(k) not in self.methods]
+
+    def ablation(self, key: str) -> Method | None:
+        """Return the ablation, under whichever of its names it was run."""
+        return self.methods.get(key) or self.methods.get(ALIASES.get(key, ""))
+
+    def best(self, prefix: str = "") -> Method | None:
+        """Return the rival of least regret among those whose key starts with `prefix`."""
+        found = [(m.regret.mean, m.key) for m in self.rivals if m.regret]
+        named = [pair for pair in found if pair[1].startswith(prefix)]
+        return self.methods[min(named)[1]] if named else None

@@ -1,0 +1,263 @@
+"""Marks of a figure: scales, ticks, lines with bands, markers, labels at the end of lines."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdcb.protocol.report.document import Curve, Estimate
+from gdcb.protocol.report.numbers import decimals, fixed
+from gdcb.protocol.report.style import Pen
+
+LETTER = 7.0
+LINE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A rectangle of paper, and the numbers that its edges stand for."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    def x(self, value: float) -> float:
+        """Return where a value lies from the left, in pixels."""
+        share = (value - self.x_low) / ((self.x_high - self.x_low) or 1.0)
+        return self.left + (self.width - self.left - self.right) * share
+
+    def y(self, value: float) -> float:
+        """Return where a value lies from the top, in pixels."""
+        share = (self.y_high - value) / ((self.y_high - self.y_low) or 1.0)
+        return self.top + (self.height - self.top - self.bottom) * share
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: the short name at its end, the words of the legend, pen and values."""
+
+    name: str
+    label: str
+    pen: Pen
+    curve: Curve
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return up to about `most` round numbers from `low` or below to `high` or above.
+
+    Examples
+    --------
+    >>> ticks(0, 87)
+    [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+    """
+    if not high > low:
+        high = low + (abs(low) or 1.0)
+    size = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(size * k for k in (1, 2, 5, 10, 20) if (high - low) / (size * k) <= most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [step * i for i in range(first, max(last, first + 1) + 1)]
+
+
+def tick_labels(values: Sequence[float], suffix: str = "") -> list[str]:
+    """Write ticks with the decimals that their step needs, and no more."""
+    step = values[1] - values[0]
+    digits = next((n for n in range(10) if abs(round(step, n) - step) < 1e-9 * step), 9)
+    return [fixed(value, min(digits, decimals(step))) + suffix for value in values]
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
+    """Return words at a point, escaped."""
+    name = f' class="{kind}"' if kind else ""
+    where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{where}{name}>{html.escape(words)}</text>'
+
+
+def rule(x1: float, y1: float, x2: float, y2: float, kind: str, more: str = "") -> str:
+    """Return a straight line."""
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} class="{kind}"{more}/>'
+
+
+def marker(shape: str, x: float, y: float, r: float = 3.6) -> str:
+    """Return a marker, told from the others by its shape."""
+    at = f"{x:.1f},{y:.1f}"
+    if shape in ("dot", "ring"):
+        kind = "mark" if shape == "dot" else "open"
+        return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{r}" stroke-width="1.6"/>'
+    moves = {
+        "square": f"M{at}m{-r},{-r}h{2 * r}v{2 * r}h{-2 * r}z",
+        "triangle": f"M{at}m0,{-1.3 * r:.1f}l{1.2 * r:.1f},{2.2 * r:.1f}h{-2.4 * r:.1f}z",
+        "diamond": f"M{at}m0,{-1.4 * r:.1f}l{1.2 * r:.1f},{1.4 * r:.1f}l{-1.2 * r:.1f},"
+        f"{1.4 * r:.1f}l{-1.2 * r:.1f},{-1.4 * r:.1f}z",
+        "cross": f"M{at}m{-r},{-r}l{2 * r},{2 * r}m0,{-2 * r}l{-2 * r},{2 * r}",
+    }
+    return f'<path class="mark" d="{moves[shape]}" stroke-width="1.4"/>' if shape in moves else ""
+
+
+def swatch(pen: Pen) -> str:
+    """Return the sample of a line for the legend."""
+    return (
+        f'<svg class="{pen.colour}" viewBox="0 0 38 12" aria-hidden="true" focusable="false">'
+        f'<line class="line" x1="0" y1="6" x2="38" y2="6" stroke-width="{pen.width}" '
+        f'stroke-dasharray="{pen.dash}"/>{marker(pen.marker, 19, 6)}</svg>'
+    )
+
+
+def thin(n: int, most: int = 120) -> list[int]:
+    """Return at most about `most` positions of a curve of n points, its ends among them."""
+    if n <= most:
+        return list(range(n))
+    return sorted({round(i * (n - 1) / (most - 1)) for i in range(most)})
+
+
+def smoothed(curve: Curve, factor: float = 1.0) -> tuple[Curve, int]:
+    """Return the moving mean over a twentieth of the curve, times `factor`, and that window.
+
+    A rate jumps from one episode to the next; the interval of a moving mean is not in the
+    document, so that the smoothed curve has none.
+
+    Examples
+    --------
+    >>> smoothed([Estimate(1.0), Estimate(3.0)])
+    ([Estimate(mean=1.0, low=None, high=None, p=None),
+      Estimate(mean=3.0, low=None, high=None, p=None)], 1)
+    """
+    half = len(curve) // 40
+    moving: Curve = []
+    for t, point in enumerate(curve):
+        near = [p.mean for p in curve[max(0, t - half) : t + half + 1] if p is not None]
+        moving.append(Estimate(factor * sum(near) / len(near)) if point and near else None)
+    return moving, 2 * half + 1
+
+
+def extent(curves: Sequence[Curve]) -> tuple[float, float]:
+    """Return the least and greatest of means and interval ends; (0, 1) where there is nothing."""
+    values = [
+        value
+        for curve in curves
+        for point in curve
+        if point is not None
+        for value in (point.mean, point.low, point.high)
+        if value is not None
+    ]
+    return (min(values), max(values)) if values else (0.0, 1.0)
+
+
+def stretches(curve: Curve, at: Sequence[int]) -> list[list[tuple[int, Estimate]]]:
+    """Split the chosen points of a curve where one is missing."""
+    found: list[list[tuple[int, Estimate]]] = [[]]
+    for t in at:
+        point = curve[t]
+        if point is None:
+            found.append([])
+        else:
+            found[-1].append((t, point))
+    return [stretch for stretch in found if stretch]
+
+
+def drawn(frame: Frame, series: Series, order: int) -> str:
+    """Return band, line and a few markers of one series; `order` keeps markers apart."""
+    marks = [f'<g class="{series.pen.colour}">']
+    at = thin(len(series.curve))
+    for stretch in stretches(series.curve, at):
+        upper = [(t, p.high) for t, p in stretch if p.high is not None]
+        lower = [(t, p.low) for t, p in reversed(stretch) if p.low is not None]
+        if len(upper) > 1:
+            marks.append(f'<polygon class="band" points="{_points(frame, upper + lower)}"/>')
+        line = [(t, point.mean) for t, point in stretch]
+        marks.append(
+            f'<polyline class="line" points="{_points(frame, line)}" '
+            f'stroke-width="{series.pen.width}" stroke-dasharray="{series.pen.dash}"/>'
+        )
+    n = len(series.curve)
+    if series.pen.marker and n:
+        # Staggered: lines that run together would otherwise hide each other's markers.
+        places = {min(n - 1, round((i + 0.3 + 0.14 * order) * n / 5)) for i in range(5)}
+        for t in sorted(places | ({0} if n == 1 else set())):
+            point = series.curve[t]
+            if point is not None:
+                marks.append(marker(series.pen.marker, frame.x(t + 1), frame.y(point.mean)))
+    return "".join([*marks, "</g>"])
+
+
+def _points(frame: Frame, values: Sequence[tuple[int, float]]) -> str:
+    return " ".join(f"{frame.x(t + 1):.1f},{frame.y(value):.1f}" for t, value in values)
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move labels apart, in their order, so that neighbours are `gap` apart within [low, high].
+
+    Examples
+    --------
+    >>> spread([10, 12, 50], gap=10, low=0, high=60)
+    [10, 20, 50]
+    """
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = list(places)
+    floor = low
+    for i in order:
+        moved[i] = max(moved[i], floor)
+        floor = moved[i] + gap
+    ceiling = high
+    for i in reversed(order):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - gap
+    return moved
+
+
+def end_labels(frame: Frame, series: Sequence[Series]) -> str:
+    """Return the name of every line at its right end, moved apart where lines end together."""
+    ends = []
+    for one in (named for named in series if named.name):
+        last = [(t, p.mean) for t, p in enumerate(one.curve) if p is not None][-1:]
+        ends += [(one, t, frame.y(mean)) for t, mean in last]
+    places = spread([y for *_, y in ends], LINE - 1, frame.top + 4, frame.height - frame.bottom + 2)
+    x = frame.width - frame.right
+    marks = []
+    for (one, t, y), place in zip(ends, places, strict=True):
+        label = text(x + 12, place + 4, one.name, kind="end")
+        leader = rule(frame.x(t + 1) + 1, y, x + 10, place, "leader")
+        marks.append(f'<g class="{one.pen.colour}">{leader}{label}</g>')
+    return "".join(marks)
+
+
+def y_axis(frame: Frame, values: Sequence[float], title: str, suffix: str = "") -> str:
+    """Return horizontal rules with their numbers; the title stands above them, level."""
+    marks = [text(2, 13, title, kind="soft")]
+    for value, label in zip(values, tick_labels(values, suffix), strict=True):
+        y = frame.y(value)
+        kind = "axis" if value == 0 else "grid"
+        marks += [
+            rule(frame.left, y, frame.width - frame.right, y, kind),
+            text(frame.left - 6, y + 4, label, "end"),
+        ]
+    return "".join(marks)
+
+
+def x_axis(frame: Frame, values: Sequence[float], title: str) -> str:
+    """Return numbers under the frame, and the title under them at the right."""
+    base = frame.height - frame.bottom
+    marks = []
+    for value, label in zip(values, tick_labels(values), strict=True):
+        if frame.x_low <= value <= frame.x_high:
+            x = frame.x(value)
+            marks += [
+                rule(x, base, x, base + 4, "axis"),
+                text(x, base + 17, label, "middle"),
+            ]
+    marks.append(text(frame.width - frame.right, base + 33, title, "end", "soft"))
+    return "".join(marks)
+
+
+def margin(labels: Sequence[str]) -> float:
+    """Return the room that the longest of these labels takes."""
+    return LETTER * max((len(label) for label in labels), default=0) + 10

@@ -1,0 +1,50 @@
+"""Pieces that every part of the page is made of."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from gdcb.protocol.report.document import Curve, Document, Method
+from gdcb.protocol.report.style import COLD, OURS, RIVALS, Pen
+
+MISSING = '<p class="facts">Not measured in this run.</p>'
+
+
+def prose(words: str) -> str:
+    """Return words escaped, with numbers kept together where a line breaks."""
+    whole = re.sub(r"(?<=\d), (?=[\d−>…])|(?<=[>≥±×]) (?=\d)| (?=[±%])", _tied, words)
+    return html.escape(whole)
+
+
+def _tied(space: re.Match[str]) -> str:
+    return space[0].replace(" ", "\u00a0")
+
+
+def paragraph(*sentences: str) -> str:
+    """Return the sentences as one paragraph, or nothing."""
+    whole = " ".join(sentence for sentence in sentences if sentence)
+    return f"<p>{prose(whole)}</p>" if whole else ""
+
+
+def folded(title: str, body: str) -> str:
+    """Return what is folded away on a screen and open on paper, in any browser."""
+    head = f"<details><summary>{html.escape(title)}</summary></details>"
+    return f'{head}<div class="folded">{body}</div>'
+
+
+def has_points(curve: Curve) -> bool:
+    """Say whether anything was measured."""
+    return any(point is not None for point in curve)
+
+
+def key_methods(run: Document) -> list[tuple[Method, Pen]]:
+    """Return the few methods of the main figures: B1, the best B2, B3 warm, GDCB, GDCB cold."""
+    found = [
+        (run.methods.get("B1"), RIVALS[0]),
+        (run.best("B2"), RIVALS[1]),
+        (run.methods.get("B3w") or run.methods.get("B3"), RIVALS[2]),
+        (run.methods.get("A3"), COLD),
+        (run.ours, OURS),
+    ]
+    return [(method, pen) for method, pen in found if method is not None]

@@ -1,0 +1,191 @@
+"""Tables: one row a method, numbers to the right and under each other."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from gdcb.protocol.report.document import ABLATIONS, PARTS, Document, Estimate, Method
+from gdcb.protocol.report.layout import prose
+from gdcb.protocol.report.numbers import (
+    NONE,
+    anything,
+    bracketed,
+    common_digits,
+    plus_minus,
+    probability,
+    share,
+)
+from gdcb.protocol.report.words import second_name, threshold_number
+
+VERDICTS = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}
+ABLATED = {
+    "A1": "no scaler",
+    "A2": "no gate",
+    "A3": "no history",
+    "A3s": "history for the scaler only",
+    "A3a": "history for the arms only",
+    "A4": "flat arms",
+}
+
+
+def table(
+    caption: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    n_words: int = 1,
+    keys: Sequence[str] = (),
+) -> str:
+    """Return a table that scrolls by itself on a phone; the first `n_words` columns are words.
+
+    `keys` stand in bold before the first cell of each row; B4's row is bold.
+    """
+    e = html.escape
+
+    def kind(i: int) -> str:
+        return ' class="stay"' if i == 0 else ' class="n"' if i >= n_words else ""
+
+    names = "".join(f'<th scope="col"{kind(i)}>{e(name)}</th>' for i, name in enumerate(head))
+    body = []
+    for i, row in enumerate(rows):
+        key = keys[i] if keys else ""
+        mark = ' class="ours"' if key == "B4" else ""
+        shown = f'<span class="key">{e(key)}</span> ' if key else ""
+        name = "" if row[0] == key else e(row[0])
+        first = f'<th scope="row"{kind(0)}>{shown}{name}</th>'
+        rest = "".join(f"<td{kind(j)}>{prose(cell)}</td>" for j, cell in enumerate(row) if j)
+        body.append(f"<tr{mark}>{first}{rest}</tr>")
+    # The caption stands outside: it would scroll away with the table.
+    return (
+        f'<p class="caption">{prose(caption)}</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{e(caption)}"><table>'
+        f"<thead><tr>{names}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _column(
+    values: Sequence[Estimate | None], digits: int | None = None, *, is_bracketed: bool = False
+) -> list[str]:
+    shown = common_digits(values) if digits is None else digits
+    write = bracketed if is_bracketed else plus_minus
+    return [write(value, shown) for value in values]
+
+
+def _rows(methods: Sequence[Method], *columns: Sequence[str]) -> list[list[str]]:
+    return [[m.label, *cells] for m, *cells in zip(methods, *columns, strict=True)]
+
+
+def by_regret(methods: Sequence[Method]) -> list[Method]:
+    """Return the methods that have a regret, least first."""
+    found = [(m.regret.mean, m.key, m) for m in methods if m.regret is not None]
+    return [m for *_, m in sorted(found, key=lambda item: item[:2])]
+
+
+def all_methods(run: Document) -> str:
+    """Return regret, excess and reward of every method."""
+    methods = by_regret(run.distinct)
+    rows = _rows(
+        methods,
+        _column([m.regret for m in methods]),
+        _column([m.excess for m in methods]),
+        _column([m.reward for m in methods]),
+    )
+    head = ["method", "regret", "above the floor", "reward"]
+    caption = f"All methods after {run.episodes:,} episodes, in {run.unit}; least regret first."
+    return table(caption, head, rows, keys=[m.key for m in methods])
+
+
+def versus(methods: Sequence[Method]) -> str:
+    """Return the paired difference to GDCB of each, with its corrected interval."""
+    shown = [m for m in methods if m.versus is not None]
+    differences = [m.versus for m in shown if m.versus is not None]
+    rows = _rows(
+        shown,
+        ["yes" if m.is_warm else "no" for m in shown],
+        _column([m.regret for m in shown]),
+        _column(differences, is_bracketed=True),
+        [probability(v.p) for v in differences],
+        [VERDICTS[v.sign] if v.low is not None else NONE for v in differences],
+    )
+    head = ["rival", "history", "regret", "regret − GDCB's", "p", "verdict"]
+    caption = "Paired differences over the same worlds; intervals and p corrected after Holm."
+    return table(caption, head, rows, keys=[m.key for m in shown])
+
+
+def parts(run: Document, *, is_paper: bool) -> str:
+    """Return the three parts of every method, in the main split or in the paper's."""
+    methods = [
+        m for m in by_regret(run.distinct) if (m.parts_paper if is_paper else m.parts) is not None
+    ]
+    splits = [(m.parts_paper if is_paper else m.parts) or {} for m in methods]
+    digits = common_digits([part for split in splits for part in split.values()])
+    columns = [_column([split.get(name) for split in splits], digits) for name in PARTS]
+    order = "the paper's order" if is_paper else "the main split"
+    caption = f"Regret by part, {order}. A negative gate part is what the gate saved."
+    rows = _rows(methods, *columns)
+    return table(caption, ["method", *PARTS], rows, keys=[m.key for m in methods])
+
+
+def ablations(run: Document) -> str:
+    """Return what each part is worth: the regret without it."""
+    found = [("B4", run.ours), *((key, run.ablation(key)) for key in ABLATIONS)]
+    methods = [(key, m) for key, m in found if m is not None and m.regret is not None]
+    regrets = _column([m.regret for _, m in methods])
+    excesses = _column([m.excess for _, m in methods])
+    differences = _column([m.versus for _, m in methods], is_bracketed=True)
+    rows = []
+    for i, (key, _) in enumerate(methods):
+        other = second_name(key, run)
+        word = ABLATED.get(key, "everything")
+        label = f"{word} (= {other})" if other else word
+        rows.append([label, regrets[i], excesses[i], differences[i]])
+    head = ["GDCB with", "regret", "above the floor", "regret − GDCB's"]
+    caption = "Ablations: GDCB with one part taken away; differences paired, corrected after Holm."
+    return table(caption, head, rows, keys=[key for key, _ in methods])
+
+
+def thresholds(run: Document) -> str:
+    """Return episodes until a method is as good as the incumbent."""
+    methods = [m for m in run.distinct if m.threshold is not None]
+    rows, order = [], []
+    for m in methods:
+        found = m.threshold
+        if found is None:
+            continue
+        low, high = (threshold_number(end, run) for end in (found.low, found.high))
+        is_open = found.low is None and found.high is None
+        interval = NONE if is_open and found.median is not None else f"[{low}, {high}]"
+        median = threshold_number(found.median, run)
+        never = found.median is None and is_open
+        order.append((found.median if found.median is not None else float("inf"), m.key))
+        rows.append(
+            [
+                m.label,
+                median,
+                "not reached" if never else interval,
+                share(found.censored),
+                plus_minus(found.booked),
+            ]
+        )
+    ranked = sorted(range(len(rows)), key=lambda i: order[i])
+    head = ["method", "median", "95 % interval", "censored", "booked by then"]
+    caption = (
+        "Episodes to threshold: the first from which twenty episodes in a row are on average worth "
+        f"at least the incumbent's, behind the same gate. Censored: not within {run.episodes:,}."
+    )
+    keys = [methods[i].key for i in ranked]
+    return table(caption, head, [rows[i] for i in ranked], keys=keys)
+
+
+def settings(run: Document) -> str:
+    """Return the tuned settings of every method."""
+    methods = [m for m in run.distinct if m.tuned]
+    rows = [[m.label, *_assignments(m.tuned)] for m in methods]
+    caption = "Tuned settings, found for every method by the same procedure on other seeds."
+    return table(caption, ["method", "settings"], rows, n_words=2, keys=[m.key for m in methods])
+
+
+def _assignments(tuned: dict[str, Any]) -> list[str]:
+    return ["; ".join(f"{name} = {anything(value)}" for name, value in tuned.items())]

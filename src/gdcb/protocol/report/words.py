@@ -1,0 +1,296 @@
+"""What the page says in sentences: all of it computed from the document."""
+
+from __future__ import annotations
+
+from gdcb.protocol.report.document import ALIASES, PARTS, Document, Estimate, Method, Split
+from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
+
+PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
+REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
+ADVICE = {
+    "calibration": "Invest in better supervised data for the scaler.",
+    "bandit": "Allow more exploration, or a deeper hierarchy of arms.",
+    "gate": "Look at the override patterns: where and why the gate changes what is proposed.",
+}
+
+
+def capital(sentence: str) -> str:
+    """Return the sentence with a capital first letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def summary(run: Document) -> list[str]:
+    """Return the three to five sentences at the top of the page."""
+    found = [opening(run), against(run), history(run), made_of(run)[0], REACH]
+    return [sentence for sentence in found if sentence]
+
+
+def opening(run: Document) -> str:
+    """Say how much GDCB lost against the oracle, and how much of it no proposal could save."""
+    ours = run.ours
+    worlds = f"{run.replicates:,} simulated {'world' if run.replicates == 1 else 'worlds'}"
+    where = f"In {worlds} of {run.episodes:,} episodes each"
+    if ours is None or ours.regret is None:
+        return f"{where}, GDCB (B4) was not run: there is nothing to compare the others with."
+    lost = (
+        f"{where}, GDCB lost {plus_minus(ours.regret)} {run.unit} against one who knows the truth "
+        "and needs no approval"
+    )
+    if run.floor is None or ours.regret.mean <= 0:
+        return f"{lost}."
+    part = run.floor.mean / ours.regret.mean
+    floor = f"{plus_minus(run.floor)} ({share(part)}) is the gate floor, which no proposal avoids"
+    if part > 1:
+        return f"{lost}, less than the gate floor of {plus_minus(run.floor)}."
+    return f"{lost}; of this, {floor}."
+
+
+def outcomes(run: Document) -> dict[int, list[Method]]:
+    """Return the rivals that GDCB beats (1), cannot be told from (0) and loses to (−1)."""
+    found: dict[int, list[Method]] = {1: [], 0: [], -1: []}
+    for method in run.rivals:
+        if method.versus is not None:
+            found[method.versus.sign].append(method)
+    return found
+
+
+def against(run: Document) -> str:
+    """Say how GDCB stands against the rivals behind the same gate."""
+    if run.ours is None:
+        return ""
+    won, even, lost = (outcomes(run)[sign] for sign in (1, 0, -1))
+    n = len(won) + len(even) + len(lost)
+    if not n:
+        return "No rival was run beside it."
+    if run.replicates == 1:
+        return f"With one replicate nothing can be said against {_some(n, 'rival')}."
+    beaten = (
+        f"all {_some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {_some(n, 'rival')}"
+    )
+    words = [f"it has less regret than {beaten} behind the same gate"]
+    if even:
+        words.append(f"cannot be told from {names(even)}")
+    if lost:
+        words.append(f"loses to {names(lost)}")
+    return f"{capital(_clauses(words))}. {ratio(run)}".strip()
+
+
+def _clauses(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _some(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def names(methods: list[Method]) -> str:
+    """Join the methods as a sentence does, key and label."""
+    return listed(m.key if m.label == m.key else f"{m.key} ({m.label})" for m in methods)
+
+
+def best_excess(run: Document) -> Method | None:
+    """Return the rival of least regret above the floor."""
+    found = [(m.excess.mean, m.key) for m in run.rivals if m.excess is not None]
+    return run.methods[min(found)[1]] if found else None
+
+
+def ratio(run: Document) -> str:
+    """Say GDCB's regret above the floor as a multiple of the best rival's."""
+    best, ours = best_excess(run), run.ours
+    if best is None or best.excess is None or ours is None or ours.excess is None:
+        return ""
+    if best.excess.mean <= 0 or ours.excess.mean < 0:
+        return (
+            f"Above the gate floor it has {plus_minus(ours.excess)}, the best rival, {best.key}, "
+            f"{plus_minus(best.excess)}."
+        )
+    value = ours.excess.mean / best.excess.mean
+    return (
+        f"Above the gate floor it has {fixed(value, 2)} times the regret of the best rival, "
+        f"{names([best])}: {plus_minus(ours.excess)} against {plus_minus(best.excess)}."
+    )
+
+
+def history(run: Document) -> str:
+    """Say what the history was worth."""
+    start = run.cold_start
+    if start is None:
+        return ""
+    n = start.below_from
+    words = (
+        "Starting with the history was not better than starting without, at any stage that the "
+        "interval can tell"
+        if n is None
+        else f"Starting with the history was better than starting without from episode {n} on"
+    )
+    if start.saving_total is None:
+        return f"{words}."
+    saving = f"at episode 50 it saved {percent(start.saving_total)} of the cumulative regret"
+    return f"{words}; {saving}{_beside(run, PAPER_SAVING)}."
+
+
+def _beside(run: Document, figure: str) -> str:
+    """Return the paper's figure in brackets, where the paper has one: it ran this instance only."""
+    return f" (the paper: {figure})" if run.instance == "str" else ""
+
+
+def compression(run: Document) -> str:
+    """Write the cold-start compression: a number, a lower limit, or why there is none."""
+    found = run.cold_start.compression if run.cold_start else None
+    if found is None:
+        return NONE
+    if not found.applies or found.value is None:
+        return "not applicable"
+    low, high = found.value.low, found.value.high
+    number = f"{'≥ ' if found.is_at_least else ''}{fixed(found.value.mean, 1)}×"
+    if low is None and high is None:
+        return number
+    ends = ["…" if end is None else f"{fixed(end, 1)}" for end in (low, high)]
+    return f"{number} [{ends[0]}, {ends[1]}]"
+
+
+def booked(run: Document) -> str:
+    """Write the booked episodes up to the threshold, without and with history."""
+    found = [run.methods[key].threshold for key in ("A3", "B4") if key in run.methods]
+    if len(found) < 2 or not any(one and one.booked for one in found):
+        return NONE
+    cold, warm = (plain(round(one.booked.mean)) if one and one.booked else NONE for one in found)
+    return f"{cold} → {warm}"
+
+
+def dominant(split: Split | None) -> tuple[str | None, str]:
+    """Return the part that dominates, or None, and the sentence that says so.
+
+    A part dominates if it is positive and its whole interval lies above those of the others.
+
+    Examples
+    --------
+    >>> split = {
+    ...     "calibration": Estimate(5, 4, 6),
+    ...     "bandit": Estimate(1, 0, 2),
+    ...     "gate": Estimate(-2, -3, -1),
+    ... }
+    >>> dominant(split)[0]
+    'calibration'
+    """
+    if split is None:
+        return None, "is not known"
+    order = sorted(PARTS, key=lambda name: -split[name].mean)
+    first, second = order[0], order[1]
+    top, next_one = split[first], split[second]
+    if top.mean <= 0:
+        return None, "has no part above zero"
+    if top.low is None or next_one.high is None:
+        return None, f"has {first} as its largest part, in one replicate: no interval says so"
+    if top.low <= max(next_one.high, 0.0):
+        return None, f"has no dominant part: {first} and {second} cannot be told apart"
+    return first, f"is dominated by {first}"
+
+
+def made_of(run: Document) -> tuple[str, str | None]:
+    """Return the sentence on what dominates, and the advice where both splits agree on it."""
+    ours = run.ours
+    if ours is None or ours.parts is None:
+        return "", None
+    main, words = dominant(ours.parts)
+    values = ", ".join(f"{name} {plus_minus(ours.parts[name])}" for name in PARTS)
+    opening = f"GDCB's regret {words} ({values})"
+    if ours.parts_paper is None:
+        reason = (
+            "the paper's split is not defined here, so that there is nothing to hold it against"
+        )
+        return f"{opening}; {reason}, and no advice follows.", None
+    paper, paper_words = dominant(ours.parts_paper)
+    if main is None and paper is None:
+        return f"{opening}; no advice follows.", None
+    if main != paper:
+        other = f"in the paper's split it {paper_words}"
+        return f"{opening}, but {other}: the two disagree, and no advice follows.", None
+    assert main is not None
+    return f"{opening}, in the paper's split too. {ADVICE[main]}{_floor(run, main)}", ADVICE[main]
+
+
+def _floor(run: Document, main: str) -> str:
+    """Say, where the gate dominates, how much of it no proposal could have saved."""
+    if main != "gate" or run.floor is None or run.ours is None or run.ours.parts is None:
+        return ""
+    part = run.floor.mean / run.ours.parts["gate"].mean
+    if part < 0.5:
+        return ""
+    return (
+        f" The gate floor is {plus_minus(run.floor)}: better proposals cannot save that, "
+        "only another gate can."
+    )
+
+
+def losses(run: Document) -> list[str]:
+    """Say in words where GDCB loses, cannot be told apart, and to which of its own variants."""
+    found = outcomes(run)
+    sentences = []
+    if run.ours is None:
+        return ["GDCB (B4) was not run."]
+    if run.replicates == 1:
+        return ["One replicate has no interval: nothing below is a finding."]
+    if found[-1]:
+        gaps = [f"{m.key} by {plus_minus(_flipped(m.versus))}" for m in found[-1] if m.versus]
+        sentences.append(f"GDCB loses to {listed(gaps)} {run.unit}.")
+    elif any(found.values()):
+        sentences.append("GDCB loses to no rival behind the same gate.")
+    if found[0]:
+        sentences.append(f"It cannot be told from {names(found[0])}.")
+    own = [
+        m
+        for m in run.distinct
+        if (m.key.startswith(("A", "B4")) and m.versus and m.versus.sign < 0 and not m.is_ungated)
+    ]
+    if own:
+        sentences.append(f"Of its own variants, {names(own)} did better than B4.")
+    free = [m for m in run.distinct if m.is_ungated and m.versus and m.versus.sign < 0]
+    if free:
+        sentences.append(
+            f"Without the gate {names(free)} had less regret than GDCB behind it; they face "
+            "another world, in which nobody overrides."
+        )
+    return [*sentences, *cold_against_cold(run)]
+
+
+def _flipped(value: Estimate) -> Estimate:
+    if value.low is None or value.high is None:
+        return Estimate(-value.mean)
+    return Estimate(-value.mean, -value.high, -value.low)
+
+
+def cold_against_cold(run: Document) -> list[str]:
+    """Set GDCB without history beside the best rival without: B4 itself is warm."""
+    cold, ours = [m for m in run.rivals if not m.is_warm and m.regret], run.methods.get("A3")
+    if ours is None or ours.regret is None or not cold:
+        return []
+    best = min(cold, key=lambda m: m.regret.mean if m.regret else 0.0)
+    rival = f"the best cold rival, {names([best])}, {plus_minus(best.regret)}"
+    opening = "B4 has the history, rivals without a w have not."
+    return [f"{opening} Without it, GDCB (A3) has {plus_minus(ours.regret)}, and {rival}."]
+
+
+def ablated(run: Document) -> str:
+    """Say which ablations cost regret, and which did not."""
+    found: dict[int, list[Method]] = {1: [], 0: [], -1: []}
+    for key in ("A1", "A3", "A4"):
+        method = run.ablation(key)
+        if method is not None and method.versus is not None:
+            found[method.versus.sign].append(method)
+    phrases = {
+        1: "Regret rises in {}.",
+        0: "No difference can be told in {}.",
+        -1: "Regret falls in {}: there the part that was taken away does harm.",
+    }
+    return " ".join(phrases[sign].format(names(ms)) for sign, ms in found.items() if ms)
+
+
+def threshold_number(value: float | None, run: Document) -> str:
+    """Write episodes to threshold; what lies beyond the horizon is more than the horizon."""
+    return f"> {run.episodes:,}" if value is None else plain(value)
+
+
+def second_name(key: str, run: Document) -> str:
+    """Return the other name under which an ablation was run, if so."""
+    return ALIASES[key] if key not in run.methods and ALIASES.get(key) in run.methods else ""

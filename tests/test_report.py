@@ -1,0 +1,701 @@
+"""The report: well formed, self-contained, true to the document, and whole where it is not."""
+
+from __future__ import annotations
+
+import copy
+import html
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdcb.errors import InvalidInput
+from gdcb.protocol.report import report
+from gdcb.protocol.report.bars import segments
+from gdcb.protocol.report.document import ABLATIONS, Estimate
+from gdcb.protocol.report.drawing import spread, ticks
+from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, share
+from gdcb.protocol.report.read import read
+from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
+from gdcb.protocol.report.words import ADVICE, against, compression, dominant, losses, made_of
+from tests.report_document import build
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--allow-file-access-from-files",
+]
+DOCUMENT = build(60, 12)
+
+
+def document() -> dict[str, Any]:
+    return copy.deepcopy(DOCUMENT)
+
+
+class Page(HTMLParser):
+    """The elements of a page, in a tree of tags; unbalanced ones are listed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open[-1] != tag:
+            self.wrong.append(tag)
+        else:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title", "desc"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.words).replace("\u00a0", " ").split())
+
+
+def estimate(mean: float, half: float = 1.0) -> dict[str, float]:
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def split(calibration: float, bandit: float, gate: float) -> dict[str, Any]:
+    parts = {"calibration": calibration, "bandit": bandit, "gate": gate}
+    return {name: estimate(value) for name, value in parts.items()}
+
+
+def is_whole(page: str) -> None:
+    """Assert that the page is balanced, has unique ids and no number that is none."""
+    parsed = Page(page)
+    assert not parsed.wrong
+    assert not parsed.open
+    ids = [found["id"] for _, found in parsed.attributes if "id" in found]
+    assert len(ids) == len(set(ids))
+    shown = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+    assert not re.search(r"\bnan\b|\binf\b|\bNone\b|Infinity|\bundefined\b", shown)
+
+
+PAGE = report(DOCUMENT)
+
+
+def test_the_page_is_well_formed_and_stands_alone() -> None:
+    """Tags balance, ids are unique, no script, nothing fetched from elsewhere."""
+    is_whole(PAGE)
+    parsed = Page(PAGE)
+    tags = {tag for tag, _ in parsed.attributes}
+    assert not tags & {"script", "link", "img", "iframe", "object", "form"}
+    for _, found in parsed.attributes:
+        for name in ("href", "src", "xlink:href", "action", "data"):
+            assert (found.get(name) or "#").startswith("#")
+        assert not [name for name in found if name.startswith("on")]
+    assert not re.search(r"https?:|@import|url\((?!#)", PAGE)
+
+
+def test_the_check_of_balance_can_fail() -> None:
+    """A lost closing tag is found."""
+    parsed = Page(PAGE.replace("</figure>", "", 1))
+    assert parsed.wrong or parsed.open
+
+
+def test_every_figure_is_described() -> None:
+    """Every drawing that says something has title and description; the others are hidden."""
+    drawings = re.findall(r"<svg.*?</svg>", PAGE, flags=re.S)
+    shown = [svg for svg in drawings if 'aria-hidden="true"' not in svg.split(">")[0]]
+    assert len(shown) > 20
+    for svg in shown:
+        root = ET.fromstring(svg)
+        title, description = root.find("title"), root.find("desc")
+        assert root.get("role") == "img"
+        assert title is not None
+        assert description is not None
+        assert (root.get("aria-labelledby") or "").split() == [
+            title.get("id"),
+            description.get("id"),
+        ]
+        assert len(title.text or "") > 5
+        assert len(description.text or "") > 5
+
+
+def test_all_three_parts_stand_in_order() -> None:
+    """Summary, specification, theorems, results, reproduction."""
+    heads = re.findall(r"<h2>(.*?)</h2>", PAGE)
+    assert heads == ["1. Specification", "2. Theorem specialisation", "3. Results", "Reproduction"]
+    text = Page(PAGE).text
+    for words in ("Tuned settings", "gdcb 0.1.0", DOCUMENT["command"], "Every world", "Holm"):
+        assert words in text
+    n_sentences = PAGE.split("</section>")[0].count("<li>")
+    assert 3 <= n_sentences <= 5
+
+
+def test_the_page_repeats_to_the_byte() -> None:
+    """The same document gives the same page, also by way of JSON."""
+    assert report(json.loads(json.dumps(DOCUMENT))) == PAGE
+
+
+def test_hostile_labels_are_words() -> None:
+    """Whatever the document says is shown as text, never as markup."""
+    bad = "</style><script>alert(1)</script>\"'&<img src=x onerror=1>"
+    hostile = document()
+    hostile["methods"]["B4"]["label"] = hostile["methods"]["B1"]["label"] = bad
+    hostile["methods"][f"B9{bad}"] = hostile["methods"]["B2gw"]
+    hostile["methods"]["B1"]["tuned"] = {bad: bad}
+    hostile["about"] = dict.fromkeys(("title", "unit", "action", "real", "made"), bad)
+    hostile["options"] = {bad: [bad, {bad: bad}]}
+    hostile["specification"] = [[bad, bad, bad]]
+    hostile["theorems"]["t1"] = {
+        "statement": bad,
+        "figures": [{"name": bad, "value": bad, "note": bad}],
+        "verdict": bad,
+    }
+    hostile["theorems"][bad] = None
+    hostile["cold_start"]["compression"]["sentence"] = bad
+    for key in ("variant", "seed", "version", "command"):
+        hostile[key] = bad
+    page = report(hostile)
+    is_whole(page)
+    assert "script" not in {tag for tag, _ in Page(page).attributes}
+    assert "img" not in {tag for tag, _ in Page(page).attributes}
+    assert not [n for _, found in Page(page).attributes for n in found if n.startswith("on")]
+    assert bad.replace("  ", " ") in Page(page).text
+
+
+# What dominates, and what to do
+
+
+@pytest.mark.parametrize("part", ["calibration", "bandit", "gate"])
+def test_advice_where_both_splits_agree(part: str) -> None:
+    """The same part dominates in both: its advice, and no other, is on the page."""
+    run = document()
+    values = {name: 50.0 if name == part else 5.0 for name in ("calibration", "bandit", "gate")}
+    run["methods"]["B4"]["parts"] = run["methods"]["B4"]["parts_paper"] = split(**values)
+    sentence, advice = made_of(read(run))
+    assert advice == ADVICE[part]
+    assert f"dominated by {part}" in sentence
+    text = Page(report(run)).text
+    assert [name for name in ADVICE if ADVICE[name] in text] == [part]
+
+
+@pytest.mark.parametrize(
+    ("main", "paper", "words"),
+    [
+        (split(50, 5, 5), split(5, 50, 5), "the two disagree"),
+        (split(50, 49.5, 5), split(50, 5, 5), "the two disagree"),
+        (split(50, 49.5, 5), split(49, 50, 5), "cannot be told apart"),
+        (split(50, 5, 5), None, "not defined here"),
+        (split(-1, -2, -3), split(-1, -2, -3), "no part above zero"),
+    ],
+)
+def test_no_advice_where_the_splits_do_not_agree(main: Any, paper: Any, words: str) -> None:
+    """Parts that disagree, overlap or are unknown: the page says so and advises nothing."""
+    run = document()
+    run["methods"]["B4"]["parts"], run["methods"]["B4"]["parts_paper"] = main, paper
+    sentence, advice = made_of(read(run))
+    assert advice is None
+    assert words in sentence
+    text = Page(report(run)).text
+    assert not [name for name in ADVICE if ADVICE[name] in text]
+    assert "no advice follows" in text
+
+
+def test_one_replicate_has_no_dominant_part() -> None:
+    """Without intervals nothing dominates, however large."""
+    parts = {"calibration": Estimate(90.0), "bandit": Estimate(1.0), "gate": Estimate(1.0)}
+    assert dominant(parts)[0] is None
+
+
+def test_a_dominant_gate_is_held_against_its_floor() -> None:
+    """If most of the gate's part is the floor, better proposals are not the answer."""
+    run = document()
+    run["methods"]["B4"]["parts"] = run["methods"]["B4"]["parts_paper"] = split(5, 5, 240)
+    run["floor"] = estimate(200.0)
+    assert "only another gate can" in made_of(read(run))[0]
+    run["floor"] = estimate(10.0)
+    assert "only another gate can" not in made_of(read(run))[0]
+
+
+def test_a_negative_gate_part_lies_left_of_zero() -> None:
+    """3 + 1 − 2: losses stack to 4 right of zero, the gate's gain 2 lies left, the total is 2."""
+    stack = segments({"calibration": Estimate(3), "bandit": Estimate(1), "gate": Estimate(-2)})
+    assert stack == [("calibration", 0, 3), ("bandit", 3, 4), ("gate", -2, 0)]
+    run = document()
+    run["methods"] = {"B4": run["methods"]["B4"] | {"parts": split(3, 1, -2)}}
+    page = report(run)
+    assert "gate −2.0 ± 1.0" in Page(page).text
+    bars = re.findall(r'<rect class="f-(\w+)" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', page)[:3]
+    ends = {name: (float(x), float(x) + float(width)) for name, x, width in bars}
+    assert ends["gate"][1] == pytest.approx(ends["calibration"][0], abs=0.2)
+    assert ends["bandit"][0] == pytest.approx(ends["calibration"][1], abs=0.2)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3))
+@settings(max_examples=50, deadline=None)
+def test_stacks_keep_every_part(values: list[float]) -> None:
+    """Each part has its own length; positive ones start at zero and touch, negative ones too."""
+    names = ("calibration", "bandit", "gate")
+    stack = segments({name: Estimate(v) for name, v in zip(names, values, strict=True)})
+    for (name, start, end), value in zip(stack, values, strict=True):
+        assert name in names
+        assert end - start == pytest.approx(abs(value), abs=1e-6)
+        assert (start >= 0) if value >= 0 else (end <= 0)
+    assert max(end for _, _, end in stack) == pytest.approx(
+        max(0.0, sum(v for v in values if v > 0)), abs=1e-6
+    )
+
+
+# Wins and losses
+
+
+def test_losses_are_said_in_words() -> None:
+    """A rival whose corrected interval lies below zero beats GDCB, and the page says so."""
+    run = document()
+    run["methods"]["B2gw"]["vs_B4"] = {"mean": -12.0, "low": -15.0, "high": -9.0, "p": 0.001}
+    run["methods"]["B2sw"]["vs_B4"] = {"mean": 1.0, "low": -3.0, "high": 5.0, "p": 0.7}
+    text = Page(report(run)).text
+    assert "GDCB loses to B2gw by 12.0 ± 3.0 € a listing." in text
+    assert "loses to B2gw (logistic TS, warm)" in text
+    assert "It cannot be told from B2sw (LinTS shared, warm)." in text
+    assert "9 of 11 rivals" in text
+    assert "GDCB worse" in text
+
+
+def test_wins_are_not_losses() -> None:
+    """Where every interval lies above zero, the page says that too."""
+    run = read(DOCUMENT)
+    assert losses(run)[0] == "GDCB loses to no rival behind the same gate."
+    assert "all 11 rivals" in against(run)
+
+
+def test_own_variants_and_ungated_forms_are_not_rivals() -> None:
+    """A better variant of GDCB is named, apart from the rivals."""
+    run = document()
+    run["methods"]["B4fac"]["vs_B4"] = {"mean": -2.0, "low": -3.0, "high": -1.0, "p": 0.01}
+    words = " ".join(losses(read(run)))
+    assert "B4fac (GDCB, factored arms) did better than B4" in words
+    assert "Without the gate B4u (GDCB, ungated) had less regret" in words
+    assert {method.key for method in read(run).rivals} == {
+        *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w", "B5", "B5w")
+    }
+
+
+def test_ablations_are_found_under_either_name() -> None:
+    """A2 and A4 may have run as B4u and B4flat; the table has them all, none twice elsewhere."""
+    run = document()
+    del run["methods"]["A2"], run["methods"]["A4"]
+    found = read(run)
+    assert [key for key in ABLATIONS if found.ablation(key) is None] == []
+    assert "no gate (= B4u)" in Page(report(run)).text
+    both = [method.key for method in read(DOCUMENT).distinct]
+    assert "A2" not in both
+    assert "A4" not in both
+    assert "B4u" in both
+
+
+# Cold start
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, "≥ 3.1× [2.6, 3.9]"),
+        ({"is_at_least": False}, "3.1× [2.6, 3.9]"),
+        ({"high": None}, "≥ 3.1× [2.6, …]"),
+        ({"low": None, "high": None}, "≥ 3.1×"),
+        ({"applies": False}, "not applicable"),
+        ({"value": None}, "not applicable"),
+    ],
+)
+def test_compression(change: dict[str, Any], expected: str) -> None:
+    """A number, a lower limit, or not applicable; the paper's 5× stands beside it."""
+    run = document()
+    run["cold_start"]["compression"] |= change
+    assert compression(read(run)) == expected
+    text = Page(report(run)).text
+    assert expected in text
+    assert "5×" in text
+    assert "11.7 %" in text
+
+
+def test_the_papers_figures_are_of_one_instance() -> None:
+    """Beside another instance the paper's figures for STR pricing would mislead."""
+    text = Page(report(document() | {"instance": "dosing"})).text
+    assert "11.7" not in text
+    assert "the paper:" not in text
+
+
+# Missing pieces
+
+
+@pytest.mark.parametrize(("episodes", "replicates"), [(1, 1), (1, 5), (2, 2), (10, 1), (49, 3)])
+def test_short_and_single_runs(episodes: int, replicates: int) -> None:
+    """No interval, no episode 50, a single point: the page is whole and claims nothing."""
+    page = report(build(episodes, replicates))
+    is_whole(page)
+    if replicates == 1:
+        text = Page(page).text
+        assert "nothing can be said" in text
+        assert not [name for name in ADVICE if ADVICE[name] in text]
+
+
+def test_an_empty_run() -> None:
+    """The least document: the page says what was not run."""
+    page = report({"episodes": 5, "replicates": 2})
+    is_whole(page)
+    assert "was not run" in page
+    assert page.count("Not measured in this run.") >= 8
+
+
+@pytest.mark.parametrize("key", sorted(DOCUMENT))
+@pytest.mark.parametrize("is_absent", [False, True])
+def test_each_top_key_may_be_missing(key: str, is_absent: bool) -> None:
+    """Null or absent, the page copes; episodes and replicates alone are needed."""
+    run = {k: v for k, v in DOCUMENT.items() if k != key} | ({} if is_absent else {key: None})
+    if key in ("episodes", "replicates"):
+        with pytest.raises(InvalidInput, match=f"{key}: expected a whole number from 1"):
+            report(run)
+    else:
+        is_whole(report(run))
+
+
+@pytest.mark.parametrize("key", sorted(DOCUMENT["methods"]["B4"]))
+def test_each_key_of_a_method_may_be_null(key: str) -> None:
+    """In every method at once."""
+    run = document()
+    for method in run["methods"].values():
+        method[key] = None
+    is_whole(report(run))
+
+
+@pytest.mark.parametrize("key", sorted(DOCUMENT["cold_start"]))
+def test_each_key_of_the_cold_start_may_be_null(key: str) -> None:
+    run = document()
+    run["cold_start"][key] = None
+    is_whole(report(run))
+
+
+@pytest.mark.parametrize("keys", [["B1"], ["B4"], ["A3", "B4"], ["B2gw", "B4u"], ["A1"]])
+def test_few_methods(keys: list[str]) -> None:
+    run = document()
+    run["methods"] = {key: run["methods"][key] for key in keys}
+    is_whole(report(run))
+
+
+def test_holes_in_curves_are_left_open() -> None:
+    """A curve with nulls is drawn in pieces; one of NaN alone is not drawn."""
+    run = document()
+    ours = run["methods"]["B4"]
+    ours["regret_curve"][30:40] = [None] * 10
+    ours["calibration_error_curve"] = [{"mean": float("nan"), "low": None, "high": None}] * 60
+    assert read(run).methods["B4"].regret_curve[35] is None
+    page = report(run)
+    is_whole(page)
+    figure = page[page.index('id="f1-wide-t"') :]
+    line = figure.index('class="c-ours"')
+    assert figure[line : figure.index("</g>", line)].count("<polyline") == 2
+
+
+def test_equal_and_zero_values_are_drawn() -> None:
+    """All regrets zero: scales do not divide by nothing."""
+    run = document()
+    zero = {"mean": 0.0, "low": 0.0, "high": 0.0}
+    for method in run["methods"].values():
+        method["regret"] = method["excess"] = zero
+        method["vs_B4"] = zero | {"p": 1.0}
+        method["parts"] = dict.fromkeys(("calibration", "bandit", "gate"), zero)
+        for name in ("regret_curve", "excess_curve", "override_rate_curve"):
+            method[name] = [zero] * 60
+    run["floor"], run["floor_curve"] = zero, [zero] * 60
+    is_whole(report(run))
+
+
+# What is wrong is refused
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["episodes"], 0, "episodes: expected a whole number from 1"),
+        (["methods"], [1], "methods: expected an object or null"),
+        (["methods", "B4"], "x", "methods.B4: expected an object or null"),
+        (["methods", "B4", "regret"], "12", "methods.B4.regret: expected a number or null"),
+        (["methods", "B4", "regret"], {"mean": "<b>"}, "methods.B4.regret.mean: expected a number"),
+        (["methods", "B4", "regret_curve"], "abc", "expected a list or null"),
+        (["methods", "B4", "actions", "edges"], [1.0, 1.0], "expected rising numbers"),
+        (["methods", "B4", "actions", "executed"], [1.0], "expected 24 shares"),
+        (["specification"], [["X", "context"]], "rows of symbol, word and value"),
+        (["cold_start"], 3, "cold_start: expected an object or null"),
+        (["theorems", "t1"], True, "theorems.t1: expected an object or null"),
+    ],
+)
+def test_what_is_wrong_is_refused(path: list[str], value: Any, message: str) -> None:
+    """The message says where, what was expected and what came; the document is not changed."""
+    run = document()
+    inner = run
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    before = copy.deepcopy(run)
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        report(run)
+    assert run == before
+
+
+def test_a_document_is_an_object() -> None:
+    with pytest.raises(InvalidInput, match="expected the document of a run, got list"):
+        report([])  # type: ignore[arg-type]
+
+
+# Numbers and marks
+
+
+def test_numbers_bear_as_many_digits_as_their_interval() -> None:
+    """Two significant digits of the half width; thousands apart; no negative zero."""
+    assert plus_minus(Estimate(1234.5678, 1222.2, 1246.9)) == "1,235 ± 12"
+    assert plus_minus(Estimate(0.01234, 0.01189, 0.01279)) == "0.01234 ± 0.00045"
+    assert plus_minus(Estimate(5.0)) == "5"
+    assert plus_minus(None) == "–"
+    assert fixed(-0.0001, 2) == "0.00"
+    assert plain(3e-13) == "3.0 × 10⁻¹³"
+    assert (share(0.004), share(0.0), share(0.999), share(1.0)) == (
+        "< 1 %",
+        "0 %",
+        "> 99 %",
+        "100 %",
+    )
+    assert (probability(0.0004), probability(0.04)) == ("< 0.001", "0.040")
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+@settings(max_examples=50, deadline=None)
+def test_ticks_span_what_they_should(low: float, size: float) -> None:
+    """From low or below to high or above, evenly, not too many."""
+    high = low + size
+    found = ticks(low, high)
+    step = found[1] - found[0]
+    assert found[0] <= low + 1e-6 * step + 1e-9 * abs(low)
+    assert found[-1] >= high - 1e-6 * step - 1e-9 * abs(high)
+    assert 2 <= len(found) <= 8
+
+
+@given(st.lists(st.floats(0, 200), min_size=1, max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_labels_do_not_overlap(places: list[float]) -> None:
+    """Eight labels of 14 in 200 fit: neighbours are 14 apart, in order, within the frame."""
+    moved = spread(places, 14, 0, 200)
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    for first, second in itertools.pairwise(order):
+        assert moved[second] - moved[first] >= 14 - 1e-9
+    assert min(moved) >= -1e-9
+    assert max(moved) <= 200 + 1e-9
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        where = "CI=true, but " if os.environ.get("CI") else ""
+        pytest.skip(f"{where}no chromium on the PATH")
+    return found
+
+
+MEASURE = """<!doctype html>
+<meta name="color-scheme" content="light dark"><body style="margin:0">
+<script>
+const near = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5 &&
+  Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+function measure(frame, width) {
+  const inner = frame.contentDocument, found = {sizes: [], overlaps: [], outside: []};
+  const look = (node) => frame.contentWindow.getComputedStyle(node);
+  found.width = inner.documentElement.scrollWidth;
+  found.paper = look(inner.body).backgroundColor;
+  const charts = [...inner.querySelectorAll("svg.chart")].filter(c => c.clientWidth > 0);
+  found.charts = charts.map(c => c.getAttribute("class"));
+  for (const chart of charts) {
+    const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+    const words = [...chart.querySelectorAll("text")].filter(w => w.textContent.trim());
+    const boxes = words.map(w => w.getBoundingClientRect());
+    words.forEach((w, i) => {
+      found.sizes.push(scale * parseFloat(look(w).fontSize));
+      if (boxes[i].left < -1 || boxes[i].right > width + 1) found.outside.push(w.textContent);
+      for (let j = 0; j < i; j++) if (near(boxes[i], boxes[j]))
+        found.overlaps.push(chart.querySelector("title").textContent + ": " + words[j].textContent
+          + " | " + w.textContent);
+    });
+  }
+  return found;
+}
+window.onload = () => {
+  const all = {};
+  for (const frame of document.querySelectorAll("iframe"))
+    all[frame.id] = measure(frame, frame.clientWidth);
+  const out = document.createElement("pre");
+  out.id = "measured";
+  out.textContent = JSON.stringify(all);
+  document.body.append(out);
+};
+</script>
+FRAMES"""
+
+
+def measured(
+    chromium: str, folder: Path, pages: dict[str, str], widths: tuple[int, ...], *flags: str
+) -> dict[str, Any]:
+    """Return what a browser says of each page, by 'name width'."""
+    frames = ""
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+        frames += "".join(
+            f'<iframe id="{name} {width}" src="{name}.html" '
+            f'style="border:0;width:{width}px;height:900px"></iframe>'
+            for width in widths
+        )
+    outer = folder / "outer.html"
+    outer.write_text(MEASURE.replace("FRAMES", frames), encoding="utf-8")
+    profile = f"--user-data-dir={folder / 'profile'}"
+    command = [chromium, *FLAGS, profile, *flags, "--dump-dom", outer.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    answer = re.search(r'<pre id="measured">(.*?)</pre>', done.stdout, flags=re.S)
+    assert answer is not None, done.stdout[-500:]
+    return dict(json.loads(html.unescape(answer[1])))
+
+
+def crowded() -> dict[str, Any]:
+    """Return a run in which all methods end together and GDCB loses to half of them."""
+    run = document()
+    for i, method in enumerate(run["methods"].values()):
+        method["regret_curve"] = DOCUMENT["methods"]["B4"]["regret_curve"]
+        if method["vs_B4"]:
+            middle = (-1) ** i * 10.0 ** (i % 5)
+            method["vs_B4"] = {"mean": middle, "low": middle - 2, "high": middle + 2, "p": 0.5}
+    return run
+
+
+PAGES = ("usual", "crowded", "single", "long")
+
+
+@pytest.fixture(scope="module")
+def measures(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the measures of four pages at two widths, and of one with a label written twice."""
+    runs = dict(zip(PAGES, (build(), crowded(), build(10, 1), build(1500, 5)), strict=True))
+    pages = {name: report(run) for name, run in runs.items()}
+    label = re.search(r"<text[^>]*>B4</text>", PAGE)
+    assert label is not None
+    pages["twice"] = PAGE.replace(label[0], label[0] * 2)
+    return measured(chromium, tmp_path_factory.mktemp("browser"), pages, (360, 740))
+
+
+@pytest.mark.parametrize("width", [360, 740])
+@pytest.mark.parametrize("name", PAGES)
+def test_in_a_browser(measures: dict[str, Any], name: str, width: int) -> None:
+    """On a phone and on a desk: nothing overflows, no label lies on another, none is tiny."""
+    found = measures[f"{name} {width}"]
+    assert found["width"] <= width
+    assert found["outside"] == []
+    assert found["overlaps"] == []
+    assert min(found["sizes"]) >= 11.5
+    hidden = "wide" if width < 640 else "narrow"
+    assert len(found["charts"]) > 10
+    assert not [kind for kind in found["charts"] if hidden in kind.split()]
+
+
+def test_the_browser_finds_an_overlap(measures: dict[str, Any]) -> None:
+    """The measure can fail: a label written twice lies on itself."""
+    assert "Cumulative regret: B4 | B4" in measures["twice 740"]["overlaps"]
+
+
+def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
+    """The paper is dark on a dark screen and light on a light one."""
+    papers = []
+    for scheme in (0, 1):
+        flag = f"--blink-settings=preferredColorScheme={scheme}"
+        found = measured(chromium, tmp_path, {"page": PAGE}, (740,), flag)
+        papers.append(found["page 740"]["paper"])
+    assert papers == ["rgb(21, 23, 26)", "rgb(255, 255, 255)"]
+
+
+def n_printed(chromium: str, folder: Path, page: str) -> int:
+    """Return on how many sheets the page prints."""
+    source, sheet = folder / "page.html", folder / "page.pdf"
+    source.write_text(page, encoding="utf-8")
+    flags = [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={sheet}"]
+    command = [chromium, *FLAGS, *flags, source.as_uri()]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    return len(re.findall(rb"/Type\s*/Page\b", sheet.read_bytes()))
+
+
+def test_what_is_folded_is_printed(chromium: str, tmp_path: Path) -> None:
+    """On paper the folded tables are open: as many sheets as without folding, more than without."""
+    sheets = n_printed(chromium, tmp_path, PAGE)
+    without = re.sub(r'<div class="folded">.*?</table></div></div>', "", PAGE, flags=re.S)
+    assert sheets == n_printed(chromium, tmp_path, PAGE.replace("<details>", "<details open>"))
+    assert sheets > n_printed(chromium, tmp_path, without)
+    assert sheets <= 18
+
+
+# Colours and pens
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of #rgb or #rrggbb."""
+    digits = colour.lstrip("#")
+    pairs = [c * 2 for c in digits] if len(digits) == 3 else re.findall("..", digits)
+    parts = [int(pair, 16) / 255 for pair in pairs]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_colours_stand_out(scheme: int) -> None:
+    """Words have a contrast of 4.5 with the paper, lines of 3, on light and on dark paper."""
+    tables = [dict(re.findall(r"--(\w+): (#\w+)", found)) for found in CSS.split("@media")[:2]]
+    colours = tables[scheme]
+    paper = luminance(colours["paper"])
+    for name in ("ink", "soft", "ours", "cold", "red", "green", "purple", "gold", "floor"):
+        ends = sorted((paper, luminance(colours[name])))
+        contrast = (ends[1] + 0.05) / (ends[0] + 0.05)
+        assert contrast >= (3.0 if name == "cold" else 4.5), (name, contrast)
+
+
+def test_lines_are_told_apart_without_colour() -> None:
+    """Pens that meet in one figure differ in dash and in marker."""
+    meetings = [
+        [OURS, COLD, FLOOR, *RIVALS],
+        [OURS, COLD, RIVALS[0], THIRD],
+        list(PART_PENS.values()),
+    ]
+    for pens in meetings:
+        assert len({pen.dash for pen in pens}) == len(pens)
+        marked = [pen.marker for pen in pens if pen.marker]
+        assert len(set(marked)) == len(marked)
