@@ -305,8 +305,8 @@ def test_a_win_raises_all_units_of_the_group_and_the_winner_most() -> None:
 def test_the_prior_is_exact() -> None:
     """Before any row the mean is wins/(wins + losses), and nodes carry the prior's moments."""
     assert means(learned(), [0]).tolist() == [pytest.approx([1.5 / 4.0] * 3, rel=1e-12)]
-    m = BANDIT._nodes()[0] / (BANDIT._nodes()[0] + BANDIT._nodes()[1])
-    weight = np.exp(BANDIT._nodes()[2]) / 2  # two κ
+    m = BANDIT._nodes(3)[0] / (BANDIT._nodes(3)[0] + BANDIT._nodes(3)[1])
+    weight = np.exp(BANDIT._nodes(3)[2]) / 2  # two κ
     for k in range(1, 9):
         assert (weight * m**k).sum() == pytest.approx(stats.beta(1.5, 2.5).moment(k), rel=1e-11)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, full, rows_at, scatter_add
+from gdcb.arrays import Array, rows_at, scatter_add
 from gdcb.bandits.base import (
     check_factor,
     credited,
@@ -18,7 +19,14 @@ from gdcb.bandits.base import (
 )
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.predictive import log_bernoulli
-from gdcb.parts import check_number
+from gdcb.bandits.priors import (
+    NUMBERS,
+    Numbers,
+    check_numbers,
+    in_every,
+    pooled_rate,
+    pseudo_counts,
+)
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -41,7 +49,9 @@ class BetaThompson:
 
     Parameters
     ----------
-    wins, losses : the prior's α and β, pseudo-outcomes that every arm starts with
+    wins, losses : the prior's α and β, pseudo-outcomes that every arm starts with: one number for
+        all, or K, one an arm. An action that is comparable to no arm is worth the rate of all
+        of them together
 
     Notes
     -----
@@ -68,8 +78,8 @@ class BetaThompson:
     [[0.6, 0.5]]
     """
 
-    wins: float = 1.0
-    losses: float = 1.0
+    wins: Numbers = field(default=1.0, metadata=NUMBERS)
+    losses: Numbers = field(default=1.0, metadata=NUMBERS)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = False
@@ -78,14 +88,19 @@ class BetaThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("bandit.wins", self.wins, 0.05)
-        check_number("bandit.losses", self.losses, 0.05)
+        check_numbers("bandit.wins", self.wins, 0.05)
+        check_numbers("bandit.losses", self.losses, 0.05)
 
     def init(self, group: Array, arms: Arms) -> BetaState:
         """Return the prior in every cell."""
-        counts = full((group.shape[0], 2, arms.n), self.wins, group)
-        counts[:, 1] = self.losses
-        return BetaState(counts)
+        return BetaState(in_every(self._prior(arms.n), group.shape[0], group))
+
+    def _prior(self, n_arms: int) -> Array:
+        return pseudo_counts(self.wins, self.losses, n_arms, "an arm")
+
+    @cached_property
+    def _unknown(self) -> float:
+        return pooled_rate(self.wins, self.losses)
 
     def draw(self, rng: Stream, state: BetaState, at: Setting) -> Array:
         """Sample the success probability of every arm: (N, K)."""
@@ -93,7 +108,7 @@ class BetaThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn probabilities at located actions."""
-        return take_arm(draw, located, self.wins / (self.wins + self.losses))
+        return take_arm(draw, located, self._unknown)
 
     def mean(self, state: BetaState, at: Setting, located: Located) -> Array:
         """Posterior mean α / (α + β)."""
@@ -119,13 +134,13 @@ class BetaThompson:
 
     def decay(self, state: BetaState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""
-        prior = np.array([[self.wins], [self.losses]])
+        prior = self._prior(state.counts.shape[2])
         state.counts[cell] = prior + check_factor(factor) * (state.counts[cell] - prior)
 
     def merge(self, state: BetaState, other: BetaState) -> None:
         """Add another state's evidence; its prior is counted once."""
         require_same_shape(state.counts, other.counts)
-        state.counts += other.counts - np.array([[self.wins], [self.losses]])
+        state.counts += other.counts - self._prior(state.counts.shape[2])
 
     def marginals(self, state: BetaState, at: Setting) -> Marginals:
         """Return every arm's Beta(α, β)."""

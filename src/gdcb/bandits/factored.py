@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,15 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
+from gdcb.bandits.priors import (
+    NUMBERS,
+    Numbers,
+    average,
+    check_numbers,
+    pooled_rate,
+    pseudo_counts,
+)
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -45,7 +53,9 @@ class FactoredThompson:
 
     Parameters
     ----------
-    wins, losses : prior pseudo-counts α, β of every level and of all rows together
+    wins, losses : prior pseudo-counts α, β of every level and of all rows together: one number, or
+        one a level, those of the first factor, then of the second, and so on. All rows together
+        then have their average
 
     Notes
     -----
@@ -82,24 +92,33 @@ class FactoredThompson:
     [[0.75, 0.75, 0.25, 0.25]]
     """
 
-    wins: float = 1.0
-    losses: float = 1.0
+    wins: Numbers = field(default=1.0, metadata=NUMBERS)
+    losses: Numbers = field(default=1.0, metadata=NUMBERS)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:
-        check_number("bandit.wins", self.wins, 0.05)
-        check_number("bandit.losses", self.losses, 0.05)
+        check_numbers("bandit.wins", self.wins, 0.05)
+        check_numbers("bandit.losses", self.losses, 0.05)
 
     def init(self, group: Array, arms: Arms) -> FactoredState:
         """Return the prior of every level in every cell."""
         sizes = arms.levels.max(axis=0) + 1
         place = arms.levels + np.concatenate(([0], np.cumsum(sizes)[:-1]))
-        prior = np.array([self.wins, self.losses])
-        counts = np.tile(prior[:, None], (group.shape[0], 1, int(sizes.sum())))
-        return FactoredState(place, counts, np.tile(prior, (group.shape[0], 1)))
+        levels, overall = self._prior(int(sizes.sum()))
+        cells = group.shape[0]
+        return FactoredState(place, np.tile(levels, (cells, 1, 1)), np.tile(overall, (cells, 1)))
+
+    def _prior(self, n_levels: int) -> tuple[Array, Array]:
+        """Return α and β beforehand, of every level (2, L) and of all rows together (2,)."""
+        levels = pseudo_counts(self.wins, self.losses, n_levels, "a level of each factor in turn")
+        return levels, np.array([average(self.wins), average(self.losses)])
+
+    @cached_property
+    def _unknown(self) -> float:
+        return pooled_rate(self.wins, self.losses)
 
     def draw(self, rng: Stream, state: FactoredState, at: Setting) -> Array:
         """Sample every level and multiply: (N, K), which may exceed 1."""
@@ -108,7 +127,7 @@ class FactoredThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn products at located actions."""
-        return take_arm(draw, located, self.wins / (self.wins + self.losses))
+        return take_arm(draw, located, self._unknown)
 
     def mean(self, state: FactoredState, at: Setting, located: Located) -> Array:
         """Multiply the posterior means of the levels, up to 1."""
@@ -134,10 +153,9 @@ class FactoredThompson:
     def decay(self, state: FactoredState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""
         check_factor(factor)
-        prior = np.array([self.wins, self.losses])
-        column = prior[:, None]
-        state.counts[cell] = column + factor * (state.counts[cell] - column)
-        state.overall[cell] = prior + factor * (state.overall[cell] - prior)
+        levels, overall = self._prior(state.counts.shape[2])
+        state.counts[cell] = levels + factor * (state.counts[cell] - levels)
+        state.overall[cell] = overall + factor * (state.overall[cell] - overall)
 
     def merge(self, state: FactoredState, other: FactoredState) -> None:
         """Add another state's evidence; its prior is counted once, and must be the same.
@@ -147,9 +165,9 @@ class FactoredThompson:
         require_same_shape(state.counts, other.counts)
         if not np.array_equal(state.place, other.place):
             raise InvalidInput("merge: expected a state of the same factors and levels")
-        prior = np.array([self.wins, self.losses])
-        state.counts += other.counts - prior[:, None]
-        state.overall += other.overall - prior
+        levels, overall = self._prior(state.counts.shape[2])
+        state.counts += other.counts - levels
+        state.overall += other.overall - overall
 
     def _worth(self, state: FactoredState, levels: Array, overall: Array) -> Array:
         """Multiply levels (N, L) into arms (N, K), relative to all rows together."""

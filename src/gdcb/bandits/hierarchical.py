@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from gdcb.arrays import Array, distinct, full, namespace, rows_at, scatter_add, 
 from gdcb.bandits.base import check_factor, credited, require_same_shape, take_arm
 from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.marginals import Marginals
+from gdcb.bandits.priors import NUMBERS, Numbers, average, check_numbers, in_every, spread
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
@@ -48,7 +50,8 @@ class HierarchicalThompson:
 
     Parameters
     ----------
-    prior_mean : mean of μ, also the value of an action that is comparable to no arm
+    prior_mean : mean of μ, one number or K, one an arm; their average is also the value of an
+        action that is comparable to no arm
     sd : standard deviation of μ
     between : how far the units of a group lie apart, as a standard deviation
     noise : standard deviation of a reward around s·θ
@@ -81,7 +84,7 @@ class HierarchicalThompson:
     [1.333333, 0.666667]
     """
 
-    prior_mean: float = 0.0
+    prior_mean: Numbers = field(default=0.0, metadata=NUMBERS)
     sd: float = 1.0
     between: float = 1.0
     noise: float = 1.0
@@ -92,7 +95,7 @@ class HierarchicalThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("bandit.prior_mean", self.prior_mean)
+        check_numbers("bandit.prior_mean", self.prior_mean)
         for name in ("sd", "between", "noise"):
             check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)
 
@@ -100,14 +103,22 @@ class HierarchicalThompson:
         """Return the prior: no sums, and the hyper-prior in every group."""
         cells = (group.shape[0], arms.n)
         groups = (int(group.max()) + 1, arms.n)
-        precision = self.sd**-2
+        precision, shift = self.sd**-2, self._shift(arms.n)
         return HierarchicalState(
             group,
             zeros(cells, group),
             zeros(cells, group),
             full(groups, precision, group),
-            full(groups, precision * self.prior_mean, group),
+            in_every(shift, groups[0], group),
         )
+
+    def _shift(self, n_arms: int) -> Array:
+        """Return the hyper-prior's precision times its mean, of every arm: (K,)."""
+        return self.sd**-2 * spread("bandit.prior_mean", self.prior_mean, n_arms, "an arm")
+
+    @cached_property
+    def _unknown(self) -> float:
+        return average(self.prior_mean)
 
     def draw(self, rng: Stream, state: HierarchicalState, at: Setting) -> Array:
         """Sample every arm's value from its marginal posterior: (N, K)."""
@@ -119,7 +130,7 @@ class HierarchicalThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
-        return take_arm(draw, located, self.prior_mean)
+        return take_arm(draw, located, self._unknown)
 
     def mean(self, state: HierarchicalState, at: Setting, located: Located) -> Array:
         """Posterior mean of θ, hyper-posterior integrated out."""
@@ -169,7 +180,7 @@ class HierarchicalThompson:
         weight, total, group = state.weight[cell], state.total[cell], state.group[cell]
         spread = weight * self.between**2 + self.noise**2
         state.hyper_precision[groups] = self.sd**-2
-        state.hyper_shift[groups] = self.sd**-2 * self.prior_mean
+        state.hyper_shift[groups] = self._shift(state.weight.shape[1])
         scatter_add(state.hyper_precision, group, weight / spread)
         scatter_add(state.hyper_shift, group, total / spread)
 

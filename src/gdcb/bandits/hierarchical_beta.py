@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
+from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, pooled_rate, pseudo_counts
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
@@ -27,7 +29,8 @@ class HierarchicalBetaState:
 
     Parameters
     ----------
-    node : (3, Q) of every hyper-parameter: κ·m, κ·(1 − m) and its log prior probability
+    node : (3, Q) of every hyper-parameter: κ·m, κ·(1 − m) and its log prior probability; (3, K, Q)
+        where arms have priors of their own
     group : (cells,) the group of each cell
     counts : (cells, 2, K) weighted wins, then losses, without any prior
     hyper_log : (groups, K, Q) log hyper-posterior, up to a constant an arm
@@ -55,7 +58,8 @@ class HierarchicalBetaThompson:
 
     Parameters
     ----------
-    wins, losses : pseudo-counts of the prior of m
+    wins, losses : pseudo-counts of the prior of m, one number or K, one an arm. An action that is
+        comparable to no arm is worth the rate of all of them together
     concentration : κ ≥ ½, one or several: the rates of a group spread by √(m(1−m)/(κ+1))
     nodes : how many values m may have, at least π·√(κ+1): then they lie within a spread
 
@@ -85,8 +89,8 @@ class HierarchicalBetaThompson:
     [0.777778, 0.666667]
     """
 
-    wins: float = 1.0
-    losses: float = 1.0
+    wins: Numbers = field(default=1.0, metadata=NUMBERS)
+    losses: Numbers = field(default=1.0, metadata=NUMBERS)
     concentration: float | tuple[float, ...] = (2.0, 8.0, 32.0)
     nodes: int = 32
     target: ClassVar[str] = "class"
@@ -95,8 +99,8 @@ class HierarchicalBetaThompson:
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:
-        check_number("bandit.wins", self.wins, 0.05)
-        check_number("bandit.losses", self.losses, 0.05)
+        check_numbers("bandit.wins", self.wins, 0.05)
+        check_numbers("bandit.losses", self.losses, 0.05)
         if not self._concentrations():
             raise InvalidInput("bandit.concentration: expected at least one number")
         for value in self._concentrations():
@@ -108,14 +112,14 @@ class HierarchicalBetaThompson:
 
     def init(self, group: Array, arms: Arms) -> HierarchicalBetaState:
         """Return the prior: no counts, and the hyper-prior in every group."""
-        node = self._nodes()
-        n_groups = int(np.max(group)) + 1
+        node = self._nodes(arms.n)
+        n_groups, n_nodes = int(np.max(group)) + 1, node.shape[-1]
         state = HierarchicalBetaState(
             node,
             np.asarray(group),
             np.zeros((group.shape[0], 2, arms.n)),
-            np.tile(node[2], (n_groups, arms.n, 1)),
-            np.empty((n_groups, arms.n, node.shape[1])),
+            np.broadcast_to(node[2], (n_groups, arms.n, n_nodes)).copy(),
+            np.empty((n_groups, arms.n, n_nodes)),
         )
         _normalise(state, np.arange(n_groups * arms.n))
         return state
@@ -126,13 +130,19 @@ class HierarchicalBetaThompson:
         share = state.hyper.take(state.group.take(at.cell), axis=0)
         u = rng.uniform(counts.shape[0], counts.shape[2])
         which = (share[..., :-1] <= u[..., None]).sum(axis=-1)
+        if state.node.ndim == 3:  # each arm's nodes lie behind those of the arm before
+            which += state.node.shape[2] * np.arange(counts.shape[2])
         counts[:, 0] += state.node[0].take(which)
         counts[:, 1] += state.node[1].take(which)
         return rng.beta(counts)
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn probabilities at located actions."""
-        return take_arm(draw, located, self.wins / (self.wins + self.losses))
+        return take_arm(draw, located, self._unknown)
+
+    @cached_property
+    def _unknown(self) -> float:
+        return pooled_rate(self.wins, self.losses)
 
     def mean(self, state: HierarchicalBetaState, at: Setting, located: Located) -> Array:
         """Posterior mean of θ, hyper-posterior summed out."""
@@ -153,10 +163,10 @@ class HierarchicalBetaThompson:
         flat = cell * 2 * n_arms + arm
         scatter_add(state.counts.reshape(-1), flat, won)
         scatter_add(state.counts.reshape(-1), flat + n_arms, weight - won)
-        for part in _parts(touched // n_cells, state.node.shape[1]):
+        for part in _parts(touched // n_cells, state.node.shape[-1]):
             where, which = touched[part] % n_cells, touched[part] // n_cells
             both = np.concatenate((before[part], state.counts[where, :, which]))
-            said, says = np.split(_message(state, both), 2)
+            said, says = np.split(_message(state, both, np.tile(which, 2)), 2)
             _tell(state, state.group[where] * n_arms + which, says - said)
 
     def decay(self, state: HierarchicalBetaState, factor: float, cell: Array) -> None:
@@ -178,21 +188,29 @@ class HierarchicalBetaThompson:
     def _gather(self, state: HierarchicalBetaState, groups: Array) -> None:
         """Sum what all cells tell some groups afresh."""
         cell = np.flatnonzero(np.isin(state.group, groups))
-        silent, n_arms = _message(state, np.zeros((1, 2))), state.counts.shape[2]
+        n_arms = state.counts.shape[2]
         state.hyper_log[groups] = state.node[2]
         for arm in range(n_arms):
-            says = _message(state, state.counts[cell, :, arm]) - silent
+            silent = _message(state, np.zeros((1, 2)), arm)
+            says = _message(state, state.counts[cell, :, arm], arm) - silent
             _tell(state, state.group[cell] * n_arms + arm, says)
 
     def _concentrations(self) -> tuple[float, ...]:
         some = self.concentration
         return tuple(some) if isinstance(some, tuple | list) else (some,)
 
-    def _nodes(self) -> Array:
-        """Return κ·m, κ·(1−m) and the log prior probability of every node: (3, Q)."""
+    def _nodes(self, n_arms: int) -> Array:
+        """Return κ·m, κ·(1−m) and the log prior probability of every node: (3, Q) or (3, K, Q)."""
+        if not isinstance(self.wins, tuple) and not isinstance(self.losses, tuple):
+            return self._nodes_of(self.wins, self.losses)
+        prior = pseudo_counts(self.wins, self.losses, n_arms, "an arm")
+        return np.stack([self._nodes_of(*pair) for pair in prior.T.tolist()], axis=1)
+
+    def _nodes_of(self, wins: float, losses: float) -> Array:
+        """Return the nodes of one arm: (3, Q)."""
         from scipy.special import roots_jacobi
 
-        x, weight = roots_jacobi(self.nodes, self.losses - 1.0, self.wins - 1.0)
+        x, weight = roots_jacobi(self.nodes, losses - 1.0, wins - 1.0)
         log_weight = np.log(weight / weight.sum())
         parts = [
             np.stack((0.5 * kappa * (1.0 + x), 0.5 * kappa * (1.0 - x), log_weight))
@@ -201,14 +219,14 @@ class HierarchicalBetaThompson:
         return np.concatenate(parts, axis=1)
 
 
-def _message(state: HierarchicalBetaState, counts: Array) -> Array:
-    """Return the log likelihood of wins and losses (n, 2) at every node: (n, Q).
+def _message(state: HierarchicalBetaState, counts: Array, arm: Array | int) -> Array:
+    """Return the log likelihood of wins and losses (n, 2) of arms at every node: (n, Q).
 
     log B(κm + W, κ(1−m) + L) less log B(W + 1, L + 1), which is the same at all nodes, and still
     to be compared with what no rows say.
     """
     won, lost = counts.T[..., None]
-    a, b, _ = state.node
+    a, b, _ = state.node if state.node.ndim == 2 else state.node[:, arm]
     return log_rise(won, a) + log_rise(lost, b) - log_rise(won + lost, a + b)
 
 
@@ -220,7 +238,7 @@ def _tell(state: HierarchicalBetaState, pool: Array, message: Array) -> None:
 
 def _normalise(state: HierarchicalBetaState, pool: Array) -> None:
     """Turn the sums of some pools into cumulative probabilities."""
-    n_nodes = state.node.shape[1]
+    n_nodes = state.node.shape[-1]
     log = state.hyper_log.reshape(-1, n_nodes)[pool]
     total = np.cumsum(np.exp(log - log.max(axis=1, keepdims=True)), axis=1)
     state.hyper.reshape(-1, n_nodes)[pool] = total / total[:, -1:]
@@ -235,7 +253,7 @@ def _parts(arm: Array, n_nodes: int) -> list[slice]:
 
 
 def log_rise(count: Array, a: Array) -> Array:
-    """Return log Γ(count + a) − log Γ(count + 1) for counts (n, 1) and a (Q,): (n, Q).
+    """Return log Γ(count + a) − log Γ(count + 1) for counts (n, 1) and a (Q,) or (n, Q): (n, Q).
 
     Both Γ of a large count are huge and alike, so their difference is taken in Stirling's series:
     what is left is of the order of a·log(count), with all its digits.
