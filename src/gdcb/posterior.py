@@ -76,6 +76,14 @@ def unpack(packed: Array, d: int) -> Array:
     return whole.reshape(*packed.shape[:-1], d, d)
 
 
+def _diagonal(values: Array) -> Array:
+    """Return diagonal matrices: (..., d) → (..., d, d)."""
+    d = values.shape[-1]
+    out = np.zeros((*values.shape, d))
+    out[..., np.arange(d), np.arange(d)] = values
+    return out
+
+
 @dataclass(slots=True)
 class NormalPosterior:
     """w ~ N(mean, Σ) for every owner, from the sums that imply it.
@@ -101,17 +109,19 @@ class NormalPosterior:
     def prior(
         owners: tuple[int, ...], mean: Array, sd: Array, beside: Array | None = None
     ) -> NormalPosterior:
-        """Return independent normal coefficients with this mean and standard deviation (d,).
+        """Return independent normal coefficients with this mean and standard deviation (..., d).
 
-        They are where `beside` is; NumPy's without it.
+        Axes before the last are further owners, behind the others. They are where `beside` is;
+        NumPy's without it.
         """
         beside = mean if beside is None else beside
-        parts = (pack(np.diag(sd**-2.0)), mean * sd**-2.0, pack(np.diag(sd**2.0)), mean)
-        xp, repeat = namespace(beside), (*owners, 1)
+        precise, varied = _diagonal(sd**-2.0), _diagonal(sd**2.0)
+        parts = (pack(precise), mean * sd**-2.0, pack(varied), mean)
+        xp, repeat = namespace(beside), (*owners, *(1,) * mean.ndim)
         precision, shift, covariance, centre = (
             xp.tile(xp.asarray(part, device=beside.device), repeat) for part in parts
         )
-        steps = zeros(owners, beside, xp.int64)
+        steps = zeros((*owners, *mean.shape[:-1]), beside, xp.int64)
         return NormalPosterior(precision, shift, covariance, centre, steps)
 
     def observe(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,14 @@ from gdcb.bandits.base import (
     take_arm,
 )
 from gdcb.bandits.marginals import Marginals
+from gdcb.bandits.priors import (
+    NUMBER_OR_TABLE,
+    TABLE,
+    Table,
+    average,
+    check_table,
+    spread_table,
+)
 from gdcb.parts import Column, check_number, check_tuple, column
 from gdcb.posterior import NormalPosterior, form
 from gdcb.records import Evidence, Located, Setting
@@ -38,9 +47,10 @@ class LinearArms:
     """What LinTS and LinUCB share: the posterior, its update, and its value at a context."""
 
     features: tuple[Column, ...] = column(("*",))
-    prior_sd: float = 1.0
+    prior_sd: float | Table = field(default=1.0, metadata=NUMBER_OR_TABLE)
     noise: float = 1.0
     width: float = 1.0
+    prior_mean: Table = field(default=(), kw_only=True, metadata=TABLE)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = True
@@ -49,16 +59,28 @@ class LinearArms:
 
     def __post_init__(self) -> None:
         check_tuple("bandit.features", self.features)
-        check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        if isinstance(self.prior_sd, tuple) and self.prior_sd:
+            check_table("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        else:
+            check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        check_table("bandit.prior_mean", self.prior_mean)
         check_number("bandit.noise", self.noise, 0.0, open_low=True)
         check_number("bandit.width", self.width, 0.0)
 
     def init(self, group: Array, arms: Arms) -> LinearState:
-        """Return the prior: every weight N(0, prior_sd²)."""
+        """Return the prior: every weight N(prior_mean, prior_sd²)."""
+        return LinearState(self._prior(group.shape[0], arms.n, beside=group))
+
+    def _prior(self, cells: int, n_arms: int, beside: Array | None = None) -> NormalPosterior:
         d = len(self.features) + 1
-        sd = np.full(d, float(self.prior_sd))
-        owners = (group.shape[0], arms.n)
-        return LinearState(NormalPosterior.prior(owners, np.zeros(d), sd, beside=group))
+        mean = spread_table("bandit.prior_mean", self.prior_mean, n_arms, d)
+        sd = spread_table("bandit.prior_sd", self.prior_sd, n_arms, d)
+        return NormalPosterior.prior((cells,), mean, sd, beside)
+
+    @cached_property
+    def _unknown(self) -> float:
+        """Value of an action comparable to no arm: the mean of the arms' prior intercepts."""
+        return average(np.atleast_2d(np.array(self.prior_mean or (0.0,), dtype=float))[:, 0])
 
     def _predict(self, state: LinearState, at: Setting) -> tuple[Array, Array]:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
@@ -87,7 +109,7 @@ class LinearArms:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
-        return take_arm(draw, located, 0.0)
+        return take_arm(draw, located, self._unknown)
 
     def mean(self, state: LinearState, at: Setting, located: Located) -> Array:
         """Posterior mean φ(x)ᵀE[w] of the located arms."""
@@ -110,33 +132,34 @@ class LinearArms:
 
     def decay(self, state: LinearState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells; the prior stays."""
-        state.weights.decay(cell, check_factor(factor), self._prior(state))
+        prior = self._prior(1, state.weights.mean.shape[1])
+        state.weights.decay(cell, check_factor(factor), prior)
 
     def merge(self, state: LinearState, other: LinearState) -> None:
         """Add another state's sums; the prior is counted once."""
         require_same_shape(state.weights.mean, other.weights.mean)
-        state.weights.merge(other.weights, self._prior(state))
-
-    def _prior(self, state: LinearState) -> NormalPosterior:
-        d = state.weights.mean.shape[-1]
-        return NormalPosterior.prior((1, 1), np.zeros(d), np.full(d, float(self.prior_sd)))
+        state.weights.merge(other.weights, self._prior(1, state.weights.mean.shape[1]))
 
 
 @dataclass(frozen=True)
 class LinearThompson(LinearArms):
     """LinTS: each arm's reward is linear in the context, with weights of its own.
 
-    r = s·φ(x)ᵀw_a + N(0, noise²), φ(x) = (1, features), w_a ~ N(0, prior_sd²·I). With weights
-    A = I/prior_sd² + Σ s²φφᵀ/noise² and b = Σ s·r·φ/noise², w_a ~ N(A⁻¹b, width²·A⁻¹). At one
-    context the values φᵀw_a are independent normals, so one number an arm is drawn and not d: the
-    same law at a tenth of the work.
+    r = s·φ(x)ᵀw_a + N(0, noise²), φ(x) = (1, features), w_a ~ N(m, D), m the prior means and D the
+    diagonal of squared prior_sd. With weights A = D⁻¹ + Σ s²φφᵀ/noise² and
+    b = D⁻¹m + Σ s·r·φ/noise², w_a ~ N(A⁻¹b, width²·A⁻¹). At one context the values φᵀw_a are
+    independent normals, so one number an arm is drawn and not d: the same law at a tenth of the
+    work.
 
     Parameters
     ----------
     features : context columns; '*' is all of them
-    prior_sd : standard deviation of every weight beforehand
+    prior_sd : standard deviation of the weights beforehand: one number for all, d of them in the
+        order of φ, or K tuples of d, one an arm
     noise : standard deviation of the reward around its mean, declared
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+    prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without. An action
+        that is comparable to no arm is worth the mean of the arms' prior intercepts
 
     Notes
     -----
@@ -187,9 +210,11 @@ class LinearUCB(LinearArms):
     Parameters
     ----------
     features : context columns; '*' is all of them
-    prior_sd : standard deviation of every weight beforehand (1/√λ of ridge, times noise)
+    prior_sd : standard deviation of the weights beforehand (1/√λ of ridge, times noise): one
+        number for all, d of them in the order of φ, or K tuples of d, one an arm
     noise : standard deviation of the reward around its mean, declared
     width : α, how many standard deviations of optimism
+    prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without
 
     Notes
     -----
