@@ -22,21 +22,22 @@ class BradleyTerryThompson(LogisticThompson):
     In every row a person compares the action that ran, at coordinate c, with a rival at c′ in the
     same context, and says y = 1 if they would rather have had the first:
     P(y = 1) = σ(u(x, c) − u(x, c′)) (Bradley and Terry 1952), u(x, c) = ψ(x, c)ᵀw,
-    ψ = (c, c², x⊗c), w ~ N(0, prior_sd²·I), c scaled to [−1, 1] over the arms. What does not
-    depend on c cancels, so ψ has neither an intercept nor x alone. It is a logistic regression on
-    ψ(x, c) − ψ(x, c′), and the posterior is that of `LogisticThompson`. A drawn value is the
-    probability of being preferred to the row's rival: it rises with u, so the arm of the largest
-    drawn utility is picked whichever the rival is. This is the reward model of learning from human
-    feedback alone: it knows what the person likes, not what it earns.
+    ψ = (c, c², x⊗c), w_j ~ N(prior_mean_j, prior_sd_j²), c scaled to [−1, 1] over the arms. What
+    does not depend on c cancels, so ψ has neither an intercept nor x alone. It is a logistic
+    regression on ψ(x, c) − ψ(x, c′), and the posterior is that of `LogisticThompson`. A drawn value
+    is the probability of being preferred to the row's rival: it rises with u, so the arm of the
+    largest drawn utility is picked whichever the rival is. This is the reward model of learning
+    from human feedback alone: it knows what the person likes, not what it earns.
 
     Parameters
     ----------
     features : context columns; '*' is all of them but the rival
     degree : 1 (c) or 2 (c and c²)
     interactions : whether x⊗c is among the features
-    prior_sd : standard deviation of every weight beforehand
+    prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     rival : context column with the rival's coordinate c′, in the arms' own scale
+    prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
 
     Notes
     -----
@@ -83,7 +84,7 @@ class BradleyTerryThompson(LogisticThompson):
             object.__setattr__(self, "features", own)
 
     def init(self, group: Array, arms: Arms) -> LogisticState:
-        """Return the prior: every weight N(0, prior_sd²)."""
+        """Return the prior: every weight N(prior_mean, prior_sd²)."""
         if arms.n_coords != 1:
             raise InvalidInput(
                 f"{type(self).__name__}: expected arms along one coordinate, as the rival is, "

@@ -13,6 +13,7 @@ from gdcb.bandits.base import check_factor, require_context, require_same_shape,
 from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.nodes import check_degree, frame_of, require_metric, require_same_arms
 from gdcb.bandits.predictive import log_bernoulli, moderated
+from gdcb.bandits.priors import LIST, NUMBERS, Numbers, check_list, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, times
 from gdcb.parts import Column, check_number, check_tuple, column, take_all
@@ -54,7 +55,8 @@ class ActionFeatures:
     features: tuple[Column, ...] = column(("*",))
     degree: int = 2
     interactions: bool = True
-    prior_sd: float = 1.0
+    prior_sd: Numbers = field(default=1.0, metadata=NUMBERS)
+    prior_mean: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
     is_contextual: ClassVar[bool] = True
@@ -62,7 +64,8 @@ class ActionFeatures:
 
     def __post_init__(self) -> None:
         check_tuple("bandit.features", self.features)
-        check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        check_numbers("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
+        check_list("bandit.prior_mean", self.prior_mean)
         check_degree(self.degree)
         if not isinstance(self.interactions, bool):
             raise InvalidInput(
@@ -79,6 +82,11 @@ class ActionFeatures:
         p = len(self.features)
         level = 1 + p if self.has_level else 0
         return level + n_coords * self.degree + (p * n_coords if self.interactions else 0)
+
+    def _moments(self, d: int) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the weights beforehand: (d,) each."""
+        mean = spread("bandit.prior_mean", self.prior_mean or 0.0, d, "a feature of ψ")
+        return mean, spread("bandit.prior_sd", self.prior_sd, d, "a feature of ψ")
 
     def at_context(self, x: Array | None, frame: Array) -> Array:
         """Return B(x): (N, d, 1 + C·degree)."""
@@ -143,12 +151,12 @@ class SharedLinear(ActionFeatures):
         check_number("bandit.width", self.width, 0.0)
 
     def init(self, group: Array, arms: Arms) -> SharedState:
-        """Return the prior: every weight N(0, prior_sd²)."""
+        """Return the prior: every weight N(prior_mean, prior_sd²)."""
         frame = self._frame(arms)
         return SharedState(frame, self._prior(group.shape[0], self.n_features(arms.n_coords)))
 
     def _prior(self, cells: int, d: int) -> NormalPosterior:
-        return NormalPosterior.prior((cells,), np.zeros(d), np.full(d, float(self.prior_sd)))
+        return NormalPosterior.prior((cells,), *self._moments(d))
 
     def _coefficients(self, state: SharedState, at: Setting) -> tuple[Array, Array]:
         """Return mean (N, m) and covariance (N, m, m) of the polynomial at the row's context."""
@@ -199,18 +207,21 @@ class SharedLinearThompson(SharedLinear):
     """LinTS with weights that all arms share, on features of context and action.
 
     r = s·ψ(x, c)ᵀw + N(0, noise²), ψ = (1, x, c, c², x⊗c), c the action's coordinate scaled to
-    [−1, 1] over the arms, w ~ N(0, prior_sd²·I). What one arm learns all arms know, and actions
-    between the arms teach. With a constant scaler c is the action itself: the strongest linear
-    rival of a decoupled scaler, since it may find any bilinear law of context and action.
+    [−1, 1] over the arms, w_j ~ N(prior_mean_j, prior_sd_j²). What one arm learns all arms know,
+    and actions between the arms teach. With a constant scaler c is the action itself: the
+    strongest linear rival of a decoupled scaler, since it may find any bilinear law of context
+    and action. Of C coordinates c and c² have C entries each, and x⊗c has x times the first, then
+    x times the second, and so on.
 
     Parameters
     ----------
     features : context columns; '*' is all of them
     degree : 1 (c) or 2 (c and c²)
     interactions : whether x⊗c is among the features
-    prior_sd : standard deviation of every weight beforehand
+    prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     noise : standard deviation of the reward around its mean, declared
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+    prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
 
     Notes
     -----
@@ -259,9 +270,10 @@ class SharedLinearUCB(SharedLinear):
     features : context columns; '*' is all of them
     degree : 1 (c) or 2 (c and c²)
     interactions : whether x⊗c is among the features
-    prior_sd : standard deviation of every weight beforehand
+    prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     noise : standard deviation of the reward around its mean, declared
     width : α, how many standard deviations of optimism
+    prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
 
     Notes
     -----
@@ -303,18 +315,20 @@ class SharedLinearUCB(SharedLinear):
 class LogisticThompson(ActionFeatures):
     """Logistic Thompson sampling on features of context and action, payoffs known.
 
-    P(y = 1) = σ(ψ(x, c)ᵀw), w ~ N(0, prior_sd²·I); the reward part multiplies the drawn
-    probability by what each outcome class pays (`Payoff`: booked × price). The posterior is
-    normal, moved row by row to the mode of prior × likelihood (Spiegelhalter and Lauritzen 1990).
-    With degree 1 and no interactions ψ = (1, x, c): the fair logistic rival.
+    P(y = 1) = σ(ψ(x, c)ᵀw), ψ as in `SharedLinearThompson`, w_j ~ N(prior_mean_j, prior_sd_j²); the
+    reward part multiplies the drawn probability by what each outcome class pays (`Payoff`: booked
+    × price). The posterior is normal, moved row by row to the mode of prior × likelihood
+    (Spiegelhalter and Lauritzen 1990). With degree 1 and no interactions ψ = (1, x, c): the fair
+    logistic rival.
 
     Parameters
     ----------
     features : context columns; '*' is all of them
     degree : 1 (c) or 2 (c and c²)
     interactions : whether x⊗c is among the features
-    prior_sd : standard deviation of every weight beforehand
+    prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+    prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
 
     Notes
     -----
@@ -356,10 +370,9 @@ class LogisticThompson(ActionFeatures):
         check_number("bandit.width", self.width, 0.0)
 
     def init(self, group: Array, arms: Arms) -> LogisticState:
-        """Return the prior: every weight N(0, prior_sd²)."""
-        frame, d = self._frame(arms), self.n_features(arms.n_coords)
-        sd = np.full(d, float(self.prior_sd))
-        return LogisticState(frame, LogisticPosterior.prior(group.shape[0], 0.0, sd))
+        """Return the prior: every weight N(prior_mean, prior_sd²)."""
+        frame, moments = self._frame(arms), self._moments(self.n_features(arms.n_coords))
+        return LogisticState(frame, LogisticPosterior.prior(group.shape[0], *moments))
 
     def draw(self, rng: Stream, state: LogisticState, at: Setting) -> Array:
         """Sample the predictor's polynomial of each row: (N, m + 2C)."""
@@ -406,13 +419,12 @@ class LogisticThompson(ActionFeatures):
     def refit(self, state: LogisticState, evidence: Evidence) -> None:
         """Put the exact mode of these rows in place of what every cell among them has learned."""
         rows, d = self._rows(state, evidence)[1], state.weights.mean.shape[1]
-        sd = np.full(d, float(self.prior_sd))
-        state.weights.refit(np.unique(evidence.cell), rows, np.zeros(d), sd)
+        state.weights.refit(np.unique(evidence.cell), rows, *self._moments(d))
 
     def decay(self, state: LogisticState, factor: float, cell: Array) -> None:
         """Keep `factor` of the evidence in some cells: of the way from the prior, in precision."""
         if check_factor(factor) < 1.0:
-            state.weights.decay(cell, factor, 0.0, self.prior_sd)
+            state.weights.decay(cell, factor, *self._moments(state.weights.mean.shape[1]))
 
     def _rows(
         self, state: LogisticState, evidence: Evidence
