@@ -127,6 +127,9 @@ class Schema:
             for at, level in zip(positions[name], wide, strict=True):
                 positions[level] = [at]  # one level of a category can be named by itself
             names += wide
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise InvalidInput(f"context: two columns are named {', '.join(twice)}")
         object.__setattr__(self, "positions", positions)
         object.__setattr__(self, "names", tuple(names))
 

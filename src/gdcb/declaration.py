@@ -206,9 +206,11 @@ def _placed(where: str, text: str) -> str:
 
 
 def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
-    """Build one setting: a part where it is named like one, parts where its field says so."""
+    """Build one setting: a part where it is named like one, or what its field says: part, parts."""
     if name in GROUPS and hint is not str:
         return _part(where, name, value)
+    if "part" in field.metadata:
+        return _part(where, field.metadata["part"], value)
     if "parts" in field.metadata:
         tables = _value(where, list[Any], value)
         kind = field.metadata["parts"]

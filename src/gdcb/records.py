@@ -389,10 +389,13 @@ def _rebuild(like: Any, found: dict[str, Array], prefix: str) -> Any:
 
 
 def grow(small: R, large: R) -> R:
-    """Copy the rows of `small` into the front of `large` (same record with longer arrays)."""
+    """Copy `small` into the front of `large`: the same record with longer arrays.
+
+    A joint posterior of a group's cells is longer in every axis.
+    """
     source, target = flatten(small), flatten(large)
     for name, array in source.items():
-        target[name][: array.shape[0]] = array
+        target[name][tuple(slice(n) for n in array.shape)] = array
     return large
 
 

@@ -8,8 +8,8 @@ from gdcb import contrast, credit
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
-from gdcb.instance import Instance
 from gdcb.errors import InvalidInput
+from gdcb.instance import Instance
 from gdcb.records import History, Log, replace_rows
 
 TEACHES = ("scaler", "arms")
@@ -79,9 +79,8 @@ def warm_up(
     it may be; arms are then credited with what ran under that δ. `teaches` leaves out one of the
     two loops.
     """
-    unknown = set(teaches) - set(TEACHES)
-    if unknown:
-        raise InvalidInput(f"teaches: expected some of {', '.join(TEACHES)}, got {teaches}")
+    check_teaches(teaches)
+    _check_history(instance, history, group)
     instance.chain.learn(state.kernels, history.rows, history.verdict)
     log, scaler = history.log, instance.scaler
     if "scaler" in teaches and "refit" in scaler.supports:
@@ -90,3 +89,24 @@ def warm_up(
         publish(instance, state, owners, group, log)
     if "arms" in teaches:
         refold(instance, bandit, state, log, group, np.unique(log.group))
+
+
+def check_teaches(teaches: tuple[str, ...]) -> None:
+    """Refuse what is not a tuple of loops."""
+    given: object = teaches
+    if not isinstance(given, tuple) or not set(given) <= set(TEACHES):
+        raise InvalidInput(f"teaches: expected some of {', '.join(TEACHES)}, got {teaches!r}")
+
+
+def _check_history(instance: Instance, history: History, group: Array) -> None:
+    """Refuse rows that cannot be, or that are of units that are not there."""
+    log, rows = history.log, history.rows
+    instance.check_rows(rows, group.size)
+    credit.check_log(instance, log)
+    sizes = (log.unit.size, history.verdict.status.size)
+    if sizes != (rows.n, rows.n):
+        raise InvalidInput(f"history: expected {rows.n} rows in log and verdict, got {sizes}")
+    if not np.array_equal(log.unit, rows.unit) or not np.array_equal(log.group, rows.group):
+        raise InvalidInput("history: expected the same units and groups in log and rows")
+    if not np.array_equal(group[rows.unit], rows.group):
+        raise InvalidInput("history: expected every unit in the group that it has here")

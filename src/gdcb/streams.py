@@ -29,9 +29,10 @@ _FEW = 256  # numbers a block; up to here it costs more to start SFC64 than it s
 class Stream:
     """Random numbers for N rows of one stage; each call is keyed by its ordinal.
 
-    `block` rows share a key; `first` blocks come before these rows and are drawn elsewhere. With `block=1` (live) every row has its own key and Philox draws
-    its numbers. Larger blocks mostly have many numbers to draw: there Philox only draws the 256
-    bits at which SFC64, three times as fast, starts.
+    `block` rows share a key; `first` blocks come before these rows and are drawn elsewhere. With
+    `block=1` (live) every row has its own key and Philox draws its numbers. Larger blocks mostly
+    have many numbers to draw: there Philox only draws the 256 bits at which SFC64, three times as
+    fast, starts.
     """
 
     __slots__ = (
@@ -160,16 +161,14 @@ class Streams:
     def __init__(self, seed: int, rows_per_replicate: int = 1, first_block: int = 0) -> None:
         self._seed = check_seed(seed)
         self._block = self.replicates_per_block * rows_per_replicate
-        self._first = first_block
+        self._first = check_block(first_block)
         self._streams: dict[int, Stream] = {}
 
     def at(self, stage: int, t: int) -> Stream:
         """Return the stream of `stage` in round `t`; valid until the stage is asked for again."""
         stream = self._streams.get(stage)
         if stream is None:
-            stream = self._streams[stage] = Stream(
-                (self._seed, stage), t, self._block, self._first
-            )
+            stream = self._streams[stage] = Stream((self._seed, stage), t, self._block, self._first)
             return stream
         return stream.rekey((self._seed, stage), t, self._block)
 
@@ -181,6 +180,14 @@ def check_seed(seed: int) -> int:
     if not 0 <= seed < _LIMIT:
         raise InvalidInput(f"seed: expected 0 to 2**64 - 1, got {seed}")
     return int(seed)
+
+
+def check_block(block: int) -> int:
+    """Refuse a first block that is not a whole number from 0 up."""
+    given: object = block
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        raise InvalidInput(f"first_block: expected a whole number >= 0, got {block!r}")
+    return int(given)
 
 
 def key_of(identifier: str) -> int:

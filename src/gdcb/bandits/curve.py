@@ -305,23 +305,32 @@ class CurveThompson:
 
     def predictive(self, state: CurveState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""
-        self.check_evidence(evidence)
-        phi = self.inputs(state.frame, evidence.coord, evidence.delta)
-        eta = (phi * state.mean[evidence.cell]).sum(axis=1)
-        along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
-        return self._density(evidence, eta, (along * along).sum(axis=1))
+        return self._density(evidence, *self._predictor(state, evidence))
 
     def leave_one_out(self, state: CurveState, evidence: Evidence) -> Array:
         """Return the log density of learned outcomes, each as if it had not been learned.
 
-        Logistic link only, and approximate: a row's own Newton step is taken back (`left_out`).
+        Exact for the identity link. For the logistic link a row's own Newton step is taken back
+        (`left_out`), and what lies beyond the margin of the nodes has not been learned.
         """
+        eta, variance = self._predictor(state, evidence)
+        weight = evidence.weight
+        if self._has_counts:
+            weight = np.where(corners(state.nodes, evidence.coord)[2], weight, 0.0)
+        if self.link == "logistic":
+            return self._density(evidence, *left_out(eta, variance, evidence.y, weight))
+        scale = 1.0 if evidence.scale is None else evidence.scale
+        pull = weight * scale / self.noise**2
+        spared = variance / np.maximum(1.0 - pull * scale * variance, 1e-12)
+        return self._density(evidence, eta - pull * (evidence.y - scale * eta) * spared, spared)
+
+    def _predictor(self, state: CurveState, evidence: Evidence) -> tuple[Array, Array]:
+        """Return mean and variance (N,) of the rows' φᵀw."""
         self.check_evidence(evidence)
         phi = self.inputs(state.frame, evidence.coord, evidence.delta)
         eta = (phi * state.mean[evidence.cell]).sum(axis=1)
         along = (state.root[evidence.cell].swapaxes(-1, -2) @ phi[..., None])[..., 0]
-        variance = (along * along).sum(axis=1)
-        return self._density(evidence, *left_out(eta, variance, evidence.y, evidence.weight))
+        return eta, (along * along).sum(axis=1)
 
     def _density(self, evidence: Evidence, eta: Array, variance: Array) -> Array:
         """Return the log density of outcomes whose predictor is N(eta, variance)."""

@@ -85,7 +85,7 @@ class HierarchicalCurveThompson:
     [0.5, 0.5]
     """
 
-    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"parts": "bandit"})
+    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"part": "bandit"})
     own_sd: float | tuple[float, ...] = 0.5
     width: float = 1.0
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive", "refit"})
@@ -264,8 +264,8 @@ class _Joint:
             gradient -= precision * (w - mean)
             hessian += np.diag(precision)
             step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-            reach = self._reach(step)
-            share = np.log1p(reach) / np.maximum(reach, 1e-300)
+            reach = np.maximum(self._reach(step), 1e-300)  # no rows: the whole way to the prior
+            share = np.log1p(reach) / reach
             w = np.where(active[:, None], w + step * share[:, None], w)
             active &= reach > 1e-7
             if not active.any():

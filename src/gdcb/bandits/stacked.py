@@ -18,7 +18,7 @@ from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import waves
 from gdcb.parts import check_choice
-from gdcb.records import Evidence, Located, Setting
+from gdcb.records import Evidence, Located, Setting, copy
 from gdcb.streams import Stream
 
 _MOST = 5000  # points of the grid of weights
@@ -254,7 +254,8 @@ class StackedThompson:
         """Put the exact fit of rows in place of what every cell among them has learned.
 
         Only there where every member can. The weights are then those of stacking proper: each
-        row is scored under the fit of all others (`leave_one_out`), not of those before it.
+        row is scored under the fit of all others (`leave_one_out`), not of those before it. Where
+        a group shares its weights the rows are all of the group's.
         """
         if "refit" not in self.supports:
             raise AttributeError("a member cannot leave a row out")
@@ -262,19 +263,22 @@ class StackedThompson:
 
     def _refit(self, state: StackedState, evidence: Evidence) -> None:
         require_finite(evidence, "StackedThompson")
-        known = evidence.weight > 0
+        cells, known = np.unique(evidence.cell), evidence.weight > 0
         density = np.empty((evidence.cell.size, len(self.members)))
-        for k, (member, part) in enumerate(zip(self.members, state.members, strict=True)):
+        parts = copy(state.members)  # a member that refuses must not leave the others fitted
+        for k, (member, part) in enumerate(zip(self.members, parts, strict=True)):
             if hasattr(member, "refit"):
                 member.refit(part, evidence)
             else:  # sums are the exact fit of all rows; they begin anew
-                cells = np.unique(evidence.cell)
                 member.decay(part, 0.0, cells)
                 member.update(part, evidence)
             density[:, k] = member.leave_one_out(part, evidence)
-        cells = np.unique(evidence.cell)
-        state.rows[cells] = 0.0
-        state.score[np.unique(self._owner(state, cells))] = state.prior
+        owners = np.unique(self._owner(state, cells))
+        everyone = self._owner(state, np.arange(state.rows.size))
+        state.members = parts
+        state.rows[np.isin(everyone, owners)] = 0.0
+        state.score[owners] = state.prior
+        state.weights[owners] = _mean(state.score[owners], state.grid)
         self._learn_weights(state, rows_of(evidence, known), density[known])
 
     def _learn_in_waves(
