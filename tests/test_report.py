@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
+from gdcb.protocol import summary
 from gdcb.protocol.report import report
 from gdcb.protocol.report.bars import segments
 from gdcb.protocol.report.document import ABLATIONS, Estimate
@@ -28,6 +30,9 @@ from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, 
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
 from gdcb.protocol.report.words import ADVICE, against, compression, dominant, losses, made_of
+from gdcb.protocol.summary import Entry
+from tests.protocol_builders import ground, record
+from tests.protocol_builders import settings as settings_of
 from tests.report_document import build
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -332,6 +337,7 @@ def test_ablations_are_found_under_either_name() -> None:
         ({"low": None, "high": None}, "≥ 3.1×"),
         ({"applies": False}, "not applicable"),
         ({"value": None}, "not applicable"),
+        ({"applies": False, "sentence": "Not known: neither start got there."}, "not known"),
     ],
 )
 def test_compression(change: dict[str, Any], expected: str) -> None:
@@ -343,6 +349,20 @@ def test_compression(change: dict[str, Any], expected: str) -> None:
     assert expected in text
     assert "5×" in text
     assert "11.7 %" in text
+
+
+def test_episodes_to_threshold() -> None:
+    """Twenty episodes must follow, so that in 60 the last one seen is 41."""
+    run = document()
+    table = {"median": 12.0, "low": 9.0, "high": None, "censored": 0.3, "booked": estimate(40.0)}
+    never = {"median": None, "low": None, "high": None, "censored": 1.0, "booked": None}
+    run["methods"] = {key: run["methods"][key] for key in ("B4", "A3")}
+    run["methods"]["B4"]["episodes_to_threshold"] = table
+    run["methods"]["A3"]["episodes_to_threshold"] = never
+    text = Page(report(run)).text
+    assert "B4 GDCB12[9, > 41]30 %≥ 40.0 ± 1.0" in text
+    assert "A3 no history> 41not reached100 %–" in text
+    assert "– → 40" in text
 
 
 def test_the_papers_figures_are_of_one_instance() -> None:
@@ -435,6 +455,27 @@ def test_equal_and_zero_values_are_drawn() -> None:
             method[name] = [zero] * 60
     run["floor"], run["floor_curve"] = zero, [zero] * 60
     is_whole(report(run))
+
+
+def test_the_document_that_a_run_writes() -> None:
+    """Records in, page out, by way of the document of the protocol itself."""
+    sizes = (25, 6)
+    keys = ("B1", "B2gw", "B4", "B4u", "B4ope", "A1", "A2", "A3")
+    entries = {}
+    for i, key in enumerate(keys):
+        made = record(*sizes, seed=i, level=0.5 + 0.1 * i, has_scaler=key.startswith(("B4", "A")))
+        entries[key] = Entry(f"label {key}", partial(copy.copy, made), {"scale": [0.1] * 25})
+    written = summary.document(settings_of(*sizes), entries, ground(*sizes))
+    page = report(json.loads(json.dumps(written)))
+    is_whole(page)
+    text = Page(page).text
+    assert "25 numbers from 0.100 to 0.100" in text
+    assert "GDCB's regret" in text
+    run = read(written)
+    assert run.ours is not None
+    for name in ("regret", "excess", "reward", "threshold", "actions", "parts", "parts_paper"):
+        assert getattr(run.ours, name) is not None
+    assert len(run.ours.regret_curve) == len(run.ours.error_curve) == sizes[0]
 
 
 # What is wrong is refused

@@ -132,6 +132,9 @@ def anything(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} = {anything(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
+        is_long = len(value) > 6 and all(type(item) in (int, float) for item in value)
+        if is_long:
+            return f"{len(value)} numbers from {plain(min(value))} to {plain(max(value))}"
         return ", ".join(anything(item) for item in value)
     return str(value)
 

@@ -17,7 +17,7 @@ from gdcb.protocol.report.numbers import (
     probability,
     share,
 )
-from gdcb.protocol.report.words import second_name, threshold_number
+from gdcb.protocol.report.words import WINDOW, second_name, threshold_number
 
 VERDICTS = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}
 ABLATED = {
@@ -154,26 +154,28 @@ def thresholds(run: Document) -> str:
         found = m.threshold
         if found is None:
             continue
-        low, high = (threshold_number(end, run) for end in (found.low, found.high))
+        ends = [threshold_number(end, run) for end in (found.low, found.high)]
         is_open = found.low is None and found.high is None
-        interval = NONE if is_open and found.median is not None else f"[{low}, {high}]"
-        median = threshold_number(found.median, run)
-        never = found.median is None and is_open
+        interval = f"[{ends[0]}, {ends[1]}]" if not is_open else NONE
+        # Censored replicates are counted up to the last window only.
+        least = "≥ " if found.censored and found.booked else ""
         order.append((found.median if found.median is not None else float("inf"), m.key))
         rows.append(
             [
                 m.label,
-                median,
-                "not reached" if never else interval,
+                threshold_number(found.median, run),
+                "not reached" if is_open and found.censored else interval,
                 share(found.censored),
-                plus_minus(found.booked),
+                f"{least}{plus_minus(found.booked)}",
             ]
         )
     ranked = sorted(range(len(rows)), key=lambda i: order[i])
     head = ["method", "median", "95 % interval", "censored", "booked by then"]
+    last = run.episodes - WINDOW + 1
+    seen = f"by episode {last:,}, the last that has them" if last > 0 else "in so short a run"
     caption = (
-        "Episodes to threshold: the first from which twenty episodes in a row are on average worth "
-        f"at least the incumbent's, behind the same gate. Censored: not within {run.episodes:,}."
+        f"The first episode from which {WINDOW} in a row are on average worth at least the "
+        f"incumbent's, behind the same gate. Censored: not {seen}."
     )
     keys = [methods[i].key for i in ranked]
     return table(caption, head, [rows[i] for i in ranked], keys=keys)

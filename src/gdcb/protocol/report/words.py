@@ -6,6 +6,8 @@ from gdcb.protocol.report.document import ALIASES, PARTS, Document, Estimate, Me
 from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
 
 PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
+# Episodes in a row that are held against the incumbent.
+WINDOW = 20
 REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
 ADVICE = {
     "calibration": "Invest in better supervised data for the scaler.",
@@ -140,7 +142,7 @@ def compression(run: Document) -> str:
     if found is None:
         return NONE
     if not found.applies or found.value is None:
-        return "not applicable"
+        return "not known" if found.sentence.startswith("Not known") else "not applicable"
     low, high = found.value.low, found.value.high
     number = f"{'≥ ' if found.is_at_least else ''}{fixed(found.value.mean, 1)}×"
     if low is None and high is None:
@@ -287,8 +289,10 @@ def ablated(run: Document) -> str:
 
 
 def threshold_number(value: float | None, run: Document) -> str:
-    """Write episodes to threshold; what lies beyond the horizon is more than the horizon."""
-    return f"> {run.episodes:,}" if value is None else plain(value)
+    """Write episodes to threshold; what is beyond the last window is more than its start."""
+    if value is None:
+        return f"> {run.episodes - WINDOW + 1:,}" if run.episodes >= WINDOW else NONE
+    return plain(value)
 
 
 def second_name(key: str, run: Document) -> str:
