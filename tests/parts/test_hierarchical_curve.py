@@ -468,10 +468,13 @@ def test_the_last_row_is_left_out_exactly(name: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(("n", "within"), [(60, 0.1), (2_000, 2e-3)])
-def test_a_row_left_out_is_a_fit_without_it(name: str, n: int, within: float) -> None:
-    """Log densities of 20 rows under the fit of all others: to 0.1 of 60 rows, most to 0.03, and to
-    0.002 of 2,000, where the posterior is as good as normal. What a row says of itself is more."""
+@pytest.mark.parametrize(("n", "within", "mostly"), [(60, 0.03, 3e-3), (2_000, 2e-3, 1e-4)])
+def test_a_row_left_out_is_a_fit_without_it(
+    name: str, n: int, within: float, mostly: float
+) -> None:
+    """Log densities of 20 rows under the fit of all others: of 60 rows to 0.03, half of them to
+    0.003; of 2,000, where the posterior is as good as normal, to 0.002 and 0.0001. That is below a
+    tenth of what a row adds to its own prediction."""
     bandit, some = BANDITS[name], some_rows(n, 18)
     state = refitted(bandit, some)
     found, told = bandit.leave_one_out(state, some), bandit.predictive(state, some)
@@ -484,8 +487,8 @@ def test_a_row_left_out_is_a_fit_without_it(name: str, n: int, within: float) ->
         off.append(abs(found[i] - expected))
         gain.append(told[i] - expected)
     assert max(off) < within
-    assert np.median(off) < 0.3 * within
-    assert max(off) < 0.3 * max(gain)
+    assert np.median(off) < mostly
+    assert max(off) < 0.1 * max(gain)
 
 
 def test_a_row_without_weight_has_nothing_to_leave_out() -> None:
