@@ -108,6 +108,7 @@ def rivals(run: Document, figures: Figures) -> str:
     if not rows:
         return paragraph(*words.losses(run)) or MISSING
     text = "; ".join(f"{row.key} {bracketed(value)}" for row, value in rows)
+    faced = [m for m in tables.by_regret(run.rivals) if m.versus is not None]
     return "".join(
         [
             paragraph(*words.losses(run)),
@@ -118,7 +119,7 @@ def rivals(run: Document, figures: Figures) -> str:
                 "Intervals corrected after Holm over all methods. Filled square: GDCB better; "
                 "triangle: GDCB worse; ring: not told apart; an arrow lies outside the figure.",
             ),
-            folded("Table of rivals", tables.versus(tables.by_regret(run.rivals))),
+            folded("Table of rivals", tables.versus(faced)) if faced else "",
         ]
     )
 

@@ -84,7 +84,7 @@ figcaption b { color: var(--ink); }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; list-style: none; padding: 0;
   margin: .2rem 0; font-size: .88rem; }
 .legend svg { width: 38px; height: 12px; margin-right: .4rem; vertical-align: -1px; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 0 1rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fill, minmax(18rem, 1fr)); gap: 0 1rem; }
 .many { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.6rem, 1fr));
   gap: .8rem; } .many figure { margin: 0; }
 .chart { display: block; width: 100%; height: auto; overflow: visible; }
@@ -111,8 +111,8 @@ summary { cursor: pointer; color: var(--ours); padding: .3rem 0; }
 @media screen { details:not([open]) + .folded { display: none; } }
 code { overflow-wrap: anywhere; font-size: .92em; } .wrap { overflow-wrap: anywhere; }
 @media screen and (max-width: 40rem) { .wide { display: none; } .narrow { display: block; }
-  body { padding: .8rem .7rem 2rem; } table { font-size: .84rem; }
-  th, td { padding-right: .65rem; } .n { white-space: normal; }
+  body { padding: .8rem .7rem 2rem; } table { font-size: .8rem; }
+  th, td { padding-right: .35rem; } .n { white-space: normal; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 9.5rem; } }
 @page { margin: 16mm 14mm; }
 @media print { nav, summary { display: none; }
