@@ -36,7 +36,7 @@ class Check:
     --------
     >>> check = Check("paper", "the parts sum to the total", True, "largest rest 2e-14")
     >>> check.sentence
-    "The paper's claim holds: the parts sum to the total (largest rest 2e-14)."
+    "The paper's claim holds: the parts sum to the total. Measured: largest rest 2e-14."
     """
 
     form: str
@@ -53,7 +53,7 @@ class Check:
         """The claim and its figures as a sentence."""
         whose = "The paper's claim" if self.form == PAPER else "The repaired claim"
         held = "holds" if self.holds else "fails"
-        return f"{whose} {held}: {self.claim} ({self.found})."
+        return f"{whose} {held}: {self.claim}. Measured: {self.found}."
 
     def document(self) -> dict[str, Any]:
         """Return the claim as plain data."""
