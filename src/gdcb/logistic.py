@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, is_all, is_any, logistic
 from gdcb.errors import InvalidInput
 
+_NEWTON = 4  # plain steps before a row is asked whether it has settled
 _PRODUCT = 2**17  # multiplications up to which a matrix product stays on one thread
 
 
@@ -152,8 +153,9 @@ class LogisticPosterior:
 
         Returns mean and variance of the predictor before it.
         """
-        root = self.root.take(owner, axis=0)
-        mean = self.mean.take(owner, axis=0)
+        is_whole = owner.size == self.mean.shape[0] and is_all(owner == np.arange(owner.size))
+        root = self.root if is_whole else self.root.take(owner, axis=0)
+        mean = self.mean if is_whole else self.mean.take(owner, axis=0)
         along = root.swapaxes(-1, -2) @ phi[..., None]  # rootᵀφ
         spread = (along * along).sum(axis=(-2, -1))  # φᵀΣφ
         start = (phi[:, None, :] @ mean[..., None])[:, 0, 0] + offset
@@ -165,7 +167,11 @@ class LogisticPosterior:
         h = weight * p * (1.0 - p)
         grown = 1.0 + h * spread
         share = h / (grown + np.sqrt(grown))
-        self.root[owner] = root - share[:, None, None] * (turn @ along.swapaxes(-1, -2))
+        less = (share[:, None, None] * turn) * along.swapaxes(-1, -2)
+        if is_whole:
+            self.root -= less
+        else:
+            self.root[owner] = root - less
         return start, spread
 
     def _check(
@@ -291,6 +297,19 @@ def _balance(start: Array, pull: Array, y: Array) -> Array:
     between start + pull·(y − 1) and start + pull·y. A step that leaves the bracket or does not
     halve the last one is replaced by halving the bracket.
     """
+    z, step = start, start
+    for _ in range(_NEWTON):
+        p = logistic(z)
+        step = (start + pull * (y - p) - z) / (1.0 + pull * p * (1.0 - p))
+        z = z + step
+    slow = np.abs(step) > 1e-7 * (1.0 + np.abs(z))  # the error behind a step is its square
+    if is_any(slow):
+        z[slow] = _surely_balanced(start[slow], pull[slow], y[slow])
+    return np.asarray(z)
+
+
+def _surely_balanced(start: Array, pull: Array, y: Array) -> Array:
+    """Solve the same within a bracket: for rows from which plain Newton steps lead astray."""
     low, high = start + pull * (y - 1.0), start + pull * y
     z = np.minimum(np.maximum(start, low), high)
     last, active = high - low, np.ones(z.shape, dtype=bool)
@@ -367,13 +386,13 @@ def _derivatives(
     residual, curvature = wins - expected, expected * (1.0 - p)
     gradient, hessian = np.zeros((n, d)), np.zeros((n, d, d))
     if design.ndim == 3:  # products of one's own rows; short enough for one thread
-        turned = design.swapaxes(-1, -2)
         length = max(1, _PRODUCT // (d * d))
         for start in range(0, design.shape[1], length):
             some = slice(start, start + length)
-            here = turned[..., some]
-            gradient += (here @ residual[:, some, None])[..., 0]
-            hessian += (here * curvature[:, None, some]) @ design[:, some]
+            here = design[:, some]
+            turned = here.swapaxes(-1, -2)
+            gradient += (turned @ residual[:, some, None])[..., 0]
+            hessian += turned @ (here * curvature[:, some, None])
         return gradient, hessian
     for j in range(d):
         gradient[:, j] = (residual * design[..., j]).sum(axis=1)

@@ -26,7 +26,7 @@ from gdcb.errors import InvalidInput, ValuationError
 from gdcb.instance import Instance
 from gdcb.posterior import REFRESH
 from gdcb.records import Decision, Executed, History, Log, Rows, Verdict, flatten, to_host
-from gdcb.refold import TEACHES, publish, refold, warm_up
+from gdcb.refold import TEACHES, check_teaches, publish, refold, warm_up
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
 from gdcb.torch_streams import TorchStreams
 
@@ -66,7 +66,7 @@ class World(Protocol):
 
 @dataclass(slots=True)
 class Turn:
-    """All that happened in one round, for whoever watches."""
+    """All that happened in one round, for whoever watches; `state` as it was decided under."""
 
     t: int
     world: Any
@@ -76,6 +76,7 @@ class Turn:
     executed: Executed
     outcome: Array
     reward: Array
+    state: turn.RoundState | None = None
 
 
 @dataclass(slots=True)
@@ -126,6 +127,7 @@ def simulate(
     for name, value in sizes.items():
         if not isinstance(value, int) or value < 1:
             raise InvalidInput(f"{name}: expected a whole number >= 1, got {value!r}")
+    check_teaches(teaches)
     for gate in instance.chain.gates:
         if getattr(gate, "holds", False):
             raise InvalidInput(
@@ -146,7 +148,7 @@ def simulate(
     past = {}
     if history is not None:
         warm_up(instance, bandit, state, history, group, teaches)
-        past = dict.fromkeys(teaches, [history.log])
+        past = {loop: [history.log] for loop in teaches}
     logs: list[Log] = []
     keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):
@@ -167,7 +169,7 @@ def simulate(
             label = world.label(streams.at(LABEL, t), nature, executed.action, rows)
         if watch is not None:
             reward = instance.realised(outcome, executed.action, rows.x)
-            watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward))
+            watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward, state))
         instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)
         if device is not None and t == 0:

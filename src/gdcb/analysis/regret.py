@@ -230,11 +230,16 @@ def gate_floor(instance: Instance, world: World, turn: Turn) -> Array:
 
     Proposals are the world's candidates and the optimum e*; it never uses a method's own δ.
     """
-    mean = TrueMean(instance, world, turn.world, turn.rows)
-    best = world.best(turn.world, turn.rows)[:, None]
-    candidates = world.candidates(turn.world, turn.rows)
+    return floor_of(instance, world, turn.world, turn.rows)
+
+
+def floor_of(instance: Instance, world: World, state: Any, rows: Rows) -> Array:
+    """Return the gate floor of rows of a world in this state: (N,)."""
+    mean = TrueMean(instance, world, state, rows)
+    best = world.best(state, rows)[:, None]
+    candidates = world.candidates(state, rows)
     xp = namespace(best)
-    gated = instance.chain.expect(mean, xp.concat((candidates, best), axis=1), turn.rows)
+    gated = instance.chain.expect(mean, xp.concat((candidates, best), axis=1), rows)
     floor: Array = mean(best)[:, 0] - xp.max(gated, axis=1)
     return floor
 

@@ -22,7 +22,7 @@ from gdcb.bandits.nodes import (
     require_metric,
     require_same_arms,
 )
-from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
+from gdcb.bandits.predictive import log_moderated, log_normal, moderated
 from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead, rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, left_out, logistic_mode, times
@@ -335,7 +335,7 @@ class CurveThompson:
     def _density(self, evidence: Evidence, eta: Array, variance: Array) -> Array:
         """Return the log density of outcomes whose predictor is N(eta, variance)."""
         if self.link == "logistic":
-            return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
+            return log_moderated(evidence.y, eta, variance)
         scale = 1.0 if evidence.scale is None else evidence.scale
         return log_normal(evidence.y, scale * eta, scale**2 * variance + self.noise**2)
 

@@ -1,4 +1,4 @@
-"""Response curves of units that share a group's: one joint posterior, each curve a deviation."""
+"""Response curves of units that share a group's: each curve a deviation from it."""
 
 from __future__ import annotations
 
@@ -8,38 +8,41 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, logistic
+from gdcb.arrays import Array, is_any, logistic, scatter_add
 from gdcb.bandits.base import check_factor
 from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric
-from gdcb.bandits.predictive import log_bernoulli, moderated
+from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior, left_out, times, turn_of
+from gdcb.logistic import LogisticPosterior, left_out, times
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
-_MOST_UNITS = 64
-
 
 @dataclass(slots=True)
 class HierarchicalCurveState:
-    """One normal posterior a group, of (m_g, the deviation of its first unit, its second, …).
+    """What every unit knows: from its group, as of the last time they shared, and by itself.
 
     Parameters
     ----------
     frame : (2, C) middle and half-width of the arms, which scale coordinates to [−1, 1]
-    group, place : (cells,) the group of each cell, and which of its units it is
-    mean : (groups, d) posterior mean, d = m·(1 + units a group)
-    root : (groups, d, d) with root·rootᵀ = posterior covariance
+    group : (cells,) the group of each cell
+    mean, root : (cells, m), (cells, m, m) posterior of w_u; root·rootᵀ is its covariance
+    others_mean, others : (cells, m), (cells, m, m) what the rest of the group says of w_u: mean
+        and precision of a normal. Posterior less this is what the unit's own rows say
+    rows, since : (groups,) rows learned so far, and since the units last shared
     """
 
     frame: Array = field(metadata={"axis": "constant"})
     group: Array = field(metadata={"axis": "constant"})
-    place: Array = field(metadata={"axis": "constant"})
-    mean: Array = field(metadata={"axis": "pool"})
-    root: Array = field(metadata={"axis": "pool"})
+    mean: Array
+    root: Array
+    others_mean: Array
+    others: Array
+    rows: Array = field(metadata={"axis": "pool"})
+    since: Array = field(metadata={"axis": "pool"})
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,20 @@ class HierarchicalCurveThompson:
     """Thompson sampling on response curves whose coefficients scatter around their group's.
 
     Unit u of group g has the coefficients w_u = m_g + v_u, with m_g ~ N(prior_mean, prior_sd²) of
-    the curve and v_u ~ N(0, own_sd²); P(y = 1) = σ(φᵀw_u) with the curve's features φ. What one
-    unit sees moves m_g, and with it what every unit of the group expects. Posterior of (m_g, v) is
-    one normal, moved row by row to the mode of prior × likelihood; `refit` puts the exact mode of
-    all rows in place.
+    the curve and v_u ~ N(0, own_sd²); P(y = 1) = σ(φᵀw_u) with the curve's features φ. A unit
+    learns its own rows one by one, each moving its normal posterior to the mode of prior ×
+    likelihood. Now and then the units of a group share: with L_u and L_u·ŵ_u what u's rows say of
+    w_u (precision and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g, and hears from the others
+    N(their mean, their variance + own_sd²). For normal likelihoods that is the exact posterior.
+    `refit` does both until the joint mode of all rows stands still: Newton's method, linear
+    in the number of units.
 
     Parameters
     ----------
     curve : the form of the curves and the prior of the group's coefficients (logistic link)
     own_sd : standard deviation of a unit's coefficients around its group's; a number, or one each
+    share : units share once the rows since the last time are this part of those before, and at
+        least as many as units; 0: after every batch with so many
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
 
     Notes
@@ -63,30 +71,31 @@ class HierarchicalCurveThompson:
     Assumes: units of a group are exchangeable, their coefficients normal around the group's with
     the declared spread; rows are independent given them.
 
-    Stops applying: the joint posterior has m·(1 + units) coefficients, so a group of hundreds of
-    units is refused; group them by market or ward. A unit unlike all others is pulled to them by
-    as much as own_sd says. Row by row the Laplace approximation lies off the exact mode, as in
-    `LogisticPosterior`, until the next refit.
+    Stops applying: a unit unlike all others is pulled to them by as much as own_sd says. Between
+    two times of sharing a unit does not see what the others learned. Row by row the Laplace
+    approximation lies off the exact mode, as in `LogisticPosterior`, until the next refit.
 
     Examples
     --------
-    One arm coordinate c ∈ {−1, 1}, two units of one group, all standard deviations 1. Before any
-    row w_u has variance 1 + 1 in each coefficient. A win of the first unit raises what the
-    second expects, by half as much on the scale of the predictor: cov(w_1, w_2) = 1 of 2.
+    One arm coordinate c ∈ {−1, 1}, two units of one group, all standard deviations 1: before any
+    row w_u has variance 1 + 1 in each coefficient, and two units the covariance 1. A batch of one
+    win each at c = 1, φ = (1, 1): both coefficients of both units rise alike.
 
     >>> from gdcb.arms import ArmList
     >>> bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=1.0), own_sd=1.0)
-    >>> arms, zero = ArmList(values=(-1.0, 1.0)).build(), np.zeros(1, dtype=int)
+    >>> arms, both = ArmList(values=(-1.0, 1.0)).build(), np.arange(2)
     >>> state = bandit.init(np.zeros(2, dtype=int), arms)
-    >>> one = np.ones(1)
-    >>> bandit.update(state, Evidence(zero, zero, np.ones((1, 1)), one, None, one))
-    >>> first, second = (state.mean[0, :2] + state.mean[0, at : at + 2] for at in (2, 4))
-    >>> (second / first).round(9).tolist()
-    [0.5, 0.5]
+    >>> (state.root[0] @ state.root[0].T).round(9).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    >>> one = np.ones(2)
+    >>> bandit.update(state, Evidence(both, both * 0 + 1, np.ones((2, 1)), one, None, one))
+    >>> bool(np.ptp(state.mean) < 1e-12), bool((state.mean > 0.3).all())
+    (True, True)
     """
 
-    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"part": "bandit"})
+    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"parts": "bandit"})
     own_sd: float | tuple[float, ...] = 0.5
+    share: float = 0.25
     width: float = 1.0
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive", "refit"})
     target: ClassVar[str] = "class"
@@ -100,6 +109,7 @@ class HierarchicalCurveThompson:
         sds = self.own_sd if isinstance(self.own_sd, tuple) else (self.own_sd,)
         for sd in sds:
             check_number("bandit.own_sd", sd, 0.0, open_low=True)
+        check_number("bandit.share", self.share, 0.0)
         check_number("bandit.width", self.width, 0.0)
 
     @property
@@ -115,50 +125,36 @@ class HierarchicalCurveThompson:
     def init(self, group: Array, arms: Arms) -> HierarchicalCurveState:
         """Return the prior."""
         require_metric(arms, "HierarchicalCurveThompson")
-        place = turn_of(group)
-        units = int(place.max()) + 1
-        if units > _MOST_UNITS:
-            raise InvalidInput(
-                f"HierarchicalCurveThompson: expected at most {_MOST_UNITS} units a group, got "
-                f"{units}; make smaller groups"
-            )
-        mean, sd = self._prior(arms.n_coords, units)
-        prior = LogisticPosterior.prior(int(group.max()) + 1, mean, sd)
+        cells, groups = group.shape[0], int(group.max()) + 1
+        mean, variance, own = self._prior(arms.n_coords)
+        both = variance + own
         return HierarchicalCurveState(
-            frame_of(arms), np.array(group), place, prior.mean, prior.root
+            frame_of(arms),
+            np.array(group),
+            np.tile(mean, (cells, 1)),
+            np.tile(np.diag(np.sqrt(both)), (cells, 1, 1)),
+            np.tile(mean, (cells, 1)),
+            np.tile(np.diag(1.0 / both), (cells, 1, 1)),
+            np.zeros(groups, dtype=np.int64),
+            np.zeros(groups, dtype=np.int64),
         )
 
-    def _prior(self, n_coords: int, units: int) -> tuple[Array, Array]:
-        """Return mean and standard deviation (d,) of the joint coefficients."""
+    def _prior(self, n_coords: int) -> tuple[Array, Array, Array]:
+        """Return mean and variance of m_g, and the variance of v_u: (m,) each."""
         mean, sd = self.curve.prior(n_coords)
         if isinstance(self.own_sd, tuple) and len(self.own_sd) != mean.size:
             raise InvalidInput(
                 f"bandit.own_sd: expected {mean.size} numbers, got {len(self.own_sd)}"
             )
         own = np.broadcast_to(np.asarray(self.own_sd, dtype=float), mean.shape)
-        zeros = np.zeros(mean.size * units)
-        return np.concatenate((mean, zeros)), np.concatenate((sd, np.tile(own, units)))
-
-    def _own(self, state: HierarchicalCurveState, cell: Array) -> tuple[Array, Array]:
-        """Return mean (N, m) and root (N, m, d) of the coefficients w_u of some cells."""
-        group, place = state.group[cell], state.place[cell]
-        m = self._n_features(state)
-        at = np.arange(m)
-        own = at + (m * (1 + place))[:, None]
-        mean = state.mean[group[:, None], at] + state.mean[group[:, None], own]
-        root = state.root[group[:, None], at] + state.root[group[:, None], own]
-        return mean, root
-
-    def _n_features(self, state: HierarchicalCurveState) -> int:
-        c = int(state.frame.shape[1])
-        return 1 + c * (self.curve.degree + self.curve.is_contextual)
+        return mean, sd**2, own**2
 
     def draw(self, rng: Stream, state: HierarchicalCurveState, at: Setting) -> Array:
         """Sample each row's curve in c: coefficients, and the scaling of c behind them."""
-        mean, root = self._own(state, at.cell)
-        z = rng.normal(*mean.shape)
-        moved = np.linalg.cholesky(root @ root.swapaxes(-1, -2)) @ z[..., None]
-        return self.curve.framed(state.frame, mean + self.width * moved[..., 0], at)
+        mean = state.mean.take(at.cell, axis=0)
+        z = self.width * rng.normal(*mean.shape)
+        moved = (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
+        return self.curve.framed(state.frame, mean + moved, at)
 
     def value(self, draw: Array, located: Located) -> Array:
         """Evaluate the drawn curves at located actions."""
@@ -166,148 +162,177 @@ class HierarchicalCurveThompson:
 
     def mean(self, state: HierarchicalCurveState, at: Setting, located: Located) -> Array:
         """Return E σ(η) at located actions."""
-        mean, root = self._own(state, at.cell)
         phi = self.curve.at_actions(state.frame, at, located)
-        along = phi @ root
-        return moderated(times(mean, phi), (along * along).sum(axis=-1))
+        along = phi @ state.root[at.cell]
+        return moderated(times(state.mean[at.cell], phi), (along * along).sum(axis=-1))
 
     def predictive(self, state: HierarchicalCurveState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""
-        eta, variance = self._ahead(state, evidence)
-        return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
+        return log_moderated(evidence.y, *self._ahead(state, evidence))
 
     def leave_one_out(self, state: HierarchicalCurveState, evidence: Evidence) -> Array:
         """Return the log density of learned outcomes, each as if it had not been learned."""
-        eta, variance = left_out(*self._ahead(state, evidence), evidence.y, evidence.weight)
-        return log_bernoulli(evidence.y, moderated(eta, variance), moderated(-eta, variance))
+        ahead = self._ahead(state, evidence)
+        return log_moderated(evidence.y, *left_out(*ahead, evidence.y, evidence.weight))
 
     def _ahead(self, state: HierarchicalCurveState, evidence: Evidence) -> tuple[Array, Array]:
+        """Return mean and variance (N,) of the predictor of every row."""
         self.curve.check_evidence(evidence)
-        mean, root = self._own(state, evidence.cell)
         phi = self.curve.inputs(state.frame, evidence.coord, evidence.delta)
-        along = (phi[:, None, :] @ root)[:, 0]
-        return (phi * mean).sum(axis=1), (along * along).sum(axis=1)
+        along = (phi[:, None, :] @ state.root[evidence.cell])[:, 0]
+        eta = (phi * state.mean[evidence.cell]).sum(axis=1)
+        return eta, (along * along).sum(axis=1)
 
     def update(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
-        """Learn rows one after the other, those of different groups side by side."""
+        """Let every unit learn its own rows; then let those share that are due."""
         self.curve.check_evidence(evidence)
         rows = rows_of(evidence, known_rows(evidence))
         if rows.cell.size == 0:
             return
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
-        n, m = phi.shape
-        design = np.zeros((n, state.mean.shape[1]))
-        design[:, :m] = phi
-        own = np.arange(m) + (m * (1 + state.place[rows.cell]))[:, None]
-        design[np.arange(n)[:, None], own] = phi
-        posterior = LogisticPosterior(state.mean, state.root)
-        posterior.observe(state.group[rows.cell], design, rows.y, rows.weight)
+        LogisticPosterior(state.mean, state.root).observe(rows.cell, phi, rows.y, rows.weight)
+        seen = np.bincount(state.group[rows.cell], minlength=state.rows.size)
+        state.rows += seen
+        state.since += seen
+        units = np.bincount(state.group, minlength=state.rows.size)
+        enough = np.maximum(units, self.share * (state.rows - state.since))
+        due = np.flatnonzero((seen > 0) & (state.since >= enough))
+        if due.size:
+            self._share(state, due)
+
+    def _share(self, state: HierarchicalCurveState, groups: Array) -> None:
+        """Let the units of some groups hear what the others' rows say."""
+        cells = np.flatnonzero(np.isin(state.group, groups))
+        precision = _precision(state.root[cells])
+        own = precision - state.others[cells]
+        shift = _times(precision, state.mean[cells])
+        shift -= _times(state.others[cells], state.others_mean[cells])
+        self._hear(state, cells, own, shift)
+        state.since[groups] = 0
+
+    def _hear(self, state: HierarchicalCurveState, cells: Array, own: Array, shift: Array) -> None:
+        """Put in force what all rows say: own (n, m, m) and shift (n, m) of whole groups' cells."""
+        mean, variance, apart = self._prior(state.frame.shape[1])
+        n_groups, m = state.rows.size, mean.size
+        # (L⁻¹ + D)⁻¹ = D⁻¹ − D⁻¹(L + D⁻¹)⁻¹D⁻¹, which needs no inverse of L.
+        near = 1.0 / apart
+        inner = np.linalg.inv(own + np.diag(near))
+        told = np.diag(near) - near[:, None] * inner * near
+        pull = near * _times(inner, shift)
+        total, sums = np.zeros((n_groups, m, m)), np.zeros((n_groups, m))
+        scatter_add(total, state.group[cells], told)
+        scatter_add(sums, state.group[cells], pull)
+        rest = total[state.group[cells]] - told + np.diag(1.0 / variance)
+        pulled = sums[state.group[cells]] - pull + mean / variance
+        spread = np.linalg.inv(rest)
+        others = np.linalg.inv(spread + np.diag(apart))
+        state.others_mean[cells] = _times(spread, pulled)
+        state.others[cells] = others
+        precision = others + own
+        whole = shift + _times(others, state.others_mean[cells])
+        state.mean[cells] = np.linalg.solve(precision, whole[..., None])[..., 0]
+        state.root[cells] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
 
     def refit(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
         """Put the exact mode of rows in place of what every group among them has learned."""
         self.curve.check_evidence(evidence)
         groups = np.unique(state.group[evidence.cell])
+        cells = np.flatnonzero(np.isin(state.group, groups))
         rows = rows_of(evidence, known_rows(evidence))
-        order = np.argsort(rows.cell, kind="stable")
-        rows = rows_of(rows, order)
+        rows = rows_of(rows, np.argsort(rows.cell, kind="stable"))
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
-        m = phi.shape[1]
-        units = state.mean.shape[1] // m - 1
-        mean, sd = self._prior(state.frame.shape[1], units)
-        cells, start = np.unique(rows.cell, return_index=True)
-        target = np.searchsorted(groups, state.group[cells])
-        fit = _Joint(phi, rows.y, rows.weight, start, target, state.place[cells], units)
-        found, precision = fit.mode(state.mean[groups], mean, sd**-2.0)
-        state.mean[groups] = found
-        state.root[groups] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+        start = np.searchsorted(rows.cell, cells)
+        count = np.searchsorted(rows.cell, cells, side="right") - start
+        data = _CellRows(phi, rows.y, rows.weight, start[count > 0], count[count > 0])
+        some, m = np.flatnonzero(count > 0), phi.shape[1]
+        own, shift = np.zeros((cells.size, m, m)), np.zeros((cells.size, m))
+        active = np.ones(groups.size, dtype=bool)
+        member = np.searchsorted(groups, state.group[cells])
+        at = state.mean[cells]
+        for _ in range(200 if some.size else 0):
+            own[some], shift[some] = data.linearised(at[some])
+            self._hear(state, cells, own, shift)
+            step = state.mean[cells] - at
+            reach = np.zeros(groups.size)
+            np.maximum.at(reach, member[some], data.reach(step[some]))
+            # Damped as in `logistic_mode`; every group stops by itself.
+            part = np.where(active, np.log1p(reach) / np.maximum(reach, 1e-300), 0.0)
+            at = at + part[member][:, None] * step
+            active &= reach > 1e-7
+            if not is_any(active):
+                break
+        if some.size:
+            own[some], shift[some] = data.linearised(at[some])
+        self._hear(state, cells, own, shift)
+        state.rows[groups] = np.bincount(member, count, groups.size).astype(np.int64)
+        state.since[groups] = 0
 
     def decay(self, state: HierarchicalCurveState, factor: float, cell: Array) -> None:
-        """Keep `factor` of the evidence of the groups of some cells; the prior stays."""
+        """Keep `factor` of what some cells' own rows say; their groups share at once."""
         if check_factor(factor) == 1.0:
             return
-        m = self._n_features(state)
-        prior = self._prior(state.frame.shape[1], state.mean.shape[1] // m - 1)
         groups = np.unique(state.group[cell])
-        LogisticPosterior(state.mean, state.root).decay(groups, factor, *prior)
+        cells = np.flatnonzero(np.isin(state.group, groups))
+        precision = _precision(state.root[cells])
+        own = precision - state.others[cells]
+        shift = _times(precision, state.mean[cells])
+        shift -= _times(state.others[cells], state.others_mean[cells])
+        kept = np.where(np.isin(cells, cell), factor, 1.0)
+        self._hear(state, cells, kept[:, None, None] * own, kept[:, None] * shift)
+        state.since[groups] = 0
 
 
 @dataclass(slots=True)
-class _Joint:
-    """Newton's method on the joint posterior of a group, whose Hessian is an arrow.
+class _CellRows:
+    """Rows sorted by cell, every cell with at least one.
 
     Parameters
     ----------
-    phi, y, weight : (N, m), (N,), (N,) rows sorted by cell
-    start : (cells,) the first row of every cell
-    target, place : (cells,) the group of each, counted from 0, and which of its units it is
-    units : a group
+    phi, y, weight : (N, m), (N,), (N,)
+    start, count : (cells,) the first row of each cell, and how many there are
     """
 
     phi: Array
     y: Array
     weight: Array
     start: Array
-    target: Array
-    place: Array
-    units: int
+    count: Array
 
-    def mode(self, at: Array, mean: Array, precision: Array) -> tuple[Array, Array]:
-        """Return the mode (groups, d) from `at` on and the precision there (groups, d, d).
+    def _predictor(self, w: Array) -> Array:
+        """Return φᵀw of every row under its cell's coefficients (cells, m)."""
+        total = self.phi[:, 0] * np.repeat(w[:, 0], self.count)
+        for j in range(1, w.shape[1]):
+            total = total + self.phi[:, j] * np.repeat(w[:, j], self.count)
+        return np.asarray(total)
 
-        Steps are damped as in `logistic_mode`. Every group stops by itself; rows of a cell are
-        summed in their order, whatever other cells there are.
+    def reach(self, step: Array) -> Array:
+        """Return how far a step moves the predictors of each cell: (cells,)."""
+        return np.asarray(np.maximum.reduceat(np.abs(self._predictor(step)), self.start))
+
+    def linearised(self, w: Array) -> tuple[Array, Array]:
+        """Return precision (cells, m, m) and shift (cells, m) of the likelihood around w.
+
+        Rows of a cell are summed in their order, whatever other cells there are.
         """
-        w = at.copy()
-        active = np.ones(w.shape[0], dtype=bool)
-        for _ in range(200):
-            gradient, hessian = self._derivatives(w)
-            gradient -= precision * (w - mean)
-            hessian += np.diag(precision)
-            step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-            reach = np.maximum(self._reach(step), 1e-300)  # no rows: the whole way to the prior
-            share = np.log1p(reach) / reach
-            w = np.where(active[:, None], w + step * share[:, None], w)
-            active &= reach > 1e-7
-            if not active.any():
-                break
-        return w, self._derivatives(w)[1] + np.diag(precision)
-
-    def _coefficients(self, w: Array) -> Array:
-        """Return w_u of every cell: (cells, m)."""
-        m = self.phi.shape[1]
-        own = np.arange(m) + (m * (1 + self.place))[:, None]
-        return np.asarray(w[self.target, :m] + w[self.target[:, None], own])
-
-    def _spread(self, values: Array) -> Array:
-        """Repeat what belongs to a cell for each of its rows."""
-        return np.repeat(values, np.diff(np.append(self.start, self.y.size)), axis=0)
-
-    def _reach(self, step: Array) -> Array:
-        moved = np.abs((self.phi * self._spread(self._coefficients(step))).sum(axis=1))
-        by_cell = np.maximum.reduceat(moved, self.start)
-        reach = np.zeros(step.shape[0])
-        np.maximum.at(reach, self.target, by_cell)
-        return reach
-
-    def _derivatives(self, w: Array) -> tuple[Array, Array]:
         phi, m = self.phi, self.phi.shape[1]
-        p = logistic((phi * self._spread(self._coefficients(w))).sum(axis=1))
+        p = logistic(self._predictor(w))
         residual, curvature = self.weight * (self.y - p), self.weight * p * (1.0 - p)
-        first = np.add.reduceat(residual[:, None] * phi, self.start)
-        second = np.empty((self.start.size, m, m))
+        precision = np.empty((self.start.size, m, m))
+        shift = np.empty((self.start.size, m))
         for j in range(m):
+            shift[:, j] = np.add.reduceat(residual * phi[:, j], self.start)
             for k in range(j, m):
-                sums = np.add.reduceat(curvature * phi[:, j] * phi[:, k], self.start)
-                second[:, j, k] = second[:, k, j] = sums
-        groups, d = w.shape
-        blocks = (groups, 1 + self.units, m)
-        gradient = np.zeros(blocks)
-        gradient[self.target, 1 + self.place] = first
-        gradient[:, 0] = gradient[:, 1:].sum(axis=1)
-        hessian = np.zeros((groups, 1 + self.units, m, 1 + self.units, m))
-        at = 1 + self.place
-        hessian[self.target, at, :, at, :] = second
-        hessian[self.target, 0, :, at, :] = second
-        hessian[self.target, at, :, 0, :] = second
-        hessian[:, 0, :, 0, :] = hessian[:, 0, :, 1:, :].sum(axis=2)
-        return gradient.reshape(groups, d), hessian.reshape(groups, d, d)
+                sums = np.add.reduceat(curvature * (phi[:, j] * phi[:, k]), self.start)
+                precision[:, j, k] = precision[:, k, j] = sums
+        return precision, shift + _times(precision, w)
+
+
+def _precision(root: Array) -> Array:
+    """Return the inverse of root·rootᵀ."""
+    inverse = np.linalg.inv(root)
+    return np.asarray(inverse.swapaxes(-1, -2) @ inverse)
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    """Return matrix (n, m, m) · vector (n, m)."""
+    return np.asarray((matrix @ vector[..., None])[..., 0])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
+from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
+from gdcb.records import History, Rows
+from gdcb.scalers import Scaler
 from gdcb.simulate import World
+from gdcb.streams import Stream, Streams
 
 # Name, and the module whose `build()` makes it.
 NAMES = {
@@ -54,3 +59,53 @@ def load(name: str) -> Domain:
         raise InvalidInput(f"no instance '{name}'; there are {', '.join(NAMES)}")
     module = import_module(f"gdcb.instances.stylised.{NAMES[name]}")
     return cast(Domain, module.build())
+
+
+@dataclass(frozen=True)
+class Study:
+    """A domain as the protocol runs it: its world with a variant, its past, and its people.
+
+    Parameters
+    ----------
+    domain : instance, world and units
+    variant : which truth holds in the world
+    features : context columns that contextual rivals read: those that the scaler reads
+    past : (instance, world, state, group, streams) → what happened before the first episode
+    incumbent : (stream, rows) → (N, D) what was proposed before there was a bandit
+    own : rows → (N, D) what the operator would have done
+    chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
+    scaler : tuned settings → the scaler, its prior filled in
+    learner : tuned settings → the recommended learner, its prior filled in
+    fitted : (sample, moments) → those settings, from what a prior is made of
+        (`gdcb.protocol.priors`)
+    sample_delta : (sample) → (n, 1, 1) the δ that the scaler would find there
+    delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
+    specification : (symbol, word, value) rows: the tuple, filled in
+    """
+
+    domain: Domain
+    variant: str
+    features: tuple[str, ...]
+    past: Callable[[Instance, World, Any, Array, Streams], History]
+    incumbent: Callable[[Stream, Rows], Array]
+    own: Callable[[Rows], Array]
+    chance: Callable[[Any, Array, Rows], Array]
+    scaler: Callable[[Mapping[str, Any]], Scaler]
+    learner: Callable[[Mapping[str, Any]], Bandit]
+    fitted: Callable[[Any, Any], dict[str, Any]]
+    sample_delta: Callable[[Any], Array]
+    delta: Callable[[Any, Rows], Array]
+    specification: tuple[tuple[str, str, str], ...]
+
+
+# Instances that the protocol can run, and the module whose `study()` makes them.
+STUDIES = {"str": "str_pricing"}
+
+
+def study(name: str, variant: str, options: Mapping[str, Any], episodes: int) -> Study:
+    """Return an instance as the protocol runs it."""
+    if name not in STUDIES:
+        known = ", ".join(STUDIES)
+        raise InvalidInput(f"the protocol runs {known} so far, not '{name}'")
+    module = import_module(f"gdcb.instances.{STUDIES[name]}")
+    return cast(Study, module.study(variant, options, episodes))

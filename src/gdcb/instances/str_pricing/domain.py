@@ -1,16 +1,29 @@
-"""The instance: what is declared, and the learner it recommends."""
+"""The instance, and how the protocol runs it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
 from gdcb.arms import Grid
-from gdcb.bandits import CurveThompson, StackedThompson
+from gdcb.arrays import Array
 from gdcb.composition import Multiply
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.str_pricing.columns import CENTRE, FACTORS, FEATURES, SCHEMA
-from gdcb.instances.str_pricing.manager import Manager
+from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
+from gdcb.errors import InvalidInput
+from gdcb.instances.catalogue import Domain, Study
+from gdcb.instances.str_pricing import learners
+from gdcb.instances.str_pricing.history import NIGHTS, generate
+from gdcb.instances.str_pricing.manager import KINDS, Manager, incumbent
+from gdcb.instances.str_pricing.world import Listings, Rental
+from gdcb.records import History, Rows
 from gdcb.rewards import Payoff
-from gdcb.scalers import LogLinearScaler
+from gdcb.simulate import World
+from gdcb.streams import Streams
 
 MULTIPLIERS: dict[str, tuple[float, ...]] = {
     "A": (0.7, 0.85, 1.0, 1.15, 1.3),
@@ -19,9 +32,8 @@ MULTIPLIERS: dict[str, tuple[float, ...]] = {
 LOW, HIGH = 40.0, 600.0
 
 
-def scaler(penalty: float = 1.0, every: int = 240) -> LogLinearScaler:
-    """Return the day signal δ = δ_occ·δ_gap·δ_lead·δ_inv, published every thirty nights."""
-    return LogLinearScaler(factors=FACTORS, centre=CENTRE, penalty=penalty, every=every)
+LISTINGS = 8
+SIGNAL = 0.6  # how far the manager's private signal moves the log odds of a booking
 
 
 def instance(manager: Manager) -> Instance:
@@ -38,7 +50,7 @@ def instance(manager: Manager) -> Instance:
         title="Short-term rental pricing",
         context=SCHEMA,
         arms=Grid(MULTIPLIERS, combine="product"),
-        scaler=scaler(),
+        scaler=learners.scaler(learners.UNTUNED),
         composition=Multiply(base=("base", "market"), names=("price",)),
         gate=gate,
         reward=Payoff(outcome=("booked",), action=0),
@@ -46,11 +58,77 @@ def instance(manager: Manager) -> Instance:
     )
 
 
-def learner() -> StackedThompson:
-    """Return the learner that the instance recommends: two forms of demand, averaged."""
-    return StackedThompson(
-        (
-            CurveThompson(prior_mean=(0.0, -1.5), prior_sd=(1.0, 0.7)),
-            CurveThompson(form="additive", prior_mean=(0.0, -1.5, 3.0), prior_sd=(1.0, 0.7, 1.5)),
-        )
+def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
+    """Return the instance as the protocol runs it.
+
+    Options: `manager` ('plain', 'private', 'anchored', 'changing'; the last changes at mid-run)
+    and `nights` of history.
+    """
+    unknown = sorted(set(options) - {"manager", "nights"})
+    if unknown:
+        raise InvalidInput(f"str has the options manager and nights, not {', '.join(unknown)}")
+    kind, nights = options.get("manager", KINDS[0]), options.get("nights", NIGHTS)
+    if isinstance(nights, bool) or not isinstance(nights, int) or nights < 1:
+        raise InvalidInput(f"nights: expected a whole number >= 1, got {nights!r}")
+    manager = Manager(kind, episodes // 2)
+    world = Rental(variant, SIGNAL if kind == "private" else 0.0)
+    about = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+    domain = Domain(
+        instance(manager),
+        learners.learner(learners.UNTUNED),
+        world,
+        units=LISTINGS,
+        unit="listing",
+        is_endogenous=False,
+        about=about,
+    )
+
+    def past(
+        instance: Instance, world: World, state: Any, group: Array, streams: Streams
+    ) -> History:
+        return generate(instance, world, state, group, streams, nights)
+
+    def delta(state: Listings, rows: Rows) -> Array:
+        theta = world.true_theta(state, rows).reshape(-1, LISTINGS, len(FEATURES)).mean(axis=1)
+        return np.asarray(np.exp((theta[:, None] * features(rows.x)).sum(axis=-1)))
+
+    return Study(
+        domain=domain,
+        variant=variant,
+        features=FEATURES,
+        past=past,
+        incumbent=incumbent,
+        own=manager.own,
+        chance=world.chance,
+        scaler=learners.scaler,
+        learner=learners.learner,
+        fitted=learners.fitted,
+        sample_delta=learners.delta_of,
+        delta=delta,
+        specification=specification(variant, kind, nights),
+    )
+
+
+def specification(variant: str, kind: str, nights: int) -> tuple[tuple[str, str, str], ...]:
+    """Return the tuple in words: (symbol, word, value) rows."""
+    truths = {
+        "well": "booked with σ(α − β·e/δ*(x)): willingness to pay scales with δ*",
+        "mis": "booked with σ(α − β·e + γ·xᵀη): outside the scaler's family",
+    }
+    managers = {
+        "plain": "approves with p(x) = 0.55 + 0.3·occupancy, else sets an own price",
+        "private": "as plain, but sees a signal of demand that is not in x, and acts on it",
+        "anchored": "as plain, but an own price lies halfway to the proposal",
+        "changing": "as plain; at mid-run a stricter, dearer person takes over",
+    }
+    return (
+        ("𝒳", "context", "occupancy, gap night, lead time, inventory, day of week; base, market"),
+        ("𝒜", "nominal arms", "5 × 5 multipliers a^A · a^B, 0.63 to 1.43, 15 distinct prices"),
+        ("Δ, δ_θ", "scaler", "δ_occ·δ_gap·δ_lead·δ_inv, log-linear, six parameters, ridge"),
+        ("Φ", "composition", "price = base · market · δ(x) · a^A · a^B"),
+        ("g", "gate", f"revenue manager ({managers[kind]}), then price bounds {LOW:g} to {HIGH:g}"),
+        ("𝒴, φ", "outcome, reward", "booked or not; reward = booked × price"),
+        ("R", "truth of this run", f"variant {variant}: {truths[variant]}"),
+        ("units", "replicate", f"{LISTINGS} listings of one market, drawn from a stated prior"),
+        ("history", "incumbent", f"{nights:,} nights of a price list, behind the same gate"),
     )

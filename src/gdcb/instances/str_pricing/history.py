@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gdcb import round as turn
+from gdcb.arrays import Array
 from gdcb.instance import Instance
 from gdcb.instances.str_pricing.manager import incumbent
-from gdcb.instances.str_pricing.world import Listings, Rental
 from gdcb.parts import check_number
 from gdcb.records import Decision, History, Log, Rows, Verdict
+from gdcb.simulate import World
 from gdcb.streams import CONTEXT, DRAW, GATE, OUTCOME, Streams
 
 NIGHTS = 1461
@@ -18,9 +21,9 @@ BEFORE = 2**40  # rounds of the past have numbers of their own, far from those o
 
 def generate(
     instance: Instance,
-    world: Rental,
-    listings: Listings,
-    group: np.ndarray,
+    world: World,
+    listings: Any,
+    group: Array,
     streams: Streams,
     nights: int = NIGHTS,
 ) -> History:

@@ -119,13 +119,14 @@ class Rental:
             return level, state.beta[u], scale * np.exp(context)
         return level + context, state.beta[u], scale
 
-    def _booked(self, state: Listings, e: Array, rows: Rows) -> Array:
+    def chance(self, state: Listings, e: Array, rows: Rows) -> Array:
+        """Return P(booked) of prices (N, M, 1): (N, M); NaN where nothing is offered."""
         level, slope, scale = self._demand(state, rows)
         return logistic(level[:, None] - (slope / scale)[:, None] * e[..., 0])
 
     def mean(self, state: Listings, e: Array, rows: Rows) -> Array:
         """Return price · P(booked); a night that is not offered earns nothing."""
-        return np.asarray(np.nan_to_num(e[..., 0] * self._booked(state, e, rows)))
+        return np.asarray(np.nan_to_num(e[..., 0] * self.chance(state, e, rows)))
 
     def best(self, state: Listings, rows: Rows) -> Array:
         """Return the best price: β·e* = 1 + W(exp(α − 1)) by the first-order condition."""
@@ -140,7 +141,7 @@ class Rental:
 
     def sample(self, rng: Stream, state: Listings, e: Array, rows: Rows) -> Array:
         """Draw bookings."""
-        p = np.nan_to_num(self._booked(state, e[:, None], rows))[:, 0]
+        p = np.nan_to_num(self.chance(state, e[:, None], rows))[:, 0]
         return np.asarray(rng.uniform(rows.n) < p, dtype=float)[:, None]
 
     def label(self, rng: Stream, state: Listings, e: Array, rows: Rows) -> None:

@@ -1,0 +1,113 @@
+"""The scaler and the learner that the instance recommends, and what their priors are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.bandits import CurveThompson, HierarchicalCurveThompson, StackedThompson
+from gdcb.bandits.nodes import frame_of
+from gdcb.instances.str_pricing.columns import CENTRE, FACTORS, features
+from gdcb.logistic import LogisticPosterior
+from gdcb.scalers import LogLinearScaler
+
+# A cautious prior for whoever has not tuned one: a rise in demand where the night is busy.
+UNTUNED: dict[str, Any] = {
+    "scale": 1.0,
+    "width": 1.0,
+    "scaler": {
+        "level": 0.0,
+        "slope": 3.0,
+        "theta": [0.0] * 6,
+        "level_sd": 1.5,
+        "slope_sd": 1.5,
+        "sd": [1.0] * 6,
+    },
+    "relative": {"mean": [0.0, -1.5], "group": [0.7, 0.3], "own": [0.4, 0.15]},
+    "additive": {"mean": [0.0, -1.5, 3.0], "group": [0.7, 0.3, 1.0], "own": [0.4, 0.15, 0.3]},
+}
+WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
+EVERY, GROWTH = 80, 0.5  # ten nights of eight listings; then half as many rows again
+
+
+def scaler(tuned: Mapping[str, Any]) -> LogLinearScaler:
+    """Return the day signal δ = δ_occ·δ_gap·δ_lead·δ_inv, a ridge around its prior."""
+    prior, scale = tuned["scaler"], float(tuned["scale"])
+    return LogLinearScaler(
+        factors=FACTORS,
+        centre=CENTRE,
+        penalty=tuple((scale * sd) ** -2.0 for sd in prior["sd"]),
+        level=prior["level"],
+        slope=prior["slope"],
+        theta=tuple(prior["theta"]),
+        level_sd=scale * prior["level_sd"],
+        slope_sd=scale * prior["slope_sd"],
+        every=EVERY,
+        growth=GROWTH,
+        row_by_row=False,
+    )
+
+
+def learner(tuned: Mapping[str, Any]) -> StackedThompson:
+    """Return two forms of demand, each shared by the listings of a market, averaged."""
+    return StackedThompson((curve(tuned, "relative"), curve(tuned, "additive")))
+
+
+def curve(tuned: Mapping[str, Any], form: str) -> HierarchicalCurveThompson:
+    """Return one form of demand: in e/δ, or in e with an offset in log δ."""
+    prior, scale = tuned[form], float(tuned["scale"])
+    return HierarchicalCurveThompson(
+        CurveThompson(
+            form=form,
+            prior_mean=tuple(prior["mean"]),
+            prior_sd=tuple(scale * sd for sd in prior["group"]),
+        ),
+        own_sd=tuple(scale * sd for sd in prior["own"]),
+        width=float(tuned["width"]),
+    )
+
+
+def fitted(found: Any, spread: Any) -> dict[str, Any]:
+    """Fit scaler and curves to a sample of tuning worlds (`gdcb.protocol.priors.Sample`).
+
+    `spread` turns coefficients (units, d) into their moments.
+    """
+    market = _market(found)
+    moments = spread(market, 1)
+    theta, delta = market[:, 2:] / market[:, 1:2], delta_of(found)
+    out: dict[str, Any] = {
+        "scaler": {
+            "level": moments["mean"][0],
+            "slope": moments["mean"][1],
+            "theta": [round(float(value), 4) for value in theta.mean(axis=0)],
+            "level_sd": moments["sd"][0],
+            "slope_sd": moments["sd"][1],
+            "sd": moments["sd"][2:],
+        }
+    }
+    frame, chance = frame_of(found.instance.space), found.by_unit(found.chance)
+    for form in ("relative", "additive"):
+        inputs = CurveThompson(form=form).inputs(frame, found.coord / delta[:, 0], delta)
+        weights = LogisticPosterior.fit(found.by_unit(inputs), chance, None, 0.0, WEAK).mean
+        out[form] = spread(weights, found.units)
+    return out
+
+
+def _market(found: Any) -> Array:
+    """Return (α, β, βθ) of every market, as the scaler would find them from all its rows."""
+    phi = features(found.rows.x)
+    design = np.concatenate((np.ones((phi.shape[0], 1)), -np.log(found.coord), phi), axis=1)
+    rows = found.by_unit(design)
+    together = rows.reshape(-1, found.units * rows.shape[1], rows.shape[2])
+    chance = found.by_unit(found.chance).reshape(together.shape[:2])
+    return LogisticPosterior.fit(together, chance, None, 0.0, WEAK).mean
+
+
+def delta_of(found: Any) -> Array:
+    """Return δ̂ of the sample's rows (n, 1, 1): what the scaler would find there."""
+    phi, market = features(found.rows.x), _market(found)
+    theta = np.repeat(market[:, 2:] / market[:, 1:2], phi.shape[0] // market.shape[0], axis=0)
+    return np.asarray(np.exp((theta * phi).sum(axis=1)))[:, None, None]

@@ -1,0 +1,163 @@
+"""One task: a method on a block of replicates, round by round, written down as a record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gdcb.analysis.regret import Truth, regret_splits
+from gdcb.arrays import Array
+from gdcb.instance import Instance
+from gdcb.protocol.ground import BINS, Shared, shared_by
+from gdcb.protocol.importance import reweighted
+from gdcb.protocol.methods import Setup, build, tuned_settings
+from gdcb.protocol.pooled import pooled_history
+from gdcb.protocol.preferences import without_rival
+from gdcb.protocol.record import Ground, Record
+from gdcb.protocol.task import GROUND, Task
+from gdcb.records import History
+from gdcb.scalers import ConstantScaler
+from gdcb.simulate import Turn, World, simulate
+
+
+def run_task(task: Task) -> Record | Ground:
+    """Run one method on one block, or work out what the block's methods share."""
+    shared = shared_by(task)
+    if task.method == GROUND:
+        return shared.ground
+    setup = build(shared.study, task.method, tuned_settings(task.name, task.variant))
+    return run_setup(setup, shared, task)
+
+
+def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
+    """Run a method that was put together, on what its block shares."""
+    units = shared.study.domain.units
+    watch = Watch(setup.instance, shared, task.episodes, task.replicates_in_block)
+    world = setup.world(shared.world)
+    if setup.asks:
+        plain = replace(shared.instance, scaler=ConstantScaler(1.0), gate=setup.instance.chain)
+        watch = Watch(plain, shared, task.episodes, task.replicates_in_block)
+        seen: Any = without_rival(plain, watch)
+    else:
+        watch.world = world
+        seen = watch
+    simulate(
+        setup.instance,
+        setup.bandit,
+        world,
+        rounds=task.episodes,
+        replicates=task.replicates_in_block,
+        units=units,
+        seed=task.seed,
+        watch=seen,
+        history=_past(setup, shared, task, world),
+        teaches=setup.method.teaches,
+        first_block=task.block,
+    )
+    return watch.record
+
+
+def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | None:
+    """Return the history as the method sees it: all of them start from the same rows."""
+    if not setup.method.is_warm:
+        return None
+    if setup.asks:
+        return asked_history(setup, shared, task, world)
+    history = shared.history
+    if setup.is_pooled:
+        history = pooled_history(history, shared.study.domain.units)
+    if setup.method.is_reweighted:
+        history = reweighted(setup.instance, history, shared.study)
+    if not setup.method.is_gated:  # there is no gate to learn; what ran is known all the same
+        trail = history.verdict.trail[:, :1]
+        statuses = history.verdict.statuses[:, :0]
+        verdict = replace(history.verdict, trail=trail, statuses=statuses)
+        log = replace(history.log, is_override=np.zeros_like(history.log.is_override))
+        history = History(log, history.rows, verdict)
+    return history
+
+
+def asked_history(setup: Setup, shared: Shared, task: Task, world: Any) -> History:
+    """Return the history in which the operator was asked about every row."""
+    from gdcb.streams import LABEL, Streams
+
+    history, rng = shared.history, Streams(task.seed, 1, task.block).at(LABEL, 2**40)
+    rival = world.rivals(rng, history.rows.n)
+    x = np.concatenate((history.rows.x, rival[:, None]), axis=1)
+    rows = replace(history.rows, x=x)
+    preferred = world.ask(rng, history.log.action, rows)
+    return History(replace(history.log, x=x, y=preferred), rows, history.verdict)
+
+
+class Watch:
+    """Writes a method's rounds down."""
+
+    def __init__(self, instance: Instance, shared: Shared, episodes: int, replicates: int) -> None:
+        self.instance, self.shared = instance, shared
+        self.world: Any = shared.world
+        shape = (episodes, replicates)
+        self.record = Record(
+            parts=np.empty((*shape, 4)),
+            parts_paper=np.full((*shape, 3), np.nan),
+            reward=np.empty(shape),
+            advantage=np.empty(shape),
+            overridden=np.empty(shape),
+            success=np.empty(shape),
+            error=np.full(shape, np.nan),
+            recommended=np.zeros((replicates, BINS.size - 1)),
+            executed=np.zeros((replicates, BINS.size - 1)),
+        )
+        self._versions: Array | None = None
+
+    def __call__(self, turn: Turn) -> None:
+        """Write one round down."""
+        record, t, shared = self.record, turn.t, self.shared
+        replicates = record.reward.shape[1]
+
+        def by_replicate(column: Array) -> Array:
+            return np.asarray(column.reshape(replicates, -1).mean(axis=1))
+
+        truth = shared.truths[t]
+        main, paper = regret_splits(self.instance, self.world, turn, truth)
+        for i, part in enumerate((main.total, main.calibration, main.bandit, main.gate)):
+            record.parts[t, :, i] = by_replicate(part)
+        if paper is not None:
+            for i, part in enumerate((paper.bandit, paper.calibration, paper.gate)):
+                record.parts_paper[t, :, i] = by_replicate(part)
+        record.reward[t] = by_replicate(turn.reward)
+        record.advantage[t] = by_replicate(truth.best - main.total - shared.incumbent[t])
+        record.overridden[t] = by_replicate(1.0 - turn.executed.is_own)
+        record.success[t] = by_replicate(turn.outcome[:, 0])
+        self._count(record.recommended, turn, turn.decision.action)
+        self._count(record.executed, turn, turn.executed.action)
+        record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
+
+    def _count(self, counts: Array, turn: Turn, action: Array) -> None:
+        x = turn.rows.x[:, : self.shared.instance.context.width]
+        relative = self.shared.instance.composition.relative(action, x)[:, 0]
+        bins = np.searchsorted(BINS, relative, side="right") - 1
+        np.add.at(counts, (turn.rows.group, np.clip(bins, 0, counts.shape[1] - 1)), 1.0)
+
+    def _error_or(self, turn: Turn, before: Array) -> Array:
+        """Return the error anew where a scaler was published, else what it was."""
+        if self._versions is None:
+            return before
+        assert turn.state is not None
+        version = self.instance.scaler.version(turn.state.scaler, np.arange(before.size))
+        return before if (version == self._versions).all() else self._error(turn)
+
+    def _error(self, turn: Turn) -> Array:
+        """Return ‖δ̂ − δ°‖ over the reference contexts, a replicate: NaN without a scaler."""
+        scaler, (replicates, n) = self.instance.scaler, self.shared.delta.shape
+        if isinstance(scaler, ConstantScaler) or scaler.per != "group" or turn.state is None:
+            return np.full(replicates, np.nan)
+        group = np.arange(replicates)
+        self._versions = scaler.version(turn.state.scaler, group).copy()
+        owner, x = np.repeat(group, n), np.tile(self.shared.reference, (replicates, 1))
+        delta = scaler.predict(turn.state.scaler, owner, x)[:, 0, 0].reshape(replicates, n)
+        return np.asarray(np.sqrt(((delta - self.shared.delta) ** 2).mean(axis=1)))
+
+
+__all__ = ["Truth", "Watch", "run_setup", "run_task"]

@@ -1,0 +1,136 @@
+"""What all methods of a block share: nights, optima, gate floor, incumbent, history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gdcb import round as turn
+from gdcb.analysis.regret import Truth, floor_of, truth_of
+from gdcb.arrays import Array
+from gdcb.instance import Instance
+from gdcb.instances import Study, study
+from gdcb.protocol.record import Ground
+from gdcb.protocol.task import Options, Task
+from gdcb.records import History, Rows
+from gdcb.simulate import World
+from gdcb.streams import CONTEXT, GATE, LABEL, WORLD, Stream, Streams
+
+BINS = np.round(np.linspace(0.3, 2.1, 37), 6)  # of actions relative to their base
+REFERENCE = 256  # contexts on which scalers are compared
+_REFERENCE_ROUND = 2**41  # of the stream from which they come: no run gets there
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A world whose nights have been drawn already."""
+
+    world: World
+    state: Any
+    nights: tuple[Rows, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        """Answer all else as the world does."""
+        return getattr(self.world, name)
+
+    def start(self, rng: Stream, group: Array) -> Any:
+        """Return the world as it was drawn."""
+        return self.state
+
+    def context(self, rng: Stream, state: Any, t: int, group: Array) -> Rows:
+        """Reveal the night that was drawn."""
+        return self.nights[t]
+
+
+@dataclass(slots=True)
+class Shared:
+    """A block of replicates before any method decides.
+
+    Parameters
+    ----------
+    study, instance : the domain, and its instance as it is declared
+    world : its nights are drawn
+    truths : of every episode, what the optimum is worth
+    incumbent : (T, N) μ of what the incumbent would have run behind the same gate, same draws
+    floor : (T, R)
+    history : what came before
+    reference, delta : contexts, and δ° there (R, REFERENCE)
+    """
+
+    study: Study
+    instance: Instance
+    world: Recorded
+    truths: list[Truth]
+    incumbent: Array
+    floor: Array
+    history: History
+    reference: Array
+    delta: Array
+
+    @property
+    def ground(self) -> Ground:
+        """Return what the record of every method is read with."""
+        return Ground(self.floor, BINS)
+
+
+def shared_by(task: Task) -> Shared:
+    """Return what a task shares with the other methods of its block; kept for the next."""
+    return _shared(
+        task.name,
+        task.variant,
+        task.options,
+        task.seed,
+        task.episodes,
+        task.block,
+        task.replicates_in_block,
+    )
+
+
+@lru_cache(maxsize=1)
+def _shared(
+    name: str,
+    variant: str,
+    options: Options,
+    seed: int,
+    episodes: int,
+    block: int,
+    replicates: int,
+) -> Shared:
+    chosen: Mapping[str, Any] = dict(options)
+    subject = study(name, variant, chosen, episodes)
+    instance, world, units = subject.domain.instance, subject.domain.world, subject.domain.units
+    group = np.repeat(np.arange(replicates), units)
+    streams = Streams(seed, units, block)
+    state = world.start(streams.at(WORLD, 0), group)
+    nights, truths = [], []
+    floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
+    for t in range(episodes):
+        rows = world.context(streams.at(CONTEXT, t), state, t, group)
+        truth = truth_of(instance, world, state, rows)
+        nights.append(rows)
+        truths.append(truth)
+        floor[t] = floor_of(instance, world, state, rows).reshape(replicates, -1).mean(axis=1)
+        proposed = subject.incumbent(streams.at(LABEL, t), rows)
+        draws = instance.chain.draw(streams.at(GATE, t), rows.n)
+        verdict = instance.chain.apply(draws, proposed, rows)
+        executed = turn.execute(instance, verdict, rows)
+        incumbent[t] = world.mean(state, executed.action[:, None], rows)[:, 0]
+    recorded = Recorded(world, state, tuple(nights))
+    history = subject.past(instance, world, state, group, streams)
+    reference = _reference(subject, seed)
+    delta = subject.delta(state, reference)
+    return Shared(
+        subject, instance, recorded, truths, incumbent, floor, history, reference.x, delta
+    )
+
+
+def _reference(subject: Study, seed: int) -> Rows:
+    """Draw the reference contexts: the same for every block."""
+    world, streams = subject.domain.world, Streams(seed, REFERENCE)
+    group = np.arange(REFERENCE)
+    state = world.start(streams.at(WORLD, _REFERENCE_ROUND), group)
+    return world.context(streams.at(CONTEXT, _REFERENCE_ROUND), state, 0, group)

@@ -1,0 +1,231 @@
+"""The methods that are compared: baselines B1 to B5, GDCB in its forms, ablations A1 to A4.
+
+All run behind the same gate, with the same features, history and random numbers; a key with `w`
+starts warm, one with `u` runs ungated as in the paper. B4 starts warm: it has the history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from gdcb import bandits
+from gdcb.bandits import Bandit
+from gdcb.errors import InvalidInput
+from gdcb.gates import Chain
+from gdcb.instance import Instance
+from gdcb.instances import STUDIES, Study
+from gdcb.protocol import pooled
+from gdcb.protocol.preferences import Preferences, with_rival
+from gdcb.refold import TEACHES
+from gdcb.scalers import ConstantScaler
+from gdcb.simulate import World
+
+LABELS = {
+    "B1": "Beta Thompson",
+    "B2": "LinTS, weights per arm",
+    "B2s": "LinTS, shared weights",
+    "B2g": "logistic Thompson",
+    "B3": "HierTS",
+    "B4": "GDCB",
+    "B4fac": "GDCB, factored arms",
+    "B4flat": "GDCB, independent arms",
+    "B4ope": "GDCB, importance-weighted start",
+    "B5": "RLHF alone",
+    "A1": "no scaler",
+    "A2": "no gate",
+    "A3": "no warm-up",
+    "A3s": "only the scaler warm",
+    "A3a": "only the arms warm",
+    "A4": "flat arms",
+}
+# Ablations that are another key's run, by the paper's name for them.
+SAME = {"A2": "B4u", "A4": "B4flat"}
+RIVALS = ("B1", "B2", "B2s", "B2g", "B3", "B5")
+DEFAULT = (
+    *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w"),
+    *("B4", "B4fac", "B4flat", "B4ope", "B5", "B5w"),
+    *("B1u", "B2u", "B2su", "B2gu", "B3u", "B4u", "B5u"),
+    *("A1", "A2", "A3", "A3s", "A3a", "A4"),
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A key, taken apart.
+
+    Parameters
+    ----------
+    key, family : as asked for; and whose settings and learner it has
+    is_warm, is_gated : whether it has the history, and stands behind the gate
+    teaches : which loops learn from the history
+    is_reweighted : whether the history's rows are weighted by importance
+    """
+
+    key: str
+    family: str
+    is_warm: bool
+    is_gated: bool = True
+    teaches: tuple[str, ...] = TEACHES
+    is_reweighted: bool = False
+
+    @property
+    def label(self) -> str:
+        """A short title."""
+        if self.key in LABELS:
+            return LABELS[self.key] + (", cold" if self.key in ("B2", "B2s", "B2g", "B3") else "")
+        base = LABELS[self.key.rstrip("uw")]
+        return base + (", warm" if self.key.endswith("w") else ", ungated")
+
+
+def parse(key: str) -> Method:
+    """Return what a key means.
+
+    >>> method = parse("B2gw")
+    >>> method.family, method.is_warm, method.is_gated, method.label
+    ('B2g', True, True, 'logistic Thompson, warm')
+    """
+    asked = SAME.get(key, key)
+    if asked in ("B4", "B4fac", "B4flat"):
+        return Method(key, asked, True)
+    if asked == "B4ope":
+        return Method(key, "B4", True, is_reweighted=True)
+    if asked == "A1":
+        return Method(key, "A1", True)
+    if asked == "A3":
+        return Method(key, "B4", False)
+    if asked in ("A3s", "A3a"):
+        return Method(key, "B4", True, teaches=("scaler",) if asked == "A3s" else ("arms",))
+    base = asked[:-1] if asked[-1:] in ("u", "w") else asked
+    if base == "B4" and asked == "B4u":
+        return Method(key, "B4", True, is_gated=False)
+    if base in RIVALS and asked != "B1w":
+        return Method(key, base, asked.endswith("w"), is_gated=not asked.endswith("u"))
+    known = ", ".join(DEFAULT)
+    raise InvalidInput(f"no method '{key}'; there are {known}")
+
+
+def tuned_settings(name: str, variant: str) -> dict[str, Any]:
+    """Return the recorded settings of every family, as `make tune` found them."""
+    folder = files("gdcb.instances") / STUDIES[name]
+    found: dict[str, Any] = json.loads((folder / "tuned.json").read_text(encoding="utf-8"))
+    return dict(found[variant])
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A method ready to run.
+
+    Parameters
+    ----------
+    method : which one
+    instance, bandit : what decides
+    world : plain world → the world that the method meets
+    is_pooled, asks : whether one learner serves a group; whether the operator is asked (B5)
+    """
+
+    method: Method
+    instance: Instance
+    bandit: Bandit
+    world: Callable[[World], World]
+    is_pooled: bool = False
+    asks: bool = False
+
+
+def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
+    """Put a method together from its family's tuned settings."""
+    method = parse(key)
+    settings = tuned[method.family]
+    plain = study.domain.instance
+    if not method.is_gated:
+        plain = replace(plain, gate=Chain(()))
+    else:
+        plain = replace(plain, gate=plain.chain)
+    family = method.family
+    if family in ("B4", "B4fac", "B4flat"):
+        with_scaler = replace(plain, scaler=study.scaler(settings), gate=plain.chain)
+        bandit = study.learner(settings) if family == "B4" else _arms(family, settings)
+        return Setup(method, with_scaler, bandit, _same)
+    without = replace(plain, scaler=ConstantScaler(1.0), gate=plain.chain)
+    units = study.domain.units
+    if family == "B5":
+        asked = with_rival(without)
+        asker = bandits.BradleyTerryThompson(
+            features=study.features, prior_sd=settings["scale"], width=settings["width"]
+        )
+        return Setup(
+            method, asked, asker, lambda world: Preferences(world, without, study.own), asks=True
+        )
+    if family in ("B2s", "B2g") and settings["is_pooled"]:
+        together = pooled.pooled_instance(without, units)
+        learner = _shared(family, settings, study.features + pooled.names(units))
+        return Setup(
+            method, together, learner, lambda world: pooled.Pooled(world, units), is_pooled=True
+        )
+    return Setup(method, without, _rival(family, settings, study.features), _same)
+
+
+def _same(world: World) -> World:
+    return world
+
+
+def _rival(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) -> Bandit:
+    """Return a rival that learns unit by unit, or by itself within groups (B3)."""
+    if family in ("B2s", "B2g"):
+        return _shared(family, settings, features)
+    scale = float(settings["scale"])
+    if family == "B2":
+        return bandits.LinearThompson(
+            features=features,
+            prior_mean=tuple(tuple(row) for row in settings["mean"]),
+            prior_sd=tuple(tuple(scale * sd for sd in row) for row in settings["sd"]),
+            noise=settings["noise"],
+            width=settings["width"],
+        )
+    if family == "B3":
+        return bandits.HierarchicalThompson(
+            prior_mean=tuple(settings["mean"]),
+            sd=scale * settings["group"][0],
+            between=scale * settings["own"][0],
+            noise=settings["noise"] * settings["width"],
+        )
+    if family == "A1":
+        return bandits.HierarchicalCurveThompson(
+            bandits.CurveThompson(
+                prior_mean=tuple(settings["mean"]),
+                prior_sd=tuple(scale * sd for sd in settings["group"]),
+            ),
+            own_sd=tuple(scale * sd for sd in settings["own"]),
+            width=settings["width"],
+        )
+    return _arms(family, settings)
+
+
+def _arms(family: str, settings: Mapping[str, Any]) -> Bandit:
+    """Return a learner of independent or factored arms, its pseudo-counts from their moments."""
+    scale = float(settings["scale"])
+    pairs = list(zip(settings["mean"], settings["total"], strict=True))
+    wins = tuple(max(0.05, mean * total / scale**2) for mean, total in pairs)
+    losses = tuple(max(0.05, (1.0 - mean) * total / scale**2) for mean, total in pairs)
+    if family == "B4fac":
+        return bandits.FactoredThompson(wins=wins, losses=losses)
+    return bandits.BetaThompson(wins=wins, losses=losses)
+
+
+def _shared(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) -> Bandit:
+    """Return LinTS or logistic Thompson on features of context and action."""
+    scale = float(settings["scale"])
+    common: dict[str, Any] = {
+        "features": features,
+        "degree": settings["degree"],
+        "interactions": settings["interactions"],
+        "prior_mean": tuple(settings["mean"]),
+        "prior_sd": tuple(scale * sd for sd in settings["sd"]),
+        "width": settings["width"],
+    }
+    if family == "B2g":
+        return bandits.LogisticThompson(**common)
+    return bandits.SharedLinearThompson(noise=settings["noise"], **common)
