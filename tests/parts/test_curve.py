@@ -850,6 +850,39 @@ def test_a_refused_refit_changes_nothing() -> None:
 
 
 @EVERY
+def test_a_row_left_out_is_a_fit_without_it(name: str) -> None:
+    """Log densities of 25 rows under what all others teach: to 1e-9 for the identity link, scale
+    and weights of up to 3 included; for the logistic link to 0.05, half of them to 0.002."""
+    bandit, is_class = FORMS[name], FORMS[name].link == "logistic"
+    some = with_delta(some_evidence(ARMS, 60, 50, is_class=is_class, at_arms=True), 51)
+    if not is_class:
+        some.scale = rng_of(52).uniform(0.3, 2.0, 60)
+    fresh, fit = learned(bandit, ARMS), getattr(bandit, "refit", bandit.update)
+    state = records.copy(fresh)
+    fit(state, some)
+    found, off = bandit.leave_one_out(state, some), []
+    for i in range(25):
+        other = records.copy(fresh)
+        fit(other, pick(some, np.arange(60) != i))
+        off.append(abs(found[i] - bandit.predictive(other, pick(some, [i]))[0]))
+    assert max(off) < (0.05 if is_class else 1e-9)
+    assert np.median(off) < 2e-3
+    gained = bandit.predictive(state, some) - found
+    assert (gained[some.weight > 0.0] > 0.0).all()
+    np.testing.assert_allclose(gained[some.weight == 0.0], 0.0, atol=1e-12)
+
+
+def test_what_was_never_learned_is_not_left_out() -> None:
+    """Beyond the margin of the nodes and without a coordinate: the prediction itself, and NaN."""
+    some = evidence([0, 0, 0], [-1, -1, -1], [1.0, 0.0, 1.0], [0.95, 9.0, np.nan])
+    state = learned(LOGISTIC, ARMS, some)
+    found, told = LOGISTIC.leave_one_out(state, some), LOGISTIC.predictive(state, some)
+    assert found[0] < told[0] - 0.01
+    assert found[1] == pytest.approx(told[1], abs=1e-14)
+    assert np.isnan(found[2])
+
+
+@EVERY
 def test_states_come_back_from_bytes(name: str) -> None:
     """A state written and read has the same bytes again."""
     bandit = FORMS[name]

@@ -15,7 +15,13 @@ from gdcb import Agent, records
 from gdcb import round as turn
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
-from gdcb.bandits import BetaThompson, CurveThompson, HierarchicalThompson, LogisticThompson
+from gdcb.bandits import (
+    BetaThompson,
+    CurveThompson,
+    HierarchicalCurveThompson,
+    HierarchicalThompson,
+    LogisticThompson,
+)
 from gdcb.bandits.gp_curve import GPCurveThompson
 from gdcb.bandits.stacked import PooledStackedState, StackedState, StackedThompson
 from gdcb.checks.lists import report
@@ -25,7 +31,7 @@ from gdcb.errors import InvalidInput
 from gdcb.instances import load
 from gdcb.records import Evidence, Setting
 from gdcb.refold import publish, refold
-from gdcb.simulate import simulate
+from gdcb.simulate import Simulation, simulate
 from gdcb.streams import DRAW, Streams
 from tests.builders import letting, night, with_rules
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
@@ -45,7 +51,20 @@ STACKS = {
             GPCurveThompson(link="identity"),
         )
     ),
+    "lines": StackedThompson(
+        (
+            CurveThompson(link="identity", noise=0.7),
+            CurveThompson(link="identity", form="additive", noise=0.7),
+        )
+    ),
+    "hierarchical": StackedThompson(
+        (
+            HierarchicalCurveThompson(RELATIVE, own_sd=0.4),
+            HierarchicalCurveThompson(ADDITIVE, own_sd=0.4),
+        )
+    ),
 }
+FITTED = pytest.mark.parametrize("name", ["forms", "lines", "hierarchical"])
 EVERY = pytest.mark.parametrize("name", STACKS)
 GROUP = np.array([0, 0, 1, 1])
 ZERO = np.zeros(1, dtype=np.int64)
@@ -207,15 +226,17 @@ def optimum(density: Array) -> float:
 
 @pytest.mark.parametrize(("kind", "own"), [("relative", RELATIVE), ("additive", ADDITIVE)])
 def test_the_true_form_gets_the_weight(kind: str, own: CurveThompson) -> None:
-    """1,200 rows a group under one form: its weight is above 0.9 in all 8 groups, and regret is
-    within a fifth of its own; the other form's is half as large again. Fixed seeds."""
+    """1,200 rows a group under one form: its weight is above 0.8 in all 8 groups and 0.9 in their
+    mean, and regret is within a tenth of its own; the other form's is half as large again. Fixed
+    seeds."""
     other = ADDITIVE if own is RELATIVE else RELATIVE
     regret, _, state, densities = play(FORMS, kind)
     mine = state.weights[:, 0 if own is RELATIVE else 1]
-    assert (mine > 0.9).all()
+    assert (mine > 0.8).all()
+    assert mine.mean() > 0.9
     alone, wrong = play(own, kind)[0].mean(), play(other, kind)[0].mean()
     assert wrong > 1.5 * alone
-    assert regret.mean() < 1.2 * alone
+    assert regret.mean() < 1.1 * alone
     best = [optimum(densities[:, 8 * i : 8 * i + 8].reshape(-1, 2)) for i in range(8)]
     assert np.abs(state.weights[:, 0] - best).max() < 0.1
 
@@ -232,34 +253,52 @@ def test_a_truth_between_the_forms_keeps_both() -> None:
 
 
 def test_weights_tend_to_one() -> None:
-    """Under one form the other's weight falls as rows come: below 0.3, 0.1 and 0.03 in the mean of
+    """Under one form the other's weight falls as rows come: below 0.3, 0.1 and 0.05 in the mean of
     8 groups after 160, 1,200 and 4,800 rows."""
     weights = [play(FORMS, "additive", rounds)[2].weights[:, 0].mean() for rounds in (20, 150, 600)]
     assert weights[0] < 0.3
     assert weights[1] < 0.1
-    assert weights[2] < 0.03
+    assert weights[2] < 0.05
 
 
 # Draws, means --------------------------------------------------------------------------------
 
 
-def test_a_draw_is_one_member_s_draw() -> None:
-    """Each row has the value of the member it chose, and members are chosen by their weights.
+@EVERY
+def test_a_draw_is_the_weighted_mean_of_the_members_draws(name: str) -> None:
+    """Σ w_k v_k of what the members draw one after the other, by the weights of the row's owner:
+    the forms are averaged in every row, and none is selected."""
+    bandit = STACKS[name]
+    state = learned(bandit, some_rows(60, 1))
+    cell = np.arange(40) % 4
+    at = Setting(cell, None, np.exp(0.4 * rng_of(2).normal(size=(40, 1, 1))))
+    value = bandit.value(bandit.draw(stream(7), state, at), ARMS.nominal)
+    rng = stream(7)
+    members = [
+        member.value(member.draw(rng, part, at), ARMS.nominal)
+        for member, part in zip(bandit.members, state.members, strict=True)
+    ]
+    weights = state.weights[GROUP[cell] if bandit.share == "group" else cell]
+    expected = sum(weights[:, [k]] * one for k, one in enumerate(members))
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    assert all(np.abs(value - one).max() > 1e-3 for one in members)
 
-    4,000 rows: the share is within four standard errors.
-    """
-    state = learned(FORMS, some_rows(60, 1))
-    n = 4000
-    delta = np.exp(0.4 * rng_of(2).normal(size=(n, 1, 1)))
-    at = Setting(np.zeros(n, dtype=np.int64), None, delta)
-    choice, *draws = FORMS.draw(stream(7), state, at)
-    value = FORMS.value((choice, *draws), ARMS.nominal)
-    for k, member in enumerate(FORMS.members):
-        rows = choice == k
-        expected = member.value(records.take_rows(draws[k], rows), ARMS.nominal)
-        np.testing.assert_array_equal(value[rows], expected)
-    w = state.weights[0, 0]
-    assert abs((choice == 0).mean() - w) < 4 * np.sqrt(w * (1 - w) / n)
+
+def test_draws_vary_less_than_a_member_s() -> None:
+    """4,000 rows of one cell: members draw apart, so the variance of a value is Σ w_k² of theirs,
+    within 15 % (the ratio's standard error is below 4 %), and their mean is the stack's."""
+    state, n = learned(FORMS, some_rows(60, 1)), 4_000
+    at = Setting(np.zeros(n, dtype=np.int64), None, np.full((n, 1, 1), 1.2))
+    weights, *draws = FORMS.draw(stream(8), state, at)
+    value = FORMS.value((weights, *draws), ARMS.nominal)
+    alone = [
+        member.value(draw, ARMS.nominal) for member, draw in zip(FORMS.members, draws, strict=True)
+    ]
+    expected = sum(weights[0, k] ** 2 * one.var(axis=0) for k, one in enumerate(alone))
+    np.testing.assert_allclose(value.var(axis=0), expected, rtol=0.15)
+    mean = FORMS.mean(state, replace(at, cell=at.cell[:1], delta=at.delta[:1]), ARMS.nominal)[0]  # type: ignore[index]
+    error = value.std(axis=0) / np.sqrt(n)
+    assert (np.abs(value.mean(axis=0) - mean) < 4.5 * error).all()
 
 
 @EVERY
@@ -285,7 +324,7 @@ def test_the_mean_is_the_weighted_mean(name: str) -> None:
 
 
 def test_rows_do_not_depend_on_the_rows_beside_them() -> None:
-    """Choice and values of the first rows are the same bytes in a longer batch, live and not."""
+    """Values of the first rows are the same bytes in a longer batch, live and not."""
     bandit = STACKS["all"]
     some = some_rows(40, 4)
     state = learned(bandit, some)
@@ -423,6 +462,124 @@ def test_a_logistic_regression_on_context_can_be_stacked() -> None:
     np.testing.assert_array_equal(bandit._densities(state, rows)[:, 0], expected)
 
 
+# Refits --------------------------------------------------------------------------------------
+
+
+def fitted(bandit: StackedThompson, some: Evidence) -> StackedState:
+    """Return the exact fit of rows in four cells of two groups."""
+    state = bandit.init(GROUP, ARMS)
+    bandit.refit(state, some)
+    return state
+
+
+def weights_of(bandit: StackedThompson, state: StackedState, density: Array, w: Array) -> Array:
+    """Return E w under π(w)·Π (Σ_k w_k p_k)^weight, by what the formula says."""
+    score = state.prior + (w[:, None] * np.log(np.exp(density) @ state.grid.T)).sum(axis=0)
+    chance = np.exp(score - score.max())
+    return np.asarray(chance @ state.grid / chance.sum())
+
+
+def test_what_every_member_can_leave_out_can_be_refitted() -> None:
+    """Curves can, flat arms and Gaussian processes cannot; then there is no such method."""
+    for name, bandit in STACKS.items():
+        can = name in ("forms", "lines", "hierarchical")
+        assert ("refit" in bandit.supports) == hasattr(bandit, "refit") == can, name
+
+
+@FITTED
+def test_a_refit_is_each_member_s_and_the_weights_of_rows_left_out(name: str) -> None:
+    """Members are as fitted alone, to 1e-8; weights by the formula from their own densities."""
+    bandit, some = STACKS[name], some_rows(80, 20)
+    some.weight[:] = rng_of(21).choice([0.0, 0.5, 1.0], 80)
+    state = fitted(bandit, some)
+    densities = []
+    for member, part in zip(bandit.members, state.members, strict=True):
+        alone = member.init(GROUP, ARMS)
+        (member.refit if hasattr(member, "refit") else member.update)(alone, some)
+        wanted = records.flatten(alone)
+        for field, array in records.flatten(part).items():
+            np.testing.assert_allclose(array, wanted[field], rtol=1e-8, atol=1e-8, err_msg=field)
+        densities.append(member.leave_one_out(part, some))
+    density = np.stack(densities, axis=1)
+    for group in range(2):
+        rows = GROUP[some.cell] == group
+        expected = weights_of(bandit, state, density[rows], some.weight[rows])
+        np.testing.assert_allclose(state.weights[group], expected, rtol=1e-9)
+    np.testing.assert_allclose(state.rows, np.bincount(some.cell, some.weight, 4))
+
+
+@pytest.mark.parametrize(("name", "within"), [("lines", 1e-8), ("forms", 0.02)])
+def test_the_weights_of_a_refit_are_stacking_s(name: str, within: float) -> None:
+    """Against fits without each of 40 rows: exact for rewards, for classes to 0.02."""
+    bandit, some = STACKS[name], some_rows(40, 22)
+    state = fitted(bandit, some)
+    density = np.empty((40, 2))
+    for k, member in enumerate(bandit.members):
+        for i in range(40):
+            part, rest = member.init(GROUP, ARMS), pick(some, np.arange(40) != i)
+            (member.refit if hasattr(member, "refit") else member.update)(part, rest)
+            density[i, k] = member.predictive(part, pick(some, [i]))[0]
+    for group in range(2):
+        rows = GROUP[some.cell] == group
+        expected = weights_of(bandit, state, density[rows], some.weight[rows])
+        np.testing.assert_allclose(state.weights[group], expected, rtol=0, atol=within)
+
+
+@FITTED
+def test_a_refit_forgets_what_was_learned(name: str) -> None:
+    """From another start the same, to 1e-7; group 1 keeps its bytes; rows without weight leave
+    equal weights and the prior."""
+    bandit, some = STACKS[name], some_rows(60, 23)
+    some = replace(some, cell=some.cell % 2)
+    expected = fitted(bandit, some)
+    state = learned(bandit, some_rows(50, 24))
+    before = records.copy(state)
+    bandit.refit(state, some)
+    for field in ("score", "weights"):
+        new, old = getattr(state, field), getattr(before, field)
+        np.testing.assert_allclose(new[0], getattr(expected, field)[0], atol=1e-7)
+        assert bytes_of(new[1]) == bytes_of(old[1])
+    at = Setting(np.arange(4), None, np.ones((4, 1, 1)))
+    found, wanted, old = (bandit.mean(one, at, ARMS.nominal) for one in (state, expected, before))
+    np.testing.assert_allclose(found[:2], wanted[:2], atol=1e-7)
+    assert bytes_of(found[2:]) == bytes_of(old[2:])
+    bandit.refit(state, replace(some, weight=np.zeros(60)))
+    np.testing.assert_allclose(state.weights[0], 0.5, rtol=1e-12)
+    assert state.rows[:2].sum() == 0.0
+    fresh = bandit.mean(bandit.init(GROUP, ARMS), at, ARMS.nominal)
+    np.testing.assert_allclose(bandit.mean(state, at, ARMS.nominal)[:2], fresh[:2], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.array([1.0, 0.0, 1.5])}, r"expected outcomes in \[0, 1\]"),
+        ({"delta": None}, "the additive form needs δ"),
+        ({"delta": np.zeros((3, 1, 1))}, "expected δ of finite numbers > 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["forms", "hierarchical"])
+def test_a_refused_refit_changes_nothing(name: str, change: dict[str, Any], message: str) -> None:
+    """Not even the first member, which reads no δ."""
+    bandit = STACKS[name]
+    state = learned(bandit, some_rows(10, 25))
+    before = records.to_bytes(state)
+    rows = with_delta(evidence([0, 0, 0], [0, 1, 2], [1, 0, 1], ARMS.coords[:3]))
+    with pytest.raises(InvalidInput, match=message):
+        bandit.refit(state, replace(rows, **change))
+    assert records.to_bytes(state) == before
+
+
+def test_a_refit_of_one_group_is_the_same_beside_others() -> None:
+    """Group 1 fitted with the rows of group 0 beside it, and without: the same bytes."""
+    for name in ("forms", "lines", "hierarchical"):
+        bandit, some = STACKS[name], some_rows(70, 26)
+        beside, alone = fitted(bandit, some), fitted(bandit, pick(some, GROUP[some.cell] == 1))
+        at = Setting(np.array([2, 3]), None, np.ones((2, 1, 1)))
+        means = [bandit.mean(state, at, ARMS.nominal) for state in (beside, alone)]
+        assert bytes_of(means[0], beside.weights[1]) == bytes_of(means[1], alone.weights[1]), name
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -499,8 +656,12 @@ def test_a_stack_is_what_its_members_are() -> None:
 
 @EVERY
 def test_keeps_what_bandits_promise(name: str) -> None:
-    """The conformance list; a stack of stacks keeps it too."""
-    assert report(STACKS[name]).is_conforming, str(report(STACKS[name]))
+    """The conformance list; a stack of stacks keeps it too.
+
+    Members that share between cells see a batch's rows in another order, as the notes say.
+    """
+    broken = {result.name for result in report(STACKS[name]).broken}
+    assert broken == ({"a batch is a loop"} if name == "hierarchical" else set())
 
 
 def test_a_stack_of_stacks_keeps_what_bandits_promise() -> None:
@@ -512,42 +673,65 @@ def test_a_stack_of_stacks_keeps_what_bandits_promise() -> None:
 # In a round ----------------------------------------------------------------------------------
 
 
-def test_a_refold_is_a_fold_from_scratch() -> None:
-    """`str`, 45 rounds with publications: a refold of two of four groups equals learning their
-    logs row by row under the δ in force, members and weights; the others keep their bytes."""
+def played(bandit: StackedThompson) -> tuple[Any, Simulation]:
+    """Return `str` after 45 rounds with publications, and its instance."""
     domain = load("str")
     instance = with_rules(domain.instance, overrides="all")
+    units = domain.units
     run = simulate(
-        instance,
-        FORMS,
-        domain.world,
-        rounds=45,
-        replicates=4,
-        units=domain.units,
-        seed=2,
-        keep_log=True,
+        instance, bandit, domain.world, rounds=45, replicates=4, units=units, seed=2, keep_log=True
     )
+    return instance, run
+
+
+def require_groups(run: Simulation, before: Any, expected: Any, groups: Array) -> None:
+    """Compare groups with what is expected of them to 1e-7, and the others' bytes with before."""
+    found, wanted = records.flatten(run.state.bandit), records.flatten(expected)
+    moved, touched = np.isin(run.group, groups), np.isin(np.arange(4), groups)
+    for name, array in records.flatten(before).items():
+        rows = {run.group.size: moved, 4: touched}.get(array.shape[0])
+        if rows is None or "nodes" in name or name.endswith(("frame", "design")):
+            continue
+        np.testing.assert_allclose(found[name][rows], wanted[name][rows], rtol=1e-7, atol=1e-7)
+        assert bytes_of(found[name][~rows]) == bytes_of(array[~rows]), name
+
+
+def test_a_refold_is_a_fold_from_scratch() -> None:
+    """A stack that cannot be refitted: a refold of two of four groups equals learning their logs
+    row by row under the δ in force, members and weights; the others keep their bytes."""
+    bandit = StackedThompson((RELATIVE, BetaThompson()))
+    instance, run = played(bandit)
     assert run.log is not None
     before = records.copy(run.state.bandit)
     groups = publish(instance, run.state, np.array([1, 2]), run.group)
-    refold(instance, FORMS, run.state, run.log, run.group, groups)
-    fresh = turn.init(instance, FORMS, run.group)
+    refold(instance, bandit, run.state, run.log, run.group, groups)
+    fresh = turn.init(instance, bandit, run.group)
     fresh.scaler = run.state.scaler
     for i in range(run.log.unit.size):
         one = run.log.take(np.array([i]))
         delta, in_force = turn.scale(instance, fresh, one)
         seen, _ = evidence_of(instance, one, delta, in_force)
-        FORMS.update(fresh.bandit, weigh(instance, fresh.contrast, one, seen))
-    found, expected = records.flatten(run.state.bandit), records.flatten(fresh.bandit)
-    moved = np.isin(run.group, groups)
-    touched = np.isin(np.arange(4), groups)
-    for name, array in records.flatten(before).items():
-        rows = {run.group.size: moved, 4: touched}.get(array.shape[0])
-        if rows is None or "nodes" in name or name.endswith(("frame", "design")):
-            continue
-        np.testing.assert_allclose(found[name][rows], expected[name][rows], rtol=1e-7, atol=1e-7)
-        assert bytes_of(found[name][~rows]) == bytes_of(array[~rows]), name
-    assert np.abs(run.state.bandit.weights - before.weights)[touched].min() > 1e-6
+        bandit.update(fresh.bandit, weigh(instance, fresh.contrast, one, seen))
+    require_groups(run, before, fresh.bandit, groups)
+    assert np.abs(run.state.bandit.weights - before.weights)[groups].min() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["forms", "hierarchical"])
+def test_a_refold_is_a_fit_from_scratch(name: str) -> None:
+    """Where every member can: the exact fit of all rows under the δ in force, and the weights of
+    rows left out; the other groups keep their bytes."""
+    bandit = STACKS[name]
+    instance, run = played(bandit)
+    assert run.log is not None
+    before = records.copy(run.state.bandit)
+    groups = publish(instance, run.state, np.array([1, 2]), run.group)
+    refold(instance, bandit, run.state, run.log, run.group, groups)
+    fresh = turn.init(instance, bandit, run.group)
+    fresh.scaler = run.state.scaler
+    delta, in_force = turn.scale(instance, fresh, run.log)
+    bandit.refit(fresh.bandit, evidence_of(instance, run.log, delta, in_force)[0])
+    require_groups(run, before, fresh.bandit, groups)
+    assert np.abs(run.state.bandit.weights - before.weights)[groups].min() > 1e-6
 
 
 def test_an_agent_with_a_stack_replays_bit_for_bit() -> None:
