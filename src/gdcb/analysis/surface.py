@@ -41,7 +41,7 @@ class Surface:
     penalty: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, high in (("degree", 4), ("context_degree", 2)):
+        for name, high in (("degree", 6), ("context_degree", 2)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
                 raise InvalidInput(

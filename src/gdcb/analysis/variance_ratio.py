@@ -60,7 +60,7 @@ class VarianceRatio:
         """Say what the ratio advises, by the paper's thresholds and with the interval in mind."""
         said = f"The variance ratio is {self.ratio:.2g} ({self.low:.2g} to {self.high:.2g}): "
         if self.high < MARGINAL:
-            return said + "below 0.1, where the benefit of a scaler is marginal."
+            return said + "below 0.1, where the benefit is marginal unless there are many rounds."
         if self.low > SUBSTANTIAL:
             return said + "above 1, where the benefit is substantial; a scaler is recommended."
         if self.low > MARGINAL:
@@ -131,8 +131,10 @@ def variance_ratio(
     Assumes: m is rich enough; all of x that moves both action and reward is in it; arms overlap in
     comparable contexts. Arms that the history hardly tried are left out.
 
-    Stops applying: what m cannot express counts as noise, and the ratio is then too low. The
-    paper's ratio asks for m at a·δ(x), which may lie beyond all that was tried.
+    Stops applying: what m cannot express counts as noise, and the ratio is then too low (a
+    third of it, where demand is nearly a step). The ratio knows no horizon, and without a scaler
+    the loss goes on for ever: over many rounds a small ratio pays too. The paper's ratio asks for
+    m at a·δ(x), which may lie beyond all that was tried.
 
     Examples
     --------
