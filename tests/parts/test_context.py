@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from gdcb.context import Category, Flag, Number, Schema
 from gdcb.errors import InvalidInput, UnknownField
+from gdcb.parts import bind
+from gdcb.rewards import Scaled
+from gdcb.scalers import RidgeScaler
 from tests.parts.builders import fixed
 
 SCHEMA = Schema(
@@ -42,10 +45,36 @@ def test_encoding_by_hand() -> None:
     assert SCHEMA.positions == {
         "occupancy": [0],
         "season": [1, 2, 3],
+        "season=low": [1],
+        "season=high": [2],
+        "season=peak": [3],
         "weekend": [4],
         "balance": [5],
     }
     assert SCHEMA.width == 6
+
+
+def test_parts_may_name_one_level() -> None:
+    """A level is a column of 0 and 1 by itself; a category is all of its levels, '*' all columns
+    once. Where one number is needed a category is refused and a level is not."""
+    for features, expected in (
+        (("season=peak", "balance"), (3, 5)),
+        (("season", "weekend"), (1, 2, 3, 4)),
+        (("*",), (0, 1, 2, 3, 4, 5)),
+    ):
+        assert bind(RidgeScaler(features=features), SCHEMA.positions).features == expected
+    assert bind(Scaled(scale="season=low"), SCHEMA.positions).scale == 1
+    with pytest.raises(InvalidInput, match="'season' is a category; name a number or a flag"):
+        bind(Scaled(scale="season"), SCHEMA.positions)
+    with pytest.raises(UnknownField, match="no context column 'season=mid'"):
+        bind(RidgeScaler(features=("season=mid",)), SCHEMA.positions)
+
+
+def test_a_level_is_no_field_of_a_context() -> None:
+    """Contexts name the category, and say its level."""
+    bad = {name: value for name, value in GOOD.items() if name != "season"} | {"season=low": 1.0}
+    with pytest.raises(UnknownField, match="no column season=low; it has occupancy, season, week"):
+        SCHEMA.encode([bad])
 
 
 def test_no_contexts_are_no_rows() -> None:
@@ -117,6 +146,10 @@ def test_bad_contexts_are_refused(context: Any, error: type[Exception], message:
         (lambda: Category(("one",)), "at least two different levels"),
         (lambda: Category(()), "at least two different levels"),
         (lambda: Category(("a", "b", "a")), "at least two different levels"),
+        (
+            lambda: Schema({"day=fri": Flag(), "day": Category(("fri", "sat"))}),
+            "context: two columns are named day=fri",
+        ),
     ],
 )
 def test_bad_schemas_are_refused(build: Callable[[], Any], message: str) -> None:

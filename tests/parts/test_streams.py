@@ -210,6 +210,61 @@ def test_replicates_per_block_is_counted_in_rows() -> None:
     assert not (out[200:] == alone[:2]).any()
 
 
+# Blocks drawn by themselves -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal", "beta"])
+@pytest.mark.parametrize(("rows", "k"), [(1, 1), (1, 2), (1, 3), (2, 5), (8, 4)])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_block_alone_is_the_block_of_a_long_run(kind: str, rows: int, k: int, first: int) -> None:
+    """Replicates 100·b to 100·b + 149 drawn by themselves, in several rounds and calls: bit for bit
+    those of one run of all. Few numbers a block come from Philox, many from SFC64."""
+    start, n = 100 * rows * first, 150 * rows
+    counts = shapes_of(31, start + n, 2 * k).reshape(start + n, 2, k)
+    alone = Streams(7, rows_per_replicate=rows, first_block=first)
+    whole = Streams(7, rows_per_replicate=rows)
+
+    def draws(streams: Streams, t: int, own: Array) -> Array:
+        rng = streams.at(DRAW, t)
+        rng.normal(own.shape[0])  # an earlier call of the same round
+        if kind == "beta":
+            return rng.beta(own)
+        return np.asarray(getattr(rng, kind)(own.shape[0], k))
+
+    for t in (3, 4, 3):
+        found, expected = draws(alone, t, counts[start:]), draws(whole, t, counts)
+        assert bytes_of(found) == bytes_of(expected[start:])
+        if first:
+            assert not (found[:50] == expected[:50]).any()
+
+
+@pytest.mark.parametrize(("alpha", "beta"), REJECTED)
+def test_later_tries_of_a_block_alone_are_those_of_a_long_run(alpha: float, beta: float) -> None:
+    """Every first candidate is rejected (w = 0): the hash knows how many entries came before."""
+    counts = np.tile(np.array([[alpha] * 3, [beta] * 3]), (400, 1, 1))
+    uniforms = np.stack((rng_of(32).random((400, 3)), np.zeros((400, 3))), axis=1)
+    work = betas.workspace(3)
+    whole = betas.beta(counts, uniforms, 0x5EED, work)
+    for before in (1, 150, 399):
+        alone = betas.beta(counts[before:], uniforms[before:], 0x5EED, work, before=3 * before)
+        assert bytes_of(alone) == bytes_of(whole[before:])
+        other = betas.beta(counts[before:], uniforms[before:], 0x5EED, work)
+        assert not (other == whole[before:]).all()
+
+
+@pytest.mark.parametrize("block", [-1, 0.5, 1.0, True, "1", None])
+def test_bad_blocks_are_refused(block: Any) -> None:
+    """A block is a whole number from 0 up."""
+    with pytest.raises(InvalidInput, match="first_block: expected a whole number >= 0, got"):
+        Streams(7, first_block=block)
+
+
+def test_blocks_may_be_numpy_s_numbers() -> None:
+    """As they come out of an array."""
+    one, other = Streams(7, first_block=np.int64(2)), Streams(7, first_block=2)  # type: ignore[arg-type]
+    assert bytes_of(one.at(DRAW, 0).uniform(9)) == bytes_of(other.at(DRAW, 0).uniform(9))
+
+
 @pytest.mark.parametrize("kind", ["uniform", "normal", "beta"])
 def test_a_live_row_depends_on_its_batch_and_its_place_only(kind: str) -> None:
     """Row i of a live batch (block 1) is the i-th key of the batch, however it is computed."""
