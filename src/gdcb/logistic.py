@@ -290,6 +290,11 @@ def times(weights: Array, features: Array) -> Array:
     return np.asarray(total)
 
 
+def _predictors(design: Array, w: Array) -> Array:
+    """Return design·w of n owners (n, B): of shared rows by columns, of own rows by products."""
+    return times(w, design) if design.ndim == 2 else np.asarray((design @ w[..., None])[..., 0])
+
+
 def _balance(start: Array, pull: Array, y: Array) -> Array:
     """Solve z = start + pull·(y − σ(z)) for every row, by Newton steps within a bracket.
 
@@ -368,7 +373,7 @@ def logistic_mode(
         gradient, hessian = _derivatives(here, trials[rows], wins[rows], w, fixed)
         gradient += shift[rows] - (prior @ w[..., None])[..., 0]
         step = np.linalg.solve(prior + hessian, gradient[..., None])[..., 0]
-        reach = np.abs(times(step, here)).max(axis=1, initial=1e-300)
+        reach = np.abs(_predictors(here, step)).max(axis=1, initial=1e-300)
         mean[rows] = w + step * (np.log1p(reach) / reach)[:, None]
         active = active[reach > 1e-7]  # the error after a step is of the order of its square
         if active.size == 0:
@@ -381,7 +386,7 @@ def _derivatives(
 ) -> tuple[Array, Array]:
     """Return gradient (n, d) and negative Hessian (n, d, d) of the logistic log likelihood."""
     n, d = w.shape
-    p = logistic(times(w, design) + offset)
+    p = logistic(_predictors(design, w) + offset)
     expected = trials * p
     residual, curvature = wins - expected, expected * (1.0 - p)
     gradient, hessian = np.zeros((n, d)), np.zeros((n, d, d))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -53,8 +53,8 @@ class HierarchicalCurveThompson:
     the curve and v_u ~ N(0, own_sd²); P(y = 1) = σ(φᵀw_u) with the curve's features φ. A unit
     learns its own rows one by one, each moving its normal posterior to the mode of prior ×
     likelihood. Now and then the units of a group share: with L_u and L_u·ŵ_u what u's rows say of
-    w_u (precision and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g, and hears from the others
-    N(their mean, their variance + own_sd²). For normal likelihoods that is the exact posterior.
+    w_u (precision and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g, and hears from the
+    others N(their mean, their variance + own_sd²). For normal likelihoods that is the exact posterior.
     `refit` does both until the joint mode of all rows stands still: Newton's method, linear
     in the number of units.
 
@@ -186,9 +186,10 @@ class HierarchicalCurveThompson:
     def update(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
         """Let every unit learn its own rows; then let those share that are due."""
         self.curve.check_evidence(evidence)
-        rows = rows_of(evidence, known_rows(evidence))
-        if rows.cell.size == 0:
+        known = known_rows(evidence)
+        if known.size == 0:
             return
+        rows = evidence if known.size == evidence.cell.size else rows_of(evidence, known)
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
         LogisticPosterior(state.mean, state.root).observe(rows.cell, phi, rows.y, rows.weight)
         seen = np.bincount(state.group[rows.cell], minlength=state.rows.size)
@@ -216,7 +217,7 @@ class HierarchicalCurveThompson:
         n_groups, m = state.rows.size, mean.size
         # (L⁻¹ + D)⁻¹ = D⁻¹ − D⁻¹(L + D⁻¹)⁻¹D⁻¹, which needs no inverse of L.
         near = 1.0 / apart
-        inner = np.linalg.inv(own + np.diag(near))
+        inner = _inverse(own + np.diag(near))
         told = np.diag(near) - near[:, None] * inner * near
         pull = near * _times(inner, shift)
         total, sums = np.zeros((n_groups, m, m)), np.zeros((n_groups, m))
@@ -224,22 +225,22 @@ class HierarchicalCurveThompson:
         scatter_add(sums, state.group[cells], pull)
         rest = total[state.group[cells]] - told + np.diag(1.0 / variance)
         pulled = sums[state.group[cells]] - pull + mean / variance
-        spread = np.linalg.inv(rest)
-        others = np.linalg.inv(spread + np.diag(apart))
+        spread = _inverse(rest)
+        others = _inverse(spread + np.diag(apart))
         state.others_mean[cells] = _times(spread, pulled)
         state.others[cells] = others
-        precision = others + own
-        whole = shift + _times(others, state.others_mean[cells])
-        state.mean[cells] = np.linalg.solve(precision, whole[..., None])[..., 0]
-        state.root[cells] = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(-1, -2)
+        covariance = _inverse(others + own)
+        state.mean[cells] = _times(covariance, shift + _times(others, state.others_mean[cells]))
+        state.root[cells] = np.linalg.cholesky(covariance)
 
     def refit(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
         """Put the exact mode of rows in place of what every group among them has learned."""
         self.curve.check_evidence(evidence)
         groups = np.unique(state.group[evidence.cell])
         cells = np.flatnonzero(np.isin(state.group, groups))
-        rows = rows_of(evidence, known_rows(evidence))
-        rows = rows_of(rows, np.argsort(rows.cell, kind="stable"))
+        known = known_rows(evidence)
+        order = known[np.argsort(evidence.cell[known], kind="stable")]
+        rows = rows_of(replace(evidence, x=None), order)
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
         start = np.searchsorted(rows.cell, cells)
         count = np.searchsorted(rows.cell, cells, side="right") - start
@@ -329,8 +330,31 @@ class _CellRows:
 
 def _precision(root: Array) -> Array:
     """Return the inverse of root·rootᵀ."""
-    inverse = np.linalg.inv(root)
-    return np.asarray(inverse.swapaxes(-1, -2) @ inverse)
+    return _inverse(root @ root.swapaxes(-1, -2))
+
+
+def _inverse(matrix: Array) -> Array:
+    """Return the inverses of positive definite matrices (n, m, m); by formula up to three rows.
+
+    >>> _inverse(np.array([[[2.0, 1.0], [1.0, 1.0]]])).tolist()
+    [[[1.0, -1.0], [-1.0, 2.0]]]
+    """
+    m = matrix.shape[-1]
+    if m == 2:
+        a, b, d = matrix[:, 0, 0], matrix[:, 0, 1], matrix[:, 1, 1]
+        out = np.empty_like(matrix)
+        out[:, 0, 0], out[:, 1, 1], out[:, 0, 1], out[:, 1, 0] = d, a, -b, -b
+        return np.asarray(out / (a * d - b * b)[:, None, None])
+    if m != 3:
+        return np.linalg.inv(matrix)
+    a, b, c = matrix[:, 0, 0], matrix[:, 0, 1], matrix[:, 0, 2]
+    d, e, f = matrix[:, 1, 1], matrix[:, 1, 2], matrix[:, 2, 2]
+    out = np.empty_like(matrix)
+    out[:, 0, 0], out[:, 1, 1], out[:, 2, 2] = d * f - e * e, a * f - c * c, a * d - b * b
+    out[:, 0, 1], out[:, 0, 2], out[:, 1, 2] = c * e - b * f, b * e - c * d, b * c - a * e
+    out[:, 1, 0], out[:, 2, 0], out[:, 2, 1] = out[:, 0, 1], out[:, 0, 2], out[:, 1, 2]
+    det = a * out[:, 0, 0] + b * out[:, 0, 1] + c * out[:, 0, 2]
+    return np.asarray(out / det[:, None, None])
 
 
 def _times(matrix: Array, vector: Array) -> Array:

@@ -23,6 +23,7 @@ from gdcb.streams import Stream
 
 _MOST = 5000  # points of the grid of weights
 _SMALLEST = 1e-300
+_AT_ONCE = 4096  # rows whose mixtures fit into a cache
 _LONG = 16  # rows of one cell from which working them out together pays
 
 
@@ -279,7 +280,8 @@ class StackedThompson:
         state.rows[np.isin(everyone, owners)] = 0.0
         state.score[owners] = state.prior
         state.weights[owners] = _mean(state.score[owners], state.grid)
-        self._learn_weights(state, rows_of(evidence, known), density[known])
+        seen = evidence if is_all(known) else rows_of(evidence, known)
+        self._learn_weights(state, seen, density[known])
 
     def _learn_in_waves(
         self, state: StackedState, seen: Evidence, short: Array, density: Array
@@ -315,11 +317,16 @@ class StackedThompson:
             return
         density, cell, weight = density[scored], seen.cell[scored], seen.weight[scored]
         p = np.exp(density - density.max(axis=1, keepdims=True))
-        mixed = p[:, :1] * state.grid[:, 0]
-        for k in range(1, p.shape[1]):
-            mixed = mixed + p[:, k : k + 1] * state.grid[:, k]
         owner = self._owner(state, cell)
-        scatter_add(state.score, owner, weight[:, None] * np.log(np.maximum(mixed, _SMALLEST)))
+        said = np.empty((cell.size, state.grid.shape[0]))
+        for start in range(0, cell.size, _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            mixed = p[some, :1] * state.grid[:, 0]
+            for k in range(1, p.shape[1]):
+                mixed += p[some, k : k + 1] * state.grid[:, k]
+            np.maximum(mixed, _SMALLEST, out=mixed)
+            np.multiply(np.log(mixed, out=mixed), weight[some, None], out=said[some])
+        scatter_add(state.score, owner, said)
         scatter_add(state.rows, cell, weight)
         touched = np.unique(owner)
         state.weights[touched] = _mean(state.score[touched], state.grid)

@@ -266,7 +266,9 @@ class NumberKernel:
         """Return approved·v(e) + changed·E v(own) + vetoed·v(null) with the estimated rates."""
         own, spread, known = self._own(state, owner, rows)
         band = self._band(e, own, spread, known)
-        rates = state.rates[owner[:, None], band]
+        place = owner[:, None] * state.rates.shape[1] + band
+        rates = state.rates.reshape(-1, 3)
+        approved, edited = rates[:, 0].take(place), rates[:, 1].take(place)
         proposal, pieces = value(e), pieces_of(value)
         if pieces:
             other = expect_normal(value, own, spread, pieces)
@@ -278,9 +280,10 @@ class NumberKernel:
         changed = other[:, None]
         if not is_all(known):
             changed = np.where(known[:, None], changed, proposal)
-        kept = rates[..., 0] * proposal + rates[..., 1] * changed
-        vetoed = rates[..., 2]
-        return np.asarray(kept + vetoed * value(nothing(e)) if is_any(vetoed > 0) else kept)
+        kept = approved * proposal + edited * changed
+        if not is_any(rates[:, 2] > 0):
+            return np.asarray(kept)
+        return np.asarray(kept + rates[:, 2].take(place) * value(nothing(e)))
 
     def learn(
         self,

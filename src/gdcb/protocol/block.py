@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.regret import Truth, regret_splits
+from gdcb.analysis.regret import regret_splits
 from gdcb.arrays import Array
 from gdcb.instance import Instance
 from gdcb.protocol.ground import BINS, Shared, shared_by
@@ -20,6 +20,7 @@ from gdcb.protocol.task import GROUND, Task
 from gdcb.records import History
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, World, simulate
+from gdcb.streams import LABEL, Streams
 
 
 def run_task(task: Task) -> Record | Ground:
@@ -64,7 +65,7 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
     if not setup.method.is_warm:
         return None
     if setup.asks:
-        return asked_history(setup, shared, task, world)
+        return _asked(shared, task, world)
     history = shared.history
     if setup.is_pooled:
         history = pooled_history(history, shared.study.domain.units)
@@ -79,10 +80,8 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
     return history
 
 
-def asked_history(setup: Setup, shared: Shared, task: Task, world: Any) -> History:
+def _asked(shared: Shared, task: Task, world: Any) -> History:
     """Return the history in which the operator was asked about every row."""
-    from gdcb.streams import LABEL, Streams
-
     history, rng = shared.history, Streams(task.seed, 1, task.block).at(LABEL, 2**40)
     rival = world.rivals(rng, history.rows.n)
     x = np.concatenate((history.rows.x, rival[:, None]), axis=1)
@@ -142,9 +141,8 @@ class Watch:
 
     def _error_or(self, turn: Turn, before: Array) -> Array:
         """Return the error anew where a scaler was published, else what it was."""
-        if self._versions is None:
+        if self._versions is None or turn.state is None:
             return before
-        assert turn.state is not None
         version = self.instance.scaler.version(turn.state.scaler, np.arange(before.size))
         return before if (version == self._versions).all() else self._error(turn)
 
@@ -158,6 +156,3 @@ class Watch:
         owner, x = np.repeat(group, n), np.tile(self.shared.reference, (replicates, 1))
         delta = scaler.predict(turn.state.scaler, owner, x)[:, 0, 0].reshape(replicates, n)
         return np.asarray(np.sqrt(((delta - self.shared.delta) ** 2).mean(axis=1)))
-
-
-__all__ = ["Truth", "Watch", "run_setup", "run_task"]

@@ -3,7 +3,7 @@
 1. The prior: each family's own parameters, fitted to tuning worlds (`gdcb.protocol.priors`).
 2. Its form, where it has several (one learner a unit or a group; degree; interactions).
 3. Two numbers: `scale` multiplies the prior's standard deviations, `width` those of the posterior
-   that is drawn from; three values each, or those that the family has.
+   that is drawn from. From (1, ½) on, both are halved and doubled as long as that helps.
 
 What is chosen has the least regret above the gate floor on tuning worlds: the geometric mean of
 the cold and the warm run, where there are both. `make tune` writes what it found beside the
@@ -50,7 +50,7 @@ JUDGED = {
     "B5": ("B5", "B5w"),
     "A1": ("A1",),
 }
-SCALES, WIDTHS = (0.5, 1.0, 2.0), (0.25, 0.5, 1.0)
+LARGEST = 16.0  # as far as scale and width go, up and down
 COUNTS = ("B1", "B4fac", "B4flat")  # pseudo-counts: their draws have no width
 FORMS: dict[str, list[dict[str, Any]]] = {
     "B2s": [
@@ -151,14 +151,32 @@ def tune(name: str, variant: str, where: engine.Engine) -> Iterator[tuple[str, d
     found = fitted_priors(name, variant)
     for family in JUDGED:
         forms = FORMS.get(family, [{}])
-        bases = [found[_key(family, form)] for form in forms]
-        middle = [base | {"scale": 1.0, "width": 0.5} for base in bases]
-        best, log = _best(name, variant, family, middle, where)
-        scales = (1.0, 3.0, 8.0) if family == "B5" else SCALES
-        widths = (1.0,) if family in COUNTS else WIDTHS
-        grid = [best | {"scale": scale, "width": width} for scale in scales for width in widths]
-        best, log = _best(name, variant, family, grid, where)
-        yield family, best | {"judged": log}
+        start = {"scale": 1.0, "width": 1.0 if family in COUNTS else 0.5}
+        middle = [found[_key(family, form)] | start for form in forms]
+        best, score = _best(name, variant, family, middle, where)
+        tried = {(start["scale"], start["width"])}
+        while True:
+            near = [pair for pair in _around(best, family) if pair not in tried]
+            tried |= set(near)
+            candidates = [best | {"scale": scale, "width": width} for scale, width in near]
+            if not candidates:
+                break
+            other, value = _best(name, variant, family, candidates, where)
+            if value.value >= score.value:
+                break
+            best, score = other, value
+        judged = dict(zip(JUDGED[family], np.round(score.excess, 1).tolist(), strict=True))
+        yield family, best | {"judged": judged, "tried": len(tried) + len(forms) - 1}
+
+
+def _around(settings: dict[str, Any], family: str) -> list[tuple[float, float]]:
+    """Return scale and width halved and doubled, one at a time."""
+    scale, width = settings["scale"], settings["width"]
+    pairs = [(scale / 2, width), (scale * 2, width)]
+    if family not in COUNTS:
+        pairs += [(scale, width / 2), (scale, width * 2)]
+    inside = 1.0 / LARGEST, LARGEST
+    return [pair for pair in pairs if all(inside[0] <= value <= inside[1] for value in pair)]
 
 
 def _key(family: str, form: dict[str, Any]) -> str:
@@ -167,15 +185,12 @@ def _key(family: str, form: dict[str, Any]) -> str:
 
 def _best(
     name: str, variant: str, family: str, candidates: list[dict[str, Any]], where: engine.Engine
-) -> tuple[dict[str, Any], dict[str, float]]:
-    if len(candidates) == 1:
-        return candidates[0], {}
+) -> tuple[dict[str, Any], Score]:
+    """Return the candidate with the least regret above the floor, and its score."""
     trials = [Trial(name, variant, family, json.dumps(one)) for one in candidates]
     scores = dict(where.run(judge, trials))
-    values = [scores[i].value for i in range(len(trials))]
-    at = int(np.argmin(values))
-    said = dict(zip(JUDGED[family], np.round(scores[at].excess, 1).tolist(), strict=True))
-    return candidates[at], said
+    at = min(range(len(trials)), key=lambda i: scores[i].value)
+    return candidates[at], scores[at]
 
 
 def main(name: str) -> None:

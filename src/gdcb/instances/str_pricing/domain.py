@@ -11,12 +11,12 @@ import numpy as np
 from gdcb.arms import Grid
 from gdcb.arrays import Array
 from gdcb.composition import Multiply
+from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
-from gdcb.errors import InvalidInput
 from gdcb.instances.catalogue import Domain, Study
 from gdcb.instances.str_pricing import learners
+from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
 from gdcb.instances.str_pricing.history import NIGHTS, generate
 from gdcb.instances.str_pricing.manager import KINDS, Manager, incumbent
 from gdcb.instances.str_pricing.world import Listings, Rental
