@@ -124,7 +124,7 @@ def test_the_information_predicts_a_cold_start() -> None:
 def test_a_small_check() -> None:
     """All repaired claims hold, none of the paper's does, and the answer is JSON."""
     said: list[str] = []
-    answer = check(seed=5, progress=said.append, settings=SMALL)
+    answer = check(seed=5, progress=said.append, settings=SMALL, instance=None)
     json.dumps(answer, allow_nan=False)
     assert answer["repaired_holds"], answer["verdict"]
     assert not answer["paper_holds"]
@@ -142,4 +142,4 @@ def test_a_small_check() -> None:
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     tiny = Settings(replicates=60, n_max=300, rhos=(0.0, 0.8), epsilons=(0.4,))
-    assert check(seed=1, settings=tiny) == check(seed=1, settings=tiny)
+    assert check(1, settings=tiny, instance=None) == check(1, settings=tiny, instance=None)

@@ -34,7 +34,7 @@ SMALL = Settings(
 
 @pytest.fixture(scope="module")
 def answer() -> dict[str, Any]:
-    return regret.check(seed=3, settings=SMALL)
+    return regret.check(seed=3, settings=SMALL, instance=None)
 
 
 # The worlds and scalers

@@ -11,6 +11,7 @@ from gdcb.cli.instances import instances
 from gdcb.cli.parts import parts
 from gdcb.cli.run import run
 from gdcb.cli.validate import validate
+from gdcb.cli.verify import verify
 
 app = typer.Typer(
     name="gdcb",
@@ -40,3 +41,4 @@ app.command("run")(run)
 app.command("instances")(instances)
 app.command("validate")(validate)
 app.command("parts")(parts)
+app.command("verify")(verify)

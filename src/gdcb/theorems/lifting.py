@@ -27,6 +27,7 @@ from gdcb.theorems.linear_model import (
     protected,
     sums_of,
 )
+from gdcb.theorems.of_instance import history_information
 from gdcb.theorems.verdict import PAPER, REPAIRED, Check, Progress, document, quiet
 
 _WRONG = 0.3  # how far arm values are off, in units of s(a), where θ̂ is to be protected
@@ -35,9 +36,15 @@ _LARGE = 60  # rows from which a degree of freedom an arm is little
 
 
 def check(
-    seed: int = 0, progress: Progress | None = None, settings: Settings | None = None
+    seed: int = 0,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+    instance: str | None = "str",
 ) -> dict[str, Any]:
-    """Measure what the loops cost each other; return figures and verdicts, safe for JSON."""
+    """Measure what the loops cost each other; return figures and verdicts, safe for JSON.
+
+    `instance` names the one whose history is looked at; None: none is.
+    """
     say, size = progress or quiet, settings or Settings()
     scores, k = size.scores, len(size.values)
     uniform = np.full(k, 1.0 / k)
@@ -66,13 +73,28 @@ def check(
     cold = [cell["joint"]["n"] for cell in designs[0]["cells"]]
     at = int(np.argmin(np.abs(np.log(np.array(cold) / 150.0))))
     start = compression(live, size, size.epsilons[at], seed, say)
+    past = None if instance is None else history_information(instance, seed, say)
     return document(
         "Theorem 4, sample-complexity lifting",
         _verdicts(designs, start),
         designs=designs,
         cold_start=start,
         replicates=size.replicates,
+        instance=instance,
+        history=past,
+        notes=[] if past is None else [_of_history(str(instance), past)],
     )
+
+
+def _of_history(instance: str, past: dict[str, Any]) -> str:
+    """Say what the loops share in the history of an instance."""
+    told = "; ".join(
+        f"in '{variant}' ρ² = {one['rho2']:.2f} ({one['low']:.2f} to {one['high']:.2f}; "
+        f"{one['noise']:.2f} where nothing is shared), so that up to {one['inflation']:.1f} times "
+        "the rows are needed"
+        for variant, one in past.items()
+    )
+    return f"The history of {instance}: {told}."
 
 
 def _cell(moments: Moments, settings: Settings, epsilon: float) -> dict[str, Any]:
@@ -206,3 +228,38 @@ def _verdicts(designs: list[dict[str, Any]], start: dict[str, Any]) -> list[Chec
             + f" for {', '.join(format(c['measured'], '.0f') for c in cases)}",
         ),
     ]
+
+
+def tables(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the tables of a finished check by title: columns and rows."""
+    sizes = [
+        [
+            one["rho"],
+            cell["epsilon"],
+            *(cell[name]["n"] for name in ("bandit", "sup", "joint")),
+            cell["sum"],
+            cell["apart"],
+            cell["joint_over_max"],
+            one["inflation"],
+        ]
+        for one in answer["designs"]
+        for cell in one["cells"]
+    ]
+    start = answer["cold_start"]
+    pasts = [
+        [c["history"], start["cold"], c["formula"], c["measured"], c["by_information"]]
+        for c in start["cases"]
+    ]
+    return {
+        "rows needed": {
+            "columns": [
+                *("ρ", "ε", "N_bandit", "N_sup", "N_joint", "sum", "loops apart"),
+                *("N_joint/max", "1/(1 − ρ²)"),
+            ],
+            "rows": sizes,
+        },
+        f"cold start after {start['n_hist']:,} rows of history, ε = {start['epsilon']:g}": {
+            "columns": ["history", "cold", "formula", "measured", "by information"],
+            "rows": pasts,
+        },
+    }

@@ -1,0 +1,111 @@
+"""What the theorems measure on an instance that the protocol runs: its methods, its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gdcb.analysis.cross_information import Design
+from gdcb.arrays import Array
+from gdcb.protocol.block import run_task
+from gdcb.protocol.ground import Shared, shared_by
+from gdcb.protocol.methods import DEFAULT
+from gdcb.protocol.record import Record
+from gdcb.protocol.task import GROUND, Task
+from gdcb.theorems.verdict import Progress
+
+VARIANTS = ("well", "mis")
+_NEAR = 0.5  # steps within which what ran counts as an arm
+_MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "gate")
+
+
+def method_splits(
+    name: str, seed: int, say: Progress, episodes: int = 10, replicates: int = 4
+) -> dict[str, Any]:
+    """Run every method of the protocol for some episodes and sum both splits.
+
+    Returns the largest rest, and by variant and method the parts of both splits and whether they
+    agree on the largest.
+    """
+    found: dict[str, Any] = {}
+    for variant in VARIANTS:
+        for key in DEFAULT:
+            say(f"both splits, {name} {variant}: {key}")
+            record = run_task(Task(name, variant, (), seed, episodes, 0, replicates, key))
+            if not isinstance(record, Record):
+                raise TypeError(f"expected the record of {key}, got {type(record).__name__}")
+            found[f"{variant} {key}"] = _of_record(record)
+    return {
+        "rest": max(one["rest"] for one in found.values()),
+        "cases": len(found),
+        "rounds": len(found) * episodes * replicates,
+        "agree": sum(one["agree"] for one in found.values()),
+        "by_method": found,
+    }
+
+
+def _of_record(record: Record) -> dict[str, Any]:
+    total = record.parts[..., 0]
+    main, paper = record.parts[..., 1:], record.parts_paper
+    rests = [np.abs(total - parts.sum(axis=-1)).max() for parts in (main, paper)]
+    sums = {"main": _sums(main, _MAIN), "paper": _sums(paper, _ORDER)}
+    largest = [max(parts, key=lambda part: abs(parts[part])) for parts in sums.values()]
+    return {"rest": float(max(rests)), "agree": largest[0] == largest[1], **sums}
+
+
+def _sums(parts: Array, names: tuple[str, ...]) -> dict[str, float]:
+    means = parts.mean(axis=1).sum(axis=0)
+    return {name: float(value) for name, value in zip(names, means, strict=True)}
+
+
+def history_information(
+    name: str, seed: int, say: Progress, replicates: int = 8
+) -> dict[str, dict[str, Any]]:
+    """Measure the cross-information of an instance's history, by variant."""
+    found = {}
+    for variant in VARIANTS:
+        say(f"cross-information of {name}'s history, {variant}")
+        shared = shared_by(Task(name, variant, (), seed, 1, 0, replicates, GROUND))
+        log, found_rho2, noise = shared.history.log, [], []
+        for group in range(replicates):
+            design = design_of(shared, np.flatnonzero(log.group == group))
+            cross = design.cross(n_bootstrap=1, seed=seed)
+            found_rho2.append(cross.rho2)
+            noise.append(0.0 if cross.noise is None else cross.noise)
+        rho2 = np.array(found_rho2)
+        half = 1.96 * rho2.std(ddof=1) / np.sqrt(replicates)
+        found[variant] = {
+            "rho2": float(rho2.mean()),
+            "low": float(rho2.mean() - half),
+            "high": float(rho2.mean() + half),
+            "noise": float(np.mean(noise)),
+            "inflation": float((1.0 / (1.0 - rho2)).mean()),
+            "rows": int((log.group == 0).sum()),
+        }
+    return found
+
+
+def design_of(shared: Shared, rows: Array) -> Design:
+    """Return some rows of the history as a design: arms under the best δ, the scaler's features.
+
+    Demand answers to the coordinate c = e/δ, so its slope in log δ is proportional to c; the Fisher
+    weight of a booking is p(1 − p), p the arm's own share, with one row of each outcome added.
+    """
+    log, instance, study = shared.history.log, shared.instance, shared.study
+    some = shared.history.rows.take(rows)
+    delta = study.delta(shared.world.state, some)[log.group[rows], np.arange(rows.size)]
+    located = instance.composition.locate(
+        instance.space, log.action[rows][:, None], delta[:, None, None], some.x
+    )
+    near = located.steps[:, 0] <= _NEAR
+    arm = np.where(near, located.arm[:, 0], -1)
+    places = instance.context.positions
+    columns = [place for feature in study.features for place in places[feature]]
+    n = instance.space.n
+    booked = np.bincount(arm[near], log.y[rows][near], n) + 1.0
+    p = booked / (np.bincount(arm[near], minlength=n) + 2.0)
+    weight = (p * (1.0 - p))[np.maximum(arm, 0)]
+    centre = shared.reference[:, columns].mean(axis=0)
+    slope = located.coord[:, 0, 0]
+    return Design(arm, some.x[:, columns], n, centre=centre, slope=slope, weight=weight)

@@ -1,0 +1,159 @@
+"""`gdcb verify`: what it prints, where, with which exit code, and who is asked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gdcb import engine
+from gdcb.cli import app, verify
+from gdcb.errors import InvalidInput
+from gdcb.theorems import catalogue
+from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked
+from gdcb.theorems.verdict import Check, Progress, document
+
+runner = CliRunner()
+
+
+def stub(key: str, repaired: bool, heard: list[Any]) -> ModuleType:
+    """Return a module that answers at once: the paper's form fails."""
+
+    def check(seed: int = 0, progress: Progress | None = None, instance: str = "") -> Any:
+        heard.append((key, seed, instance))
+        if progress is not None:
+            progress("a [b] step")
+        return document(
+            f"Theorem of {key}",
+            [
+                Check("paper", "it is so", False, "no [x] at 0.12"),
+                Check("repaired", "it is otherwise", repaired, "yes at 0.98"),
+            ],
+            notes=["A note [with brackets]."],
+        )
+
+    def tables(answer: dict[str, Any]) -> dict[str, Any]:
+        return {"some_rows": {"columns": ["n", "share"], "rows": [[12345.6, 0.25], [None, True]]}}
+
+    module = ModuleType(f"stub_{key}")
+    vars(module).update(check=check, tables=tables)
+    return module
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Put stubs in place of the theorems, all in this process; return what they were asked."""
+    asked: list[Any] = []
+    for key in KEYS:
+        module = stub(key, key != "t3", asked)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(THEOREMS, key, module.__name__)
+    monkeypatch.setattr(verify, "named", lambda _: engine.Local())
+    return asked
+
+
+def called(*arguments: str) -> tuple[int, str, str]:
+    result = runner.invoke(app, ["verify", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_theorem_that_holds_when_repaired(heard: list[Any]) -> None:
+    code, out, _ = called("t1", "--seed", "7")
+    assert code == 0
+    assert heard == [("t1", 7, "str")]
+    for text in ("Theorem of t1", "it is so", "no [x] at 0.12", "some rows", "12,346", "0.25"):
+        assert text in out
+    assert "A note [with brackets]." in out
+    assert "t1: the paper's form does not hold; the repaired form holds." in out
+
+
+def test_one_that_does_not_hold_exits_with_three(heard: list[Any]) -> None:
+    code, out, _ = called("t4", "t3")
+    assert code == 3
+    assert "t3: the paper's form does not hold; the repaired form does not hold." in out
+    assert out.index("Theorem of t3") < out.index("Theorem of t4")
+
+
+def test_all_four_are_the_default_and_a_name_twice_is_once(heard: list[Any]) -> None:
+    assert called()[0] == 3
+    assert sorted(key for key, _, _ in heard) == list(KEYS)
+    heard.clear()
+    assert called("t2", "t2")[0] == 0
+    assert len(heard) == 1
+
+
+def test_json_is_one_document_by_key(heard: list[Any]) -> None:
+    code, out, _ = called("t2", "t1", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert list(found) == ["t1", "t2"]
+    assert found["t1"]["paper_holds"] is False
+    assert found["t1"]["repaired_holds"] is True
+
+
+def test_json_too_exits_with_three(heard: list[Any]) -> None:
+    code, out, _ = called("t3", "--json")
+    assert code == 3
+    assert json.loads(out)["t3"]["repaired_holds"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("t5",), "no theorem t5; there are t1, t2, t3, t4"),
+        (("t1", "nine"), "no theorem nine"),
+        (("--instance", "nowhere"), "no instance nowhere; there are str"),
+        (("--instance", "credit"), "not there yet, only those of str"),
+        (("--seed", "-1"), "--seed: expected 0 to 2**64 - 1, got -1"),
+    ],
+)
+def test_bad_arguments_run_nothing(arguments: tuple[str, ...], said: str, heard: list[Any]) -> None:
+    code, out, complained = called(*arguments)
+    assert (code, out) == (2, "")
+    assert said in " ".join(complained.split())
+    assert heard == []
+
+
+def test_an_error_of_a_check_is_a_sentence(
+    heard: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(seed: int = 0, progress: Any = None) -> Any:
+        raise InvalidInput("no rows")
+
+    monkeypatch.setattr(sys.modules["stub_t1"], "check", broken)
+    code, out, complained = called("t1")
+    assert (code, out) == (1, "")
+    assert "no rows" in complained
+
+
+def test_an_interrupt_is_no_answer(heard: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(seed: int = 0, progress: Any = None) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["stub_t1"], "check", stopped)
+    code, out, complained = called("t1", "--json")
+    assert (code, out) == (1, "")
+    assert "interrupted" in complained
+
+
+def test_a_check_says_what_it_is_at(heard: list[Any], tmp_path: Path) -> None:
+    told = tmp_path / "t1"
+    catalogue.run(Asked("t1", 3, "str", told))
+    assert told.read_text(encoding="utf-8") == "a [b] step"
+    with pytest.raises(InvalidInput, match="no theorem 't9'"):
+        catalogue.run(Asked("t9"))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_theorem_has_a_check_of_seed_and_progress(key: str) -> None:
+    """Its first two arguments are those that the command gives."""
+    module = import_module(THEOREMS[key])
+    names = list(inspect.signature(module.check).parameters)
+    assert names[:2] == ["seed", "progress"]
