@@ -55,6 +55,11 @@ def proposal_and_two(some: Rows) -> Array:
     return np.column_stack((np.full(some.n, np.nan), np.full(some.n, 2.0)))
 
 
+def spread_with_x(some: Rows) -> Array:
+    """Vary by ½ + |x|."""
+    return np.asarray(0.5 + np.abs(some.x[:, 0]))
+
+
 def own_and_two(some: Rows) -> Array:
     """Want (1 + 2x, 2)."""
     return np.column_stack((own_number(some), np.full(some.n, 2.0)))
@@ -70,6 +75,14 @@ PERSONS: dict[str, tuple[SimulatedPerson, list[float]]] = {
     "both": (SimulatedPerson(approve_near, own_number, spread=0.8, veto=0.4), [0.7]),
     "category": (SimulatedPerson(always(0.6), own_category, veto=0.2), [2.0, 0.35]),
     "anchored": (SimulatedPerson(always(0.6), proposal_and_two, spread=0.5), [1.5, 0.35]),
+    "leans": (SimulatedPerson(approve_near, own_number, veto=0.2, anchor=0.3), [0.7]),
+    "leans wholly": (SimulatedPerson(always(0.3), own_number, spread=0.4, anchor=1.0), [0.7]),
+    "leans on one": (SimulatedPerson(always(0.4), proposal_and_two, anchor=0.25), [1.5, 0.35]),
+    "unsteady": (SimulatedPerson(approve_near, own_number, spread=spread_with_x), [0.7]),
+    "all of it": (
+        SimulatedPerson(approve_near, own_and_two, spread_with_x, veto=0.3, anchor=0.6),
+        [1.5, 0.3],
+    ),
     "two columns": (SimulatedPerson(always(0.6), own_and_two, spread=0.5, veto=0.1), [1.5, 0.3]),
 }
 
@@ -109,6 +122,79 @@ def test_the_operator_by_hand() -> None:
     assert person.expect(value, np.ones((1, 1, 1)), blank(1))[0, 0] == pytest.approx(3.25)
 
 
+def test_a_person_who_leans_by_hand() -> None:
+    """p = 0.6, own number 3, anchor ½, e = 1: 2 ∓ 1, E v = (1 + 2·4 + 9)/4 = 4.5 for v(e) = e².
+
+    The operator is 0.6·1 + 0.4·4.5 = 2.4; at e = 5 it is 4 ∓ 1, (9 + 2·16 + 25)/4 = 16.5, and
+    0.6·25 + 0.4·16.5 = 21.6.
+    """
+
+    def three(some: Rows) -> Array:
+        return np.full((some.n, 1), 3.0)
+
+    person = SimulatedPerson(always(0.6), three, lambda some: np.ones(some.n), anchor=0.5)
+    value = Worth(lambda e, centre: e[..., 0] ** 2 + 0 * centre, np.zeros(1), np.zeros(1))
+    found = person.expect(value, np.array([[[1.0], [5.0]]]), blank(1))
+    np.testing.assert_allclose(found, [[2.4, 21.6]], rtol=1e-12)
+    draws = np.array([[0.9, 0.9, 0.1], [0.9, 0.9, 0.5], [0.9, 0.9, 0.9]])
+    left, status = person.apply(draws, np.array([[1.0], [1.0], [5.0]]), blank(3))
+    assert left[:, 0].tolist() == [1.0, 2.0, 5.0]
+    assert status.tolist() == [PASSED, MODIFIED, PASSED]  # 2 − 1 and 4 + 1 are the proposals
+
+
+def test_columns_left_open_lean_on_nothing() -> None:
+    """A NaN column is the proposal's with and without an anchor; the other leans: 2 to ¾."""
+    person = SimulatedPerson(always(0.0), proposal_and_two, anchor=0.25)
+    left, _ = person.apply(np.full((1, 3), 0.5), np.array([[1.5, 0.4]]), blank(1))
+    assert left.tolist() == [[1.5, pytest.approx(0.75 * 2.0 + 0.25 * 0.4)]]
+
+
+def test_a_spread_of_each_row_s_own() -> None:
+    """½ + |x| below, at and above 1 + 2x."""
+    person = SimulatedPerson(always(0.0), own_number, spread=spread_with_x)
+    draws = np.array([[0.9, 0.9, 0.1], [0.9, 0.9, 0.5], [0.9, 0.9, 0.9]])
+    left, _ = person.apply(draws, np.full((3, 1), 9.0), rows([[1.0], [1.0], [-2.0]]))
+    np.testing.assert_allclose(left[:, 0], [3.0 - 1.5, 3.0, -3.0 + 2.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", PERSONS)
+def test_what_runs_is_within_reach(name: str) -> None:
+    """Each of 500 answers is one of the actions that `reach` names, to the last bit."""
+    person, action = PERSONS[name]
+    some, e = rows(rng_of(62).normal(size=(500, 1))), np.tile(action, (500, 1))
+    left, _ = person.apply(person.draw(stream(63, 1000), 500), e, some)
+    reach = person.reach(e[:, None], some)
+    same = (reach == left[:, None]) | (np.isnan(reach) & np.isnan(left[:, None]))
+    assert same.all(axis=-1).any(axis=1).all()
+
+
+@pytest.mark.parametrize(("anchor", "eta"), [(0.0, 0.6), (0.1, 1.0), (1.0, 1.0)])
+def test_a_person_who_leans_does_not_contract(anchor: float, eta: float) -> None:
+    """Their own action tells the proposals apart: η = 1, and 0 where all proposals are one."""
+    person = SimulatedPerson(always(0.6), own_number, anchor=anchor)
+    e = np.array([[[1.0], [2.0]], [[2.0], [2.0]]])
+    assert person.contraction(e, blank(2)).tolist() == [eta, 0.0]
+
+
+def test_a_spread_that_fails_vetoes() -> None:
+    """A spread of the wrong shape, of NaN, or an error: nothing runs."""
+
+    def fail(some: Rows) -> Array:
+        raise RuntimeError("no idea")
+
+    wrong: list[Callable[[Rows], Array]] = [
+        fail,
+        lambda some: np.ones((some.n, 1)),
+        lambda some: np.full(some.n, np.nan),
+    ]
+    for spread in wrong:
+        person = SimulatedPerson(always(0.0), own_number, spread=spread)
+        chain = Chain((Approval(person),), closed=False)
+        verdict = chain.apply(chain.draw(stream(1), 2), np.ones((2, 1)), blank(2))
+        assert np.isnan(verdict.action).all()
+        assert verdict.status.tolist() == [VETOED, VETOED]
+
+
 def test_answers_by_hand() -> None:
     """Three uniforms a row: approval below p, veto below `veto`, scatter by ¼, ½, ¼."""
     person = SimulatedPerson(always(0.5), own_number, spread=0.1, veto=0.3)
@@ -135,12 +221,16 @@ def test_columns_left_open_keep_the_proposal_s() -> None:
     assert status.tolist() == [MODIFIED]
 
 
-@given(changed=st.integers(0, 5), seed=st.integers(0, 99))
+@given(
+    changed=st.integers(0, 5),
+    seed=st.integers(0, 99),
+    name=st.sampled_from(["both", "leans", "unsteady", "all of it"]),
+)
 @fixed
-def test_a_row_s_answer_does_not_depend_on_the_others(changed: int, seed: int) -> None:
+def test_a_row_s_answer_does_not_depend_on_the_others(changed: int, seed: int, name: str) -> None:
     """Changing one row's proposal and context leaves the others' answers, byte by byte."""
-    person, rng = PERSONS["both"][0], rng_of(seed)
-    e, x = rng.normal(size=(6, 1)), rng.normal(size=(6, 1))
+    (person, action), rng = PERSONS[name], rng_of(seed)
+    e, x = rng.normal(size=(6, len(action))), rng.normal(size=(6, 1))
     draws = person.draw(stream(seed), 6)
     left, status = person.apply(draws, e, rows(x))
     e[changed], x[changed] = 5.0, -5.0
@@ -463,6 +553,13 @@ def test_ridge_sums_of_a_person_are_plain_sums() -> None:
     [
         (lambda: SimulatedPerson(always(1), own_number, spread=-1.0), "person.spread: expected"),
         (lambda: SimulatedPerson(always(1), own_number, veto=1.5), "person.veto: expected a numb"),
+        (lambda: SimulatedPerson(always(1), own_number, anchor=1.5), "person.anchor: expected a n"),
+        (lambda: SimulatedPerson(always(1), own_number, anchor=-0.1), "person.anchor: expected"),
+        (lambda: SimulatedPerson(always(1), own_number, anchor=np.nan), "person.anchor: expected"),
+        (
+            lambda: SimulatedPerson(always(1), own_number, spread=None),  # type: ignore[arg-type]
+            "person.spread: expected a finite number, got None",
+        ),
         (lambda: Approval(per="team"), "gate.per: expected one of unit, group"),
         (lambda: NumberKernel(penalty=0.0), "kernel.penalty: expected a number > 0"),
         (lambda: NumberKernel(trust=0.0), "kernel.trust: expected a number > 0"),
