@@ -19,7 +19,7 @@ from gdcb.engine.pool import ONE_THREAD
 from gdcb.errors import InvalidInput
 from gdcb.records import to_bytes
 from tests import toy_tasks
-from tests.toy_tasks import Draws
+from tests.toy_tasks import Draws, is_alive, wait_until, workers_of
 
 ROOT = Path(__file__).parents[1]
 TASKS = [Draws(seed) for seed in range(8)]
@@ -29,26 +29,6 @@ unix_only = pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix"
 
 def in_bytes(results: Iterator[tuple[int, Any]]) -> dict[int, bytes]:
     return {index: to_bytes(result) for index, result in results}
-
-
-def is_alive(pid: int) -> bool:
-    """Say whether a process runs; a zombie waits for its parent only and does not."""
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return state != "Z"
-
-
-def wait_until(is_so: Any, seconds: float = 10.0) -> bool:
-    """Wait until something is so; say whether it came to be."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_local_keeps_the_order_and_takes_tasks_as_it_goes() -> None:
@@ -156,10 +136,6 @@ def started(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def workers_of(folder: Path) -> list[int]:
-    return [int(path.stem) for path in folder.glob("*.pid")]
-
-
 @unix_only
 @pytest.mark.parametrize("is_early", [False, True])
 def test_ctrl_c_ends_a_pool_at_once(tmp_path: Path, is_early: bool) -> None:
@@ -216,18 +192,13 @@ def test_workers_end_with_a_process_that_was_killed(tmp_path: Path) -> None:
 def test_closing_a_pool_early_ends_its_workers(tmp_path: Path) -> None:
     """Whoever has seen enough closes the iterator; tasks at work are not waited for."""
     tasks = [Draws(seed, folder=str(tmp_path)) for seed in range(4)]
-    results = Pool(2).run(first_then_sleep, tasks)
+    results = Pool(2).run(toy_tasks.first_then_sleep, tasks)
     assert next(results)[0] == 0
     assert wait_until(lambda: workers_of(tmp_path))
     began = time.monotonic()
     results.close()
     assert time.monotonic() - began < 5
     assert not any(is_alive(pid) for pid in workers_of(tmp_path))
-
-
-def first_then_sleep(task: Draws) -> None:
-    if task.seed > 0:
-        toy_tasks.sleep(task)
 
 
 def test_engines_are_found_by_name() -> None:

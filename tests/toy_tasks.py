@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -77,17 +78,56 @@ def threads(task: Draws) -> list[int]:
 def sleep(task: Draws) -> None:
     """Leave the number of the process in the folder, and sleep for a minute."""
     (Path(task.folder) / f"{os.getpid()}.pid").touch()
-    time.sleep(60)
+    for _ in range(1200):
+        time.sleep(0.05)
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the processes in which a task slept."""
+    return [int(path.stem) for path in folder.glob("*.pid")]
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; a zombie waits for its parent only and does not."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 10.0) -> bool:
+    """Wait until something is so; say whether it came to be."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def first_then_sleep(task: Draws) -> None:
+    """Task 0 is done at once, the others sleep."""
+    if task.seed > 0:
+        sleep(task)
+
+
+def wait_for(path: Path, seconds: float = 60.0) -> None:
+    """Wait until a file is there."""
+    if not wait_until(path.exists, seconds):
+        raise TimeoutError(f"{path} never came")
 
 
 def draw_on_a_node(task: Draws) -> Numbers:
-    """Leave a trace of the node at start and end; take a while between."""
+    """Leave a trace of the node at start and end; from task 2 on, wait for 'go' between."""
     ray: Any = import_module("ray")
     node = ray.get_runtime_context().get_node_id()
     folder = Path(task.folder)
-    (folder / f"{task.seed}-{node}-{os.getpid()}.began").touch()
-    time.sleep(0.3)
-    (folder / f"{task.seed}-{node}-{os.getpid()}.ended").touch()
+    (folder / f"{task.seed}-{node}.began").touch()
+    if task.seed >= 2:
+        wait_for(folder / "go")
+    (folder / f"{task.seed}-{node}.ended").touch()
     return draw(task)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from gdcb.parts import check_number
 
 _RETRIES = 5  # times that a task may lose its machine
 _ENOUGH = 2  # tasks a core, one at work and one waiting: results do not pile up
+_PATIENCE = 10.0  # seconds to reach a cluster
 _STORE = 256 * 2**20  # bytes of shared memory of a local start; Ray's own choice is a third of all
 
 
@@ -43,7 +45,7 @@ class Ray:
     ) -> Generator[tuple[int, Any], None, None]:
         """Yield (position, result) as tasks finish."""
         ray = _imported()
-        with _cluster(ray, self.workers):
+        with _cluster(ray, self.workers) as is_ours:
             # One core a task; Ray then gives linear algebra one thread, too.
             remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_run)
             source = iter(enumerate(tasks))
@@ -60,8 +62,10 @@ class Ray:
                         result = _fetched(ray, reference)
                         yield pending.pop(reference), result
             finally:
-                for reference in pending:
-                    ray.cancel(reference, force=True)
+                # Tasks end with the connection. Never by force: Ray 2.60 kills this process if a
+                # task is done just then.
+                for reference in () if is_ours else pending:
+                    ray.cancel(reference)
 
 
 def _run(function: Callable[[Any], Any], task: Any, expected: str) -> Any:
@@ -100,10 +104,10 @@ def _imported() -> Any:
 
 
 @contextmanager
-def _cluster(ray: Any, workers: int) -> Iterator[None]:
-    """Join the cluster that is there, or start one and end it with the block."""
+def _cluster(ray: Any, workers: int) -> Iterator[bool]:
+    """Join a cluster or start one, for this block; say whether the connection is its own."""
     if ray.is_initialized():
-        yield
+        yield False
         return
     # Ray would otherwise report to its makers that it was started.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -111,6 +115,7 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
+            _knock(address)
             ray.init(address=address, **quiet)
         else:
             ray.init(
@@ -120,10 +125,17 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
                 include_dashboard=False,
                 **quiet,
             )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where = f"reach the cluster at RAY_ADDRESS={address}" if address else "start here"
         raise InvalidInput(f"ray: could not {where} ({error})") from error
     try:
-        yield
+        yield True
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens at host:port; Ray would ask again for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
