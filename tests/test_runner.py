@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -23,14 +26,9 @@ from gdcb.protocol.runner import Results, run
 from gdcb.protocol.store import FINAL, Store
 from gdcb.protocol.task import Settings, Task
 from gdcb.records import flatten
-from tests.toy_tasks import episodes
+from tests.toy_tasks import SMALL, episodes, ignore, wait_until
 
-SMALL = Settings("str", "well", (("private", True),), 4, 230, 7, ("B1", "B4"), "0.1.0")
 N_TASKS = 9  # three blocks, each with its ground and two methods
-
-
-def ignore(done: int, total: int) -> None:
-    """Hear of progress and say nothing."""
 
 
 def stop_after(n: int) -> Callable[[int, int], None]:
@@ -200,6 +198,37 @@ def test_a_task_that_fails_leaves_the_finished_ones(tmp_path: Path, whole: dict[
     assert len(parts(tmp_path)) == 4
     assert len(resumed(tmp_path)[0]) == 5
     assert parts(tmp_path) == whole
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from gdcb.engine import Pool
+from gdcb.protocol.runner import run
+from gdcb.protocol.store import Store
+from tests.toy_tasks import SMALL, episodes_slowly, ignore
+
+if __name__ == "__main__":
+    with Store(Path(sys.argv[1]), SMALL) as store:
+        run(store, Pool(2), episodes_slowly, ignore)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, whole: dict[str, str]) -> None:
+    """Nothing could be tidied up: neither the folder's lock nor the workers are in the way."""
+    script, folder = tmp_path / "script.py", tmp_path / "out"
+    script.write_text(SCRIPT, encoding="utf-8")
+    root = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen([sys.executable, script, folder], env=os.environ | root) as process:
+        try:
+            assert wait_until(lambda: len(parts(folder)) >= 2, 30)
+        finally:
+            process.kill()
+    n_done = len(parts(folder))
+    assert 2 <= n_done < N_TASKS
+    assert len(resumed(folder)[0]) == N_TASKS - n_done
+    assert parts(folder) == whole
 
 
 def test_without_resume_a_run_starts_afresh_and_says_so(tmp_path: Path) -> None:
@@ -512,6 +541,7 @@ def test_files_of_others_are_never_deleted(tmp_path: Path, resume: bool) -> None
     with pytest.raises(InvalidInput, match=re.escape(text)), Store(tmp_path, SMALL, resume):
         pass
     assert stranger.read_text() == "mine"
+    assert list(stranger.parent.iterdir()) == [stranger]
 
 
 def test_the_manifest_says_what_runs(tmp_path: Path) -> None:

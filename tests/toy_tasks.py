@@ -16,7 +16,9 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.protocol.record import Ground, Record
-from gdcb.protocol.task import BLOCK, Task
+from gdcb.protocol.task import BLOCK, Settings, Task
+
+SMALL = Settings("str", "well", (("private", True),), 4, 230, 7, ("B1", "B4"), "0.1.0")
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,10 @@ def draw_on_a_node(task: Draws) -> Numbers:
     return draw(task)
 
 
+def ignore(done: int, total: int) -> None:
+    """Hear of progress and say nothing."""
+
+
 def episodes(task: Task) -> Record | Ground:
     """Return a small record that hangs on the task alone; one array is in Fortran's order."""
     t, r, bins = task.episodes, task.replicates_in_block, 3
@@ -150,3 +156,9 @@ def episodes(task: Task) -> Record | Ground:
         recommended=rng.integers(9, size=(r, bins)),
         executed=rng.integers(9, size=(r, bins)),
     )
+
+
+def episodes_slowly(task: Task) -> Record | Ground:
+    """Return the same after a while, so that a run can be cut short."""
+    time.sleep(0.3)
+    return episodes(task)

@@ -70,6 +70,12 @@ class Store:
                     "leave --resume out or name another --out"
                 )
             self._parts.mkdir(parents=True, exist_ok=True)
+            odd = sorted(path.name for path in self._parts.iterdir() if not _is_ours(path))
+            if odd:
+                raise InvalidInput(
+                    f"{self._parts} holds what no run of gdcb wrote ({', '.join(odd[:3])}); "
+                    "move it away or name another --out"
+                )
             self._lock = _locked(self._parts / "lock", self.folder)
         try:
             with self._writing():
@@ -89,13 +95,7 @@ class Store:
         self._release()
 
     def _begin(self) -> None:
-        there = sorted(self._parts.iterdir())
-        odd = [path.name for path in there if not _is_ours(path)]
-        if odd:
-            raise InvalidInput(
-                f"{self._parts} holds what no run of gdcb wrote ({', '.join(odd[:3])}); "
-                "move it away or name another --out"
-            )
+        there = list(self._parts.iterdir())
         is_resumed = self.resume and self._manifest.exists()
         if is_resumed:
             self._compare()
