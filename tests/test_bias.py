@@ -222,6 +222,15 @@ def test_under_confounding_evidence_is_lost_where_the_bias_is() -> None:
     np.testing.assert_allclose(one.n_eff.mean(axis=0)[[0, 4]], expected[[0, 4]], rtol=0.4)
 
 
+def test_arms_that_share_a_curve_count_together() -> None:
+    """1/(1 + Σ_a n_a·b_a²/σ²), with n_a·b_a²/σ² = 1/weight − 1: never above the arms' own."""
+    one = found(0.8, 1.0)
+    expected = 1.0 / (1.0 + (1.0 / one.weight - 1.0).sum(axis=1))
+    np.testing.assert_allclose(one.shared_weight, expected, rtol=1e-12)
+    assert (one.shared_weight <= one.weight.min(axis=1)).all()
+    assert found(0.8, 0.0).shared_weight.mean() > 0.85
+
+
 @pytest.mark.parametrize("link", ["identity", "logistic"])
 def test_a_group_by_itself_gives_the_same_bytes(link: str) -> None:
     """No group's numbers hang on another's."""
@@ -238,7 +247,17 @@ def test_a_group_by_itself_gives_the_same_bytes(link: str) -> None:
             n_arms=K,
             link=link,
         )
-        for name in ("bias", "standard_error", "low", "high", "n", "n_eff", "weight", "noise"):
+        for name in (
+            "bias",
+            "standard_error",
+            "low",
+            "high",
+            "n",
+            "n_eff",
+            "weight",
+            "noise",
+            "shared_weight",
+        ):
             np.testing.assert_array_equal(getattr(together, name)[g], getattr(alone, name)[0], name)
 
 

@@ -36,6 +36,9 @@ class ContextBias:
     weight : n_eff/n, and 1 where the arm has no row
     noise : (groups,) σ², the variance within an arm that a posterior without context sees
     spread : (groups,) τ, the standard deviation of b over the arms
+    shared_weight : (groups,) the weight of all rows where arms share parameters, as on a curve.
+        The biases of its arms point one way and do not average out, so that the rows of all arms
+        count together: 1/(1 + N·b̄²/σ²), N their number and b̄² the mean of b² over them
     """
 
     bias: Array
@@ -47,6 +50,7 @@ class ContextBias:
     weight: Array
     noise: Array
     spread: Array
+    shared_weight: Array
 
     def of_rows(self, group: Array, arm: Array) -> Array:
         """Return the evidence weight of rows (N,): that of their arm, 1 where arm is −1."""
@@ -147,6 +151,7 @@ def context_bias(
     spread2, square = _second_moment(bias, error2 + _TINY * noise[:, None], is_seen)
     lost = np.where(is_seen, n * square, 0.0)
     weight = 1.0 / (1.0 + lost / np.where(noise > 0, noise, 1.0)[:, None])
+    shared = 1.0 / (1.0 + lost.sum(axis=1) / np.where(noise > 0, noise, 1.0))
     bias, error = (np.where(is_seen, part, np.nan) for part in (bias, np.sqrt(error2)))
     half = _quantile(level) * error
     return ContextBias(
@@ -159,6 +164,7 @@ def context_bias(
         weight,
         noise,
         spread2**0.5,
+        shared,
     )
 
 

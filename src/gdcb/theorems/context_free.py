@@ -15,7 +15,7 @@ from gdcb import credit
 from gdcb import round as turn
 from gdcb.analysis.bias import ContextBias, context_bias
 from gdcb.arrays import Array
-from gdcb.bandits import BetaThompson
+from gdcb.bandits import Bandit, BetaThompson, CurveThompson
 from gdcb.instance import Instance
 from gdcb.records import History, Rows
 from gdcb.streams import CONTEXT, WORLD, Streams
@@ -23,6 +23,10 @@ from gdcb.theorems import warm_start
 from gdcb.theorems.warm_start import ARMS, Reviewed, behind, paired, past, warmed
 
 SCALERS = {"none": "off", "outcomes": "fitted on the history", "known": "known"}
+LEARNERS: dict[str, Bandit] = {
+    "flat arms": BetaThompson(),
+    "curve": CurveThompson(prior_mean=(0.0, -1.5), prior_sd=(1.5, 1.0)),
+}
 _LARGE = 60_000  # rows from which the truth is computed
 _REFERENCE = 500
 
@@ -117,30 +121,47 @@ def bias_figures(scaler: str, replicates: int, nights: int, seed: int) -> dict[s
 
 
 def cost_figures(
-    scaler: str, replicates: int, nights: int, rounds: int, seed: int
+    scaler: str, learner: str, replicates: int, nights: int, rounds: int, seed: int
 ) -> dict[str, Any]:
-    """Return regret above the floor of flat arms: cold, warm, and warm by the evidence rule."""
-    world = world_of(0.15)
-    instance, bandit = behind(world, scaler, False), BetaThompson()
+    """Return regret above the floor: cold, warm, and warm with rows weighed by the bias.
+
+    'weighed': each arm's rows by its own n_eff; 'together': all rows by the bias that they share.
+    """
+    world, bandit = world_of(0.15), LEARNERS[learner]
+    instance = behind(world, scaler, False)
     history = past(instance, world, replicates, nights, seed)
-    found, arm = estimated(
-        instance, warmed(instance, bandit, history), history, reference(world, seed)
-    )
-    weight = found.of_rows(history.log.group, arm)
-    weighed = History(replace(history.log, weight=weight), history.rows, history.verdict)
+    known = warmed(instance, bandit, history)
+    found, arm = estimated(instance, known, history, reference(world, seed))
+    starts = {
+        "cold": None,
+        "warm": history,
+        "weighed": _weighed(history, found.of_rows(history.log.group, arm)),
+        "together": _weighed(history, found.shared_weight[history.log.group]),
+    }
     floors: dict[int, Array] = {}
     runs = {
         name: warm_start.regret(
             instance, bandit, world, start, floors, rounds=rounds, replicates=replicates, seed=seed
         )
-        for name, start in (("cold", None), ("warm", history), ("weighed", weighed))
+        for name, start in starts.items()
     }
     at = sorted({min(50, rounds), rounds})
+
+    def gaps(first: str, second: str) -> list[dict[str, float]]:
+        return [paired(runs[first][t - 1], runs[second][t - 1]) for t in at]
+
     return {
         "scaler": SCALERS[scaler],
+        "learner": learner,
         "episodes": at,
         "regret": {name: [float(run[t - 1].mean()) for t in at] for name, run in runs.items()},
-        "warm_minus_cold": [paired(runs["warm"][t - 1], runs["cold"][t - 1]) for t in at],
-        "weighed_minus_cold": [paired(runs["weighed"][t - 1], runs["cold"][t - 1]) for t in at],
-        "weighed_minus_warm": [paired(runs["weighed"][t - 1], runs["warm"][t - 1]) for t in at],
+        "warm_minus_cold": gaps("warm", "cold"),
+        "weighed_minus_cold": gaps("weighed", "cold"),
+        "weighed_minus_warm": gaps("weighed", "warm"),
+        "together_minus_cold": gaps("together", "cold"),
+        "together_minus_warm": gaps("together", "warm"),
     }
+
+
+def _weighed(history: History, weight: Array) -> History:
+    return History(replace(history.log, weight=weight), history.rows, history.verdict)
