@@ -68,8 +68,8 @@ def checks(figures: dict[str, Any]) -> list[Check]:
         ),
         Check(
             REPAIRED,
-            "taken between the best arm and its rival it changes by less than a factor of two as the "
-            "arms get finer",
+            "taken between the best arm and its rival it changes by less than a factor of two as "
+            "the arms get finer",
             0.5 <= last[2] / first[2] <= 2.0,
             f"{first[2]:.2g} with {first[0]} arms, {last[2]:.2g} with {last[0]}; between the two "
             f"best arms it falls from {first[1]:.2g} to {last[1]:.2g}",
