@@ -10,13 +10,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from gdcb import engine
 from gdcb.cli import app, verify
 from gdcb.errors import InvalidInput
-from gdcb.theorems import catalogue
+from gdcb.protocol.methods import DEFAULT
+from gdcb.protocol.record import Record
+from gdcb.protocol.task import Task
+from gdcb.theorems import catalogue, of_instance
 from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked
 from gdcb.theorems.verdict import Check, Progress, document
 
@@ -157,3 +161,49 @@ def test_every_theorem_has_a_check_of_seed_and_progress(key: str) -> None:
     module = import_module(THEOREMS[key])
     names = list(inspect.signature(module.check).parameters)
     assert names[:2] == ["seed", "progress"]
+
+
+# What is measured on an instance
+
+
+def test_a_history_tells_its_cross_information() -> None:
+    """The incumbent prices by context: ρ² is well above what shuffled rows read, and below 1."""
+    said: list[str] = []
+    found = of_instance.history_information("str", 1, said.append, replicates=3)
+    assert list(found) == list(of_instance.VARIANTS)
+    assert len(said) == len(found)
+    for one in found.values():
+        assert one["noise"] < 0.1 < one["rho2"] < 1.0
+        assert one["low"] < one["rho2"] < one["high"]
+        assert one["inflation"] >= 1.0 / (1.0 - one["rho2"])  # a mean of a convex function
+        assert one["rows"] == 1461
+
+
+def record_of(task: Task) -> Record:
+    """Return a record whose parts miss the total by 1e-7 in one round of one method."""
+    shape = (task.episodes, task.replicates_in_block)
+    parts = np.tile([6.0, 1.0, 2.0, 3.0], (*shape, 1))
+    paper = np.tile([4.0, 1.0, 1.0], (*shape, 1))
+    if task.method == "B1":
+        paper[1, 0, 2] += 1e-7
+    empty = np.zeros(shape)
+    return Record(parts, paper, empty, empty, empty, empty, empty, empty, empty)
+
+
+def test_every_method_is_summed_in_every_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round of one method that misses shows in the largest rest; and 3 > 2 is the gate."""
+    monkeypatch.setattr(of_instance, "run_task", record_of)
+    found = of_instance.method_splits("str", 0, lambda _: None, episodes=3, replicates=2)
+    assert found["cases"] == 2 * len(DEFAULT)
+    assert found["rest"] == pytest.approx(1e-7)
+    assert found["by_method"]["well B2"]["rest"] == 0.0
+    assert found["by_method"]["mis B2"]["main"] == {"calibration": 3.0, "bandit": 6.0, "gate": 9.0}
+    assert found["agree"] == 0
+
+
+def test_methods_of_the_protocol_sum_in_both_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of them for three episodes; `gdcb verify t3` runs all."""
+    monkeypatch.setattr(of_instance, "DEFAULT", ("B1", "B4", "A1"))
+    found = of_instance.method_splits("str", 2, lambda _: None, episodes=3, replicates=2)
+    assert 0.0 <= found["rest"] <= 1e-9
+    assert found["cases"] == 6

@@ -21,6 +21,7 @@ from gdcb.errors import GdcbError
 from gdcb.instances import NAMES, STUDIES
 from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked, run, tables
 
+_LONG = 24  # rows of a table; longer ones are not for reading on a screen
 _LOOK = 0.3  # seconds between two looks at what the checks are at
 
 
@@ -138,6 +139,9 @@ def _show(key: str, answer: dict[str, Any]) -> None:
 
 
 def _figures(title: str, figures: dict[str, Any]) -> None:
+    if len(figures["rows"]) > _LONG:
+        out.print(f"{escape(title)}: {len(figures['rows'])} rows, with --json\n")
+        return
     table = Table(
         *figures["columns"],
         box=None,
