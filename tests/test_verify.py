@@ -184,6 +184,8 @@ def record_of(task: Task) -> Record:
     shape = (task.episodes, task.replicates_in_block)
     parts = np.tile([6.0, 1.0, 2.0, 3.0], (*shape, 1))
     paper = np.tile([4.0, 1.0, 1.0], (*shape, 1))
+    if task.variant == "mis":
+        paper[:] = np.nan
     if task.method == "B1":
         paper[1, 0, 2] += 1e-7
     empty = np.zeros(shape)
@@ -197,8 +199,23 @@ def test_every_method_is_summed_in_every_variant(monkeypatch: pytest.MonkeyPatch
     assert found["cases"] == 2 * len(DEFAULT)
     assert found["rest"] == pytest.approx(1e-7)
     assert found["by_method"]["well B2"]["rest"] == 0.0
+    assert found["by_method"]["mis B1"]["rest"] == 0.0
+    assert found["by_method"]["mis B1"]["paper"] is None
+    assert found["compared"] == len(DEFAULT)
     assert found["by_method"]["mis B2"]["main"] == {"calibration": 3.0, "bandit": 6.0, "gate": 9.0}
     assert found["agree"] == 0
+
+
+def test_a_round_without_the_papers_parts_is_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gap(task: Task) -> Record:
+        record = record_of(task)
+        record.parts_paper[0, 0] = np.nan
+        return record
+
+    monkeypatch.setattr(of_instance, "run_task", gap)
+    monkeypatch.setattr(of_instance, "VARIANTS", ("well",))
+    found = of_instance.method_splits("str", 0, lambda _: None, episodes=2, replicates=2)
+    assert found["rest"] == np.inf
 
 
 def test_methods_of_the_protocol_sum_in_both_splits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def method_splits(
     """Run every method of the protocol for some episodes and sum both splits.
 
     Returns the largest rest, and by variant and method the parts of both splits and whether they
-    agree on the largest.
+    agree on the largest. Where a variant has no δ* only the main split is summed.
     """
     found: dict[str, Any] = {}
     for variant in VARIANTS:
@@ -36,22 +36,33 @@ def method_splits(
             if not isinstance(record, Record):
                 raise TypeError(f"expected the record of {key}, got {type(record).__name__}")
             found[f"{variant} {key}"] = _of_record(record)
+    both = [one["agree"] for one in found.values() if one["agree"] is not None]
     return {
         "rest": max(one["rest"] for one in found.values()),
         "cases": len(found),
         "rounds": len(found) * episodes * replicates,
-        "agree": sum(one["agree"] for one in found.values()),
+        "compared": len(both),
+        "agree": sum(both),
         "by_method": found,
     }
 
 
 def _of_record(record: Record) -> dict[str, Any]:
-    total = record.parts[..., 0]
-    main, paper = record.parts[..., 1:], record.parts_paper
-    rests = [np.abs(total - parts.sum(axis=-1)).max() for parts in (main, paper)]
-    sums = {"main": _sums(main, _MAIN), "paper": _sums(paper, _ORDER)}
-    largest = [max(parts, key=lambda part: abs(parts[part])) for parts in sums.values()]
-    return {"rest": float(max(rests)), "agree": largest[0] == largest[1], **sums}
+    """Return rest and parts; the paper's order is None where there is no δ*."""
+    total, main, paper = record.parts[..., 0], record.parts[..., 1:], record.parts_paper
+    rest = float(np.abs(total - main.sum(axis=-1)).max())
+    ours = _sums(main, _MAIN)
+    if np.isnan(paper).all():
+        return {"rest": rest, "agree": None, "main": ours, "paper": None}
+    theirs = _sums(paper, _ORDER)
+    # A round without the paper's parts is a rest without bounds, not one that is passed over.
+    rests = np.nan_to_num(np.abs(total - paper.sum(axis=-1)), nan=np.inf)
+    is_same = _largest(ours) == _largest(theirs)
+    return {"rest": max(rest, float(rests.max())), "agree": is_same, "main": ours, "paper": theirs}
+
+
+def _largest(parts: dict[str, float]) -> str:
+    return max(parts, key=lambda part: abs(parts[part]))
 
 
 def _sums(parts: Array, names: tuple[str, ...]) -> dict[str, float]:

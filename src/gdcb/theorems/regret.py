@@ -54,7 +54,8 @@ def check(
 def _of_methods(instance: str, found: dict[str, Any]) -> str:
     return (
         f"On {instance} the two splits name the same part as the largest in {found['agree']} of "
-        f"{found['cases']} runs of a method, {found['rounds'] // found['cases']} rounds each."
+        f"{found['compared']} runs of a method where δ* exists, "
+        f"{found['rounds'] // found['cases']} rounds each."
     )
 
 
