@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from gdcb.engine import Ray
+from gdcb.engine import Engine, Local, Ray
 from gdcb.errors import InvalidInput
+from gdcb.protocol.runner import run
+from gdcb.protocol.store import Store
 from gdcb.records import to_bytes
 from tests import toy_tasks
-from tests.toy_tasks import Draws, is_alive, wait_until, workers_of
+from tests.toy_tasks import SMALL, Draws, is_alive, wait_until, workers_of
 
 ray: Any = import_module("ray")
 cluster_utils: Any = import_module("ray.cluster_utils")
@@ -104,6 +106,20 @@ def test_a_worker_has_one_thread(cluster: Any) -> None:
     [(_, found)] = Ray().run(toy_tasks.threads, [Draws(0)])
     assert found
     assert set(found) == {1}
+
+
+def test_a_run_on_two_nodes_leaves_the_bytes_of_this_process(cluster: Any, tmp_path: Path) -> None:
+    """Every part of a run, to the byte."""
+    engines: dict[str, Engine] = {"here": Local(), "there": Ray()}
+    for folder, engine in engines.items():
+        with Store(tmp_path / folder, SMALL) as store:
+            run(store, engine, toy_tasks.episodes, toy_tasks.ignore)
+    here, there = (
+        {path.name: path.read_bytes() for path in (tmp_path / folder / ".parts").glob("*.npz")}
+        for folder in engines
+    )
+    assert len(here) == len(SMALL.tasks)
+    assert there == here
 
 
 def test_a_node_killed_in_mid_run_changes_no_byte(cluster: Any, tmp_path: Path) -> None:
