@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_any, logistic, scatter_add
+from gdcb.arrays import Array, is_all, is_any, logistic, scatter_add
 from gdcb.bandits.base import check_factor
 from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric
 from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior, left_out, times
+from gdcb.logistic import LogisticPosterior, left_out, times, turn_of
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -32,7 +32,8 @@ class HierarchicalCurveState:
     mean, root : (cells, m), (cells, m, m) posterior of w_u; root·rootᵀ is its covariance
     others_mean, others : (cells, m), (cells, m, m) what the rest of the group says of w_u: mean
         and precision of a normal. Posterior less this is what the unit's own rows say
-    rows, since : (groups,) rows learned so far, and since the units last shared
+    rows, since : (groups,) Σ weight of the rows learned so far, and since the units last shared
+    place : (groups,) how many rows came behind the last time that they could share
     """
 
     frame: Array = field(metadata={"axis": "constant"})
@@ -43,6 +44,7 @@ class HierarchicalCurveState:
     others: Array
     rows: Array = field(metadata={"axis": "pool"})
     since: Array = field(metadata={"axis": "pool"})
+    place: Array = field(metadata={"axis": "pool"})
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,16 @@ class HierarchicalCurveThompson:
     learns its own rows one by one, each moving its normal posterior to the mode of prior ×
     likelihood. Now and then the units of a group share: with L_u and L_u·ŵ_u what u's rows say of
     w_u (precision and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g, and hears from the
-    others N(their mean, their variance + own_sd²). For normal likelihoods that is the exact posterior.
-    `refit` does both until the joint mode of all rows stands still: Newton's method, linear
-    in the number of units.
+    others N(their mean, their variance + own_sd²). For normal likelihoods that is the exact
+    posterior. `refit` does both until the joint mode of all rows stands still: Newton's method,
+    linear in the number of units.
 
     Parameters
     ----------
     curve : the form of the curves and the prior of the group's coefficients (logistic link)
     own_sd : standard deviation of a unit's coefficients around its group's; a number, or one each
-    share : units share once the rows since the last time are this part of those before, and at
-        least as many as units; 0: after every batch with so many
+    share : units share once the weight of the rows since the last time is this part of that
+        before. They can whenever as many rows came as there are units; with 0 they then do
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
 
     Notes
@@ -93,7 +95,7 @@ class HierarchicalCurveThompson:
     (True, True)
     """
 
-    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"parts": "bandit"})
+    curve: CurveThompson = field(default_factory=CurveThompson, metadata={"part": "bandit"})
     own_sd: float | tuple[float, ...] = 0.5
     share: float = 0.25
     width: float = 1.0
@@ -135,7 +137,8 @@ class HierarchicalCurveThompson:
             np.tile(np.diag(np.sqrt(both)), (cells, 1, 1)),
             np.tile(mean, (cells, 1)),
             np.tile(np.diag(1.0 / both), (cells, 1, 1)),
-            np.zeros(groups, dtype=np.int64),
+            np.zeros(groups),
+            np.zeros(groups),
             np.zeros(groups, dtype=np.int64),
         )
 
@@ -190,16 +193,25 @@ class HierarchicalCurveThompson:
         if known.size == 0:
             return
         rows = evidence if known.size == evidence.cell.size else rows_of(evidence, known)
+        _require_finite(rows.weight)
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
-        LogisticPosterior(state.mean, state.root).observe(rows.cell, phi, rows.y, rows.weight)
-        seen = np.bincount(state.group[rows.cell], minlength=state.rows.size)
-        state.rows += seen
-        state.since += seen
+        posterior, group = LogisticPosterior(state.mean, state.root), state.group[rows.cell]
+        left = np.arange(rows.cell.size)
         units = np.bincount(state.group, minlength=state.rows.size)
-        enough = np.maximum(units, self.share * (state.rows - state.since))
-        due = np.flatnonzero((seen > 0) & (state.since >= enough))
-        if due.size:
-            self._share(state, due)
+        while left.size:  # mostly once: a group shares behind the same row in a batch and a loop
+            until = np.maximum(units - state.place, 1)
+            is_next = turn_of(group[left]) < until[group[left]]
+            now, left = left[is_next], left[~is_next]
+            posterior.observe(rows.cell[now], phi[now], rows.y[now], rows.weight[now])
+            seen = np.bincount(group[now], minlength=until.size)
+            scatter_add(state.rows, group[now], rows.weight[now])
+            scatter_add(state.since, group[now], rows.weight[now])
+            state.place += seen
+            can = seen == until
+            state.place[can] = 0
+            due = np.flatnonzero(can & (state.since >= self.share * (state.rows - state.since)))
+            if due.size:
+                self._share(state, due)
 
     def _share(self, state: HierarchicalCurveState, groups: Array) -> None:
         """Let the units of some groups hear what the others' rows say."""
@@ -209,7 +221,7 @@ class HierarchicalCurveThompson:
         shift = _times(precision, state.mean[cells])
         shift -= _times(state.others[cells], state.others_mean[cells])
         self._hear(state, cells, own, shift)
-        state.since[groups] = 0
+        state.since[groups] = 0.0
 
     def _hear(self, state: HierarchicalCurveState, cells: Array, own: Array, shift: Array) -> None:
         """Put in force what all rows say: own (n, m, m) and shift (n, m) of whole groups' cells."""
@@ -241,6 +253,7 @@ class HierarchicalCurveThompson:
         known = known_rows(evidence)
         order = known[np.argsort(evidence.cell[known], kind="stable")]
         rows = rows_of(replace(evidence, x=None), order)
+        _require_finite(rows.weight)
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)
         start = np.searchsorted(rows.cell, cells)
         count = np.searchsorted(rows.cell, cells, side="right") - start
@@ -265,8 +278,9 @@ class HierarchicalCurveThompson:
         if some.size:
             own[some], shift[some] = data.linearised(at[some])
         self._hear(state, cells, own, shift)
-        state.rows[groups] = np.bincount(member, count, groups.size).astype(np.int64)
-        state.since[groups] = 0
+        state.rows[groups], state.place[groups] = 0.0, 0
+        scatter_add(state.rows, state.group[rows.cell], rows.weight)
+        state.since[groups] = 0.0
 
     def decay(self, state: HierarchicalCurveState, factor: float, cell: Array) -> None:
         """Keep `factor` of what some cells' own rows say; their groups share at once."""
@@ -280,7 +294,9 @@ class HierarchicalCurveThompson:
         shift -= _times(state.others[cells], state.others_mean[cells])
         kept = np.where(np.isin(cells, cell), factor, 1.0)
         self._hear(state, cells, kept[:, None, None] * own, kept[:, None] * shift)
-        state.since[groups] = 0
+        member = np.searchsorted(groups, state.group[cells])
+        state.rows[groups] *= np.bincount(member, kept) / np.bincount(member)
+        state.since[groups] = 0.0
 
 
 @dataclass(slots=True)
@@ -326,6 +342,12 @@ class _CellRows:
                 sums = np.add.reduceat(curvature * (phi[:, j] * phi[:, k]), self.start)
                 precision[:, j, k] = precision[:, k, j] = sums
         return precision, shift + _times(precision, w)
+
+
+def _require_finite(weight: Array) -> None:
+    """Refuse weights without end, before anything is written."""
+    if not is_all(np.isfinite(weight)):
+        raise InvalidInput(f"weight: expected finite numbers >= 0, got {weight}")
 
 
 def _precision(root: Array) -> Array:
