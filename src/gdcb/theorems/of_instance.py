@@ -21,7 +21,7 @@ _MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "ga
 
 
 def method_splits(
-    name: str, seed: int, say: Progress, episodes: int = 10, replicates: int = 4
+    name: str, seed: int, say: Progress, episodes: int = 30, replicates: int = 4
 ) -> dict[str, Any]:
     """Run every method of the protocol for some episodes and sum both splits.
 
