@@ -1,4 +1,4 @@
-"""Four years of an incumbent operator's nights, through the same gate."""
+"""The nights of an incumbent operator, through the same gate: what was before the first episode."""
 
 from __future__ import annotations
 

@@ -41,6 +41,9 @@ GAMMA, GAMMA_SD = 4.0, 0.5
 # Of a listing, around its market.
 ALPHA_OWN, BETA_OWN, LEAST_BETA = 0.3, 0.3, 1.5
 BASE_MEDIAN, BASE_SD = 150.0, 0.35
+_AROUND = np.concatenate(
+    (np.linspace(0.05, 0.77, 10), np.linspace(0.8, 1.2, 41), np.geomspace(1.25, 3.0, 10))
+)
 SIGNAL, ROUND = 0, 1  # hidden columns: what only the manager sees, and the round's number
 
 
@@ -136,8 +139,11 @@ class Rental:
         return np.asarray(((1.0 + wrightomega(level - 1.0)) / slope * scale)[:, None])
 
     def candidates(self, state: Listings, rows: Rows) -> Array:
-        """Return a fine grid of prices around the best: (N, 61, 1)."""
-        return self.best(state, rows)[:, None] * np.linspace(0.4, 1.6, 61)[:, None]
+        """Return prices around the best, fine near it and far out to both sides: (N, 61, 1).
+
+        Someone who leans on the proposal can be moved by one that the bounds would never let run.
+        """
+        return self.best(state, rows)[:, None] * _AROUND[:, None]
 
     def sample(self, rng: Stream, state: Listings, e: Array, rows: Rows) -> Array:
         """Draw bookings."""
