@@ -123,7 +123,7 @@ def specification(variant: str, kind: str, nights: int) -> tuple[tuple[str, str,
     }
     return (
         ("𝒳", "context", "occupancy, gap night, lead time, inventory, day of week; base, market"),
-        ("𝒜", "nominal arms", "5 × 5 multipliers a^A · a^B, 0.63 to 1.43, 15 distinct prices"),
+        ("𝒜", "nominal arms", "5 × 5 multipliers a^A · a^B, 0.63 to 1.43, 25 distinct prices"),
         ("Δ, δ_θ", "scaler", "δ_occ·δ_gap·δ_lead·δ_inv, log-linear, six parameters, ridge"),
         ("Φ", "composition", "price = base · market · δ(x) · a^A · a^B"),
         ("g", "gate", f"revenue manager ({managers[kind]}), then price bounds {LOW:g} to {HIGH:g}"),
