@@ -6,6 +6,7 @@ nothing, or fold what did happen (`fold` = `teach` the learners, then `note` it)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -146,11 +147,12 @@ class Fold:
             raise InvalidInput(f"owners: expected owners 0 to {n - 1}, got {owners}")
 
     def fitted(self, owners: list[int]) -> ev.ScalerFitted:
-        """Work out which versions a refit would put in force."""
+        """Work out which versions a refit would put in force, as `teach` will do it."""
         scaler, index = self.instance.scaler, np.array(owners, dtype=np.int64)
-        ahead = copy(self.state.scaler)
-        scaler.publish(ahead, index)
-        return ev.ScalerFitted(owners, scaler.version(ahead, index).tolist())
+        ahead = replace(self.state, scaler=copy(self.state.scaler))
+        known = Log.concatenate(self.logs) if self.logs else None
+        publish(self.instance, ahead, index, self.group, known)
+        return ev.ScalerFitted(owners, scaler.version(ahead.scaler, index).tolist())
 
     def fold(self, event: ev.Event) -> None:
         """Learn from one event, then remember it."""

@@ -86,7 +86,7 @@ class LogisticPosterior:
 
         Mean and variance (N,) of its φᵀw + offset; NaN where a row teaches nothing.
         """
-        self._check(owner, phi, y, weight, offset)
+        self.check(owner, phi, y, weight, offset)
         found = np.full((2, owner.shape[0]), np.nan)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
         for wave in waves(owner[seen]):
@@ -111,7 +111,7 @@ class LogisticPosterior:
         mean, sd : (d,) prior N(mean, sd²)
         """
         owner, phi, y, weight = rows
-        self._check(owner, phi, y, weight, None)
+        self.check(owner, phi, y, weight, None)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
         order = seen[np.argsort(owner[seen], kind="stable")]
         first = np.searchsorted(owner[order], owners)
@@ -174,9 +174,10 @@ class LogisticPosterior:
             self.root[owner] = root - less
         return start, spread
 
-    def _check(
-        self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None
+    def check(
+        self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None = None
     ) -> None:
+        """Refuse rows that cannot be learned: see `observe`."""
         n, (n_owners, d) = owner.shape[0], self.mean.shape
         if phi.shape != (n, d) or not is_all(np.isfinite(phi)):
             raise InvalidInput(f"phi: expected {(n, d)} finite numbers, got {phi.shape}")
@@ -212,7 +213,7 @@ class LogisticPosterior:
         trials = np.ones((n_owners, n)) if weight is None else np.reshape(weight, (n_owners, n))
         shift = np.zeros((n_owners, n)) if offset is None else np.reshape(offset, (n_owners, n))
         flat = (n_owners * n,)
-        LogisticPosterior(np.zeros((1, d)), np.zeros((1, d, d)))._check(
+        LogisticPosterior(np.zeros((1, d)), np.zeros((1, d, d))).check(
             np.zeros(flat, dtype=np.int64),
             stacked.reshape(-1, d),
             target.reshape(flat),

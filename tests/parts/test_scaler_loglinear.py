@@ -329,7 +329,8 @@ def test_a_batch_is_the_loop_and_rows_stand_alone_bit_for_bit() -> None:
 
 
 def test_refit_is_the_batch_fit_of_every_owner() -> None:
-    """Rows weighed afresh: the bytes of `fit` on an owner's rows alone, whoever is beside it.
+    """Rows weighed afresh: `fit` on an owner's rows to 1e-10, and the same bytes whoever is beside
+    it, also somebody with as many rows.
 
     Owners that are not named keep their bytes, one without rows has the prior; δ waits for
     `publish`.
@@ -345,9 +346,21 @@ def test_refit_is_the_batch_fit_of_every_owner() -> None:
     scaler.refit(state, np.array([3, 2, 0]), owner, x, action, y, weight)
     for one in (0, 2):
         mine = owner == one
-        alone = scaler.fit(x[mine], action[mine], y[mine], weight[mine])
-        assert state.posterior.mean[one].tobytes() == alone.posterior.mean[0].tobytes()
-        assert state.posterior.root[one].tobytes() == alone.posterior.root[0].tobytes()
+        fitted = scaler.fit(x[mine], action[mine], y[mine], weight[mine]).posterior
+        np.testing.assert_allclose(state.posterior.mean[one], fitted.mean[0], atol=1e-10)
+        np.testing.assert_allclose(
+            state.posterior.covariance[one], fitted.covariance[0], atol=1e-10
+        )
+        alone, twins = scaler.init(4), scaler.init(4)
+        own = (x[mine], action[mine], y[mine], weight[mine])
+        scaler.refit(alone, np.array([one]), np.full(mine.sum(), one), *own)
+        both = np.repeat([one, 3], mine.sum())
+        rows = tuple(np.concatenate((column, column)) for column in own)
+        scaler.refit(twins, np.array([one, 3]), both, *rows)
+        for other in (alone, twins):
+            for field in ("mean", "root"):
+                mine_now = getattr(state.posterior, field)[one]
+                assert mine_now.tobytes() == getattr(other.posterior, field)[one].tobytes()
     assert state.posterior.mean[1].tobytes() == before.posterior.mean[1].tobytes()
     prior = scaler.init(1).posterior
     np.testing.assert_allclose(state.posterior.covariance[3], prior.covariance[0], rtol=1e-12)
@@ -377,9 +390,9 @@ def test_refit_takes_back_rows_that_misled() -> None:
     [
         ([0, 0], {}, "owners: expected different ones of 0 to 1, got"),
         ([2], {}, "owners: expected different ones of 0 to 1, got"),
-        ([0, 1], {"y": np.array([0.0, 1.0, 2.0])}, "y: expected 1 numbers within 0 and 1"),
+        ([0, 1], {"y": np.array([0.0, 1.0, 2.0])}, "y: expected 3 numbers within 0 and 1"),
         ([0, 1], {"y": np.ones(2)}, r"label: expected outcomes of shape \(3, 1\), got \(2, 1\)"),
-        ([0, 1], {"weight": np.array([1.0, 1.0, -1.0])}, "weight: expected 1 finite numbers >= 0"),
+        ([0, 1], {"weight": np.array([1.0, 1.0, -1.0])}, "weight: expected 3 finite numbers >= 0"),
         ([0, 1], {"weight": np.ones(2)}, "owner, weight: expected 3 each"),
     ],
 )
@@ -395,6 +408,180 @@ def test_a_refused_refit_changes_nothing(
     with pytest.raises(InvalidInput, match=message):
         scaler.refit(state, np.array(owners), **rows | change)
     assert records.to_bytes(state) == before
+
+
+# What is known beforehand ---------------------------------------------------------------------
+
+KNOWN: dict[str, Any] = {"level": 0.3, "slope": 2.5, "theta": (0.5, -0.2, 0.1, 0.4)}
+
+
+def test_a_prior_s_theta_is_in_force_from_the_start() -> None:
+    """δ = exp(θᵀ(φ − φ̄)) before any row, version 0; coefficients (α, β, βθ) have these means.
+
+    Error of θ̂ by the delta method at the prior: √(sd_j² + θ_j²·slope_sd²)/β.
+    """
+    penalty = (1.0, 4.0, 0.25, 16.0)
+    scaler = scaler_of(**KNOWN, penalty=penalty, level_sd=0.7, slope_sd=0.5)
+    state, x = scaler.init(3), rng_of(30).random((3, 4))
+    theta, owner = np.array(KNOWN["theta"]), np.arange(3)
+    expected = np.exp((x - CENTRE) @ theta)
+    np.testing.assert_allclose(scaler.predict(state, owner, x)[:, 0, 0], expected, rtol=1e-12)
+    assert scaler.version(state, owner).tolist() == [0, 0, 0]
+    mean = np.concatenate(([0.3, 2.5], 2.5 * theta))
+    np.testing.assert_allclose(state.posterior.mean, np.tile(mean, (3, 1)), rtol=1e-12)
+    sd = np.concatenate(([0.7, 0.5], np.array(penalty) ** -0.5))
+    np.testing.assert_allclose(state.posterior.covariance[1], np.diag(sd**2), rtol=1e-12)
+    found, error = scaler.estimate(state, zero(1))
+    np.testing.assert_allclose(found[0], theta, rtol=1e-12)
+    np.testing.assert_allclose(error[0], np.sqrt(sd[2:] ** 2 + (0.5 * theta) ** 2) / 2.5)
+
+
+def test_without_a_prior_delta_is_neutral() -> None:
+    """As ever: θ = 0, means 0, δ = 1."""
+    state = scaler_of().init(2)
+    assert not state.theta.any()
+    assert not state.posterior.mean.any()
+    assert (scaler_of().predict(state, zero(4), rng_of(31).random((4, 4))) == 1.0).all()
+
+
+def test_a_fit_under_a_prior_is_the_root_of_the_gradient() -> None:
+    """Means, a ridge a column, weights: (α, β, βθ) against scipy.optimize.root to 1e-8, by `fit`
+    and by `refit`; an owner without rows has the prior's means."""
+    (x, action, y), weight = nights(300, 32), rng_of(33).uniform(0.2, 2.0, 300)
+    penalty = np.array([1.0, 4.0, 0.25, 16.0])
+    scaler = scaler_of(**KNOWN, penalty=tuple(penalty), level_sd=0.7, slope_sd=0.5)
+    design = np.column_stack((np.ones(300), -np.log(action), x - CENTRE))
+    precision = np.concatenate(([0.7**-2, 0.5**-2], penalty))
+    prior = np.concatenate(([0.3, 2.5], 2.5 * np.array(KNOWN["theta"])))
+
+    def gradient(w: Array) -> Array:
+        p = logistic(design @ w)
+        return np.asarray(design.T @ (weight * (y - p)) - precision * (w - prior))
+
+    found = root(gradient, prior, tol=1e-13).x
+    state = scaler.fit(x, action, y, weight)
+    np.testing.assert_allclose(state.posterior.mean[0], found, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(state.theta[0, 0], found[2:] / found[1], rtol=0, atol=1e-8)
+    again = scaler.init(2)
+    scaler.refit(again, np.arange(2), zero(300), x, action, y, weight)
+    np.testing.assert_allclose(again.posterior.mean, [found, prior], rtol=0, atol=1e-8)
+
+
+def test_few_rows_stay_near_the_prior() -> None:
+    """20 nights: under a prior that knows θ to ±0.05 the error of θ̂ is below a third of what it is
+    without one, in the mean of 40 logs."""
+    sharp = scaler_of(
+        level=ALPHA, slope=BETA, theta=tuple(THETA), penalty=(0.05 * BETA) ** -2.0, slope_sd=0.3
+    )
+    errors = []
+    for scaler in (sharp, scaler_of()):
+        logs = [scaler.fit(*nights(20, 200 + i)) for i in range(40)]
+        found = np.concatenate([scaler.estimate(state, zero(1))[0] for state in logs])
+        errors.append(float(((found - THETA) ** 2).mean()))
+    assert errors[0] < errors[1] / 9.0
+
+
+def test_decay_returns_to_the_prior_s_means() -> None:
+    """By 0 all that the rows said is gone; what is in force stays until `publish`."""
+    scaler = scaler_of(**KNOWN)
+    state, prior = learned(scaler, 200, 34), scaler.init(1)
+    scaler.publish(state, zero(1))
+    theta = state.theta.copy()
+    assert np.abs(theta - prior.theta).max() > 0.01
+    scaler.decay(state, 0.0, zero(1))
+    np.testing.assert_allclose(state.posterior.mean, prior.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(state.posterior.covariance, prior.posterior.covariance, rtol=1e-9)
+    np.testing.assert_array_equal(state.theta, theta)
+
+
+def test_growth_spaces_publications_by_a_share_of_all_rows() -> None:
+    """every = 50, growth ½: due after 50 rows, after 50 more (½·50 are too few) and again (½·100),
+    then after ½·150 = 75 and ½·225 → 113 more; evenly without growth."""
+    for growth, expected in ((0.0, [50, 100, 150, 200, 250]), (0.5, [50, 100, 150, 225, 338])):
+        scaler = scaler_of(every=50, growth=growth, floor=0.0, sure=0.0, **KNOWN)
+        state, (x, action, y) = scaler.init(1), nights(340, 35)
+        when = []
+        for i in range(340):
+            row = slice(i, i + 1)
+            scaler.observe(state, zero(1), x[row], action[row], y[row, None], np.ones(1))
+            if scaler.due(state).size:
+                assert scaler.publish(state, zero(1)).size
+                when.append(i + 1)
+        assert when[:5] == expected
+
+
+def test_a_watched_row_is_counted_and_not_learned() -> None:
+    """Rows, due, and excitation are those of `observe`; the posterior waits for `refit`, which
+    then is the exact fit, and may be published."""
+    scaler, (x, action, y) = scaler_of(every=100), nights(400, 36)
+    weight = rng_of(37).uniform(0.0, 2.0, 400) * (rng_of(38).random(400) < 0.9)
+    y[::7] = np.nan
+    seen, watched = scaler.init(2), scaler.init(2)
+    before = records.to_bytes(watched.posterior)
+    scaler.observe(seen, zero(400), x, action, y[:, None], weight)
+    scaler.watch(watched, zero(400), x, action, y[:, None], weight)
+    assert records.to_bytes(watched.posterior) == before
+    taught = int((np.isfinite(y) & (weight > 0)).sum())
+    assert watched.rows.tolist() == watched.since.tolist() == [taught, 0]
+    assert records.to_bytes(watched.window) == records.to_bytes(seen.window)
+    assert scaler.due(watched).tolist() == [0]
+    assert scaler.publish(watched, zero(1)).size == 0  # β has its prior: not clearly above 0
+    scaler.refit(watched, zero(1), zero(400), x, action, y, weight)
+    expected = scaler.fit(x, action, y, weight).posterior.mean[0]
+    np.testing.assert_allclose(watched.posterior.mean[0], expected, rtol=0, atol=1e-10)
+    assert scaler.publish(watched, zero(1)).tolist() == [0]
+
+
+def test_rows_may_wait_for_the_next_fit() -> None:
+    """Without `row_by_row` an observed row is a watched one, bad rows are refused as ever."""
+    scaler, (x, action, y) = scaler_of(row_by_row=False), nights(50, 39)
+    one, other = scaler.init(1), scaler.init(1)
+    scaler.observe(one, zero(50), x, action, y[:, None], np.ones(50))
+    scaler.watch(other, zero(50), x, action, y[:, None], np.ones(50))
+    before = records.to_bytes(one)
+    assert before == records.to_bytes(other)
+    assert not one.posterior.mean.any()
+    for method in (scaler.observe, scaler.watch):
+        with pytest.raises(InvalidInput, match="y: expected 50 numbers within 0 and 1"):
+            method(one, zero(50), x, action, 2.0 + y[:, None], np.ones(50))
+        with pytest.raises(InvalidInput, match="weight: expected 50 finite numbers >= 0"):
+            method(one, zero(50), x, action, y[:, None], np.full(50, np.inf))
+    assert records.to_bytes(one) == before
+
+
+def test_an_agent_says_what_a_fit_of_all_rows_put_in_force() -> None:
+    """The posterior waits; a refit fits all rows, and tells that δ changed. It replays."""
+    scaler = LogLinearScaler(factors={"gap": ("gap",)}, every=1_000, row_by_row=False)
+    instance = Instance(
+        context=Schema({"gap": Number(-3, 3)}),
+        arms=ArmList(values=(0.5, 1.0, 2.0)),
+        composition=Multiply(),
+        scaler=scaler,
+        reward=Payoff(outcome=("booked",), action=0),
+    )
+    agent, rng = Agent(instance, BetaThompson(), seed=3), rng_of(29)
+    for _ in range(200):
+        case = agent.decide({"gap": float(rng.uniform(-1, 1))})
+        assert case.executed is not None
+        agent.observe(
+            case.id, {"booked": float(rng.random() < 1 / (1 + case.executed["action"] ** 3))}
+        )
+    assert agent.refit() == [0]
+    assert agent.state.scaler.versions.tolist() == [1]
+    again = Agent.replay(agent.events, instance, BetaThompson(), seed=3)
+    assert records.to_bytes(again.state) == records.to_bytes(agent.state)
+
+
+def test_a_file_declares_a_prior() -> None:
+    """A ridge is a number, or a list with one a column."""
+    for line, expected in (
+        ("penalty = 2.0", {"penalty": 2.0}),
+        ("penalty = [2.0]\ntheta = [0.4]", {"penalty": (2.0,), "theta": (0.4,)}),
+        ("level = 0.5\nslope = 3.0\ngrowth = 0.25", {"level": 0.5, "slope": 3.0, "growth": 0.25}),
+    ):
+        settings: dict[str, Any] = {"factors": {"day": (0,)}} | expected
+        made = parse(TABLE + f'factors = {{ day = ["z"] }}\n{line}').instance.scaler
+        assert made == LogLinearScaler(**settings)
 
 
 def test_decay_mixes_with_the_prior() -> None:
@@ -516,6 +703,20 @@ def test_a_file_s_mistakes_are_named_once(line: str, message: str) -> None:
         (lambda: scaler_of(every=0), "scaler.every: expected a number >= 1"),
         (lambda: scaler_of(per="team"), "scaler.per: expected one of unit"),
         (lambda: scaler_of(centre=(1.0,)).init(1), "scaler.centre: expected 4 numbers"),
+        (lambda: scaler_of(theta=(1.0,)).init(1), "scaler.theta: expected 4 numbers, one a col"),
+        (lambda: scaler_of(penalty=(1.0, 1.0)).init(1), "scaler.penalty: expected 4 numbers"),
+        (lambda: scaler_of(penalty=(1.0, 0.0, 1.0, 1.0)), "scaler.penalty: expected a number > 0"),
+        (lambda: scaler_of(penalty=[1.0, np.nan]), "scaler.penalty: expected a finite number"),
+        (lambda: scaler_of(theta=0.5), "scaler.theta: expected a tuple of numbers, got 0.5"),
+        (lambda: scaler_of(theta=(np.inf,) * 4), "scaler.theta: expected a finite number"),
+        (lambda: scaler_of(level=np.nan), "scaler.level: expected a finite number"),
+        (lambda: scaler_of(slope=np.inf), "scaler.slope: expected a finite number"),
+        (lambda: scaler_of(slope="2"), "scaler.slope: expected a finite number"),
+        (lambda: scaler_of(growth=-0.1), "scaler.growth: expected a number >= 0"),
+        (lambda: scaler_of(growth=np.nan), "scaler.growth: expected a finite number"),
+        (lambda: scaler_of(penalty=()).init(1), "scaler.penalty: expected 4 numbers"),
+        (lambda: scaler_of(centre=()).init(1), "scaler.centre: expected 4 numbers"),
+        (lambda: scaler_of(row_by_row=1), "scaler.row_by_row: expected true or false, got 1"),
     ],
 )
 def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> None:

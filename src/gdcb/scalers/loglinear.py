@@ -175,6 +175,9 @@ class LogLinearScaler:
         if self.centre is not None:
             object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
         check_choice("scaler.per", self.per, ("unit", "group"))
+        flag: Any = self.row_by_row
+        if not isinstance(flag, bool):
+            raise InvalidInput(f"scaler.row_by_row: expected true or false, got {flag!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,7 +198,8 @@ class LogLinearScaler:
         k = len(self._columns)
         for name in ("centre", "theta", "penalty"):
             value: Any = getattr(self, name)
-            if isinstance(value, tuple) and value and len(value) != k:
+            is_left_out = name == "theta" and value == ()
+            if isinstance(value, tuple) and len(value) != k and not is_left_out:
                 wanted = "1 number" if k == 1 else f"{k} numbers, one a column"
                 raise InvalidInput(f"scaler.{name}: expected {wanted}, got {len(value)}")
         theta = np.zeros((n_owners, 1, k))
@@ -261,9 +265,11 @@ class LogLinearScaler:
 
         A NaN outcome and a row in which nothing ran, or no e above 0, teach nothing.
         """
+        if not self.row_by_row:
+            self.watch(state, owner, x, action, label, weight)
+            return
         design, y = self._rows(x, action, label)
-        if self.row_by_row:
-            state.posterior.observe(owner, design, y, weight)
+        state.posterior.observe(owner, design, y, weight)
         self._watch(state, owner, design, y, weight)
 
     def watch(
@@ -277,6 +283,7 @@ class LogLinearScaler:
     ) -> None:
         """Count rows, and how their actions varied, without learning them: `refit` will."""
         design, y = self._rows(x, action, label)
+        state.posterior.check(owner, design, y, weight)
         self._watch(state, owner, design, y, weight)
 
     def _watch(
