@@ -15,7 +15,7 @@ from gdcb import Agent, records
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.bandits import CurveThompson, HierarchicalCurveThompson
-from gdcb.bandits.hierarchical_curve import HierarchicalCurveState
+from gdcb.bandits.hierarchical_curve import HierarchicalCurveState, _inverse
 from gdcb.checks.lists import report
 from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
@@ -109,8 +109,17 @@ def dense(
 
 
 def covariance(state: HierarchicalCurveState) -> Array:
-    """Return Σ of every group."""
+    """Return the covariance of w_u of every unit: (cells, m, m)."""
     return np.asarray(state.root @ state.root.swapaxes(-1, -2))
+
+
+def own(group: int, m: int) -> Array:
+    """Return what turns (m_g, v₁, v₂, v₃) into the w_u of a group's units: (units, m, 4m)."""
+    units = np.flatnonzero(group == GROUP).size
+    out = np.zeros((units, m, 4 * m))
+    for place in range(units):
+        out[place, :, :m] = out[place, :, m * (1 + place) : m * (2 + place)] = np.eye(m)
+    return out
 
 
 # By hand --------------------------------------------------------------------------------------
@@ -119,18 +128,37 @@ def covariance(state: HierarchicalCurveState) -> Array:
 def test_one_win_by_hand() -> None:
     """Two units of one group and one of another, all sds 1; a win of the first at u = 1.
 
-    φᵀw₁ has variance 2 + 2, so its mode solves z = 4·(1 − σ(z)), z = 4t. Then w₁ = 2t·(1, 1) and
-    w₂ = t·(1, 1). With h = σ(z)(1 − σ(z)) the variance of φᵀw₂ falls from 4 by h·2²/(1 + 4h).
+    φᵀw₁ has variance 2 + 2, so its mode solves z = 4·(1 − σ(z)), z = 4t, and w₁ = 2t·(1, 1). The
+    second hears of it when as many rows came as there are units, that is behind its own: until
+    then it has the prior. With h = σ(z)(1 − σ(z)) the variance of φᵀw₁ is 4 − 16h/(1 + 4h).
     """
     bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=1.0), own_sd=1.0)
     state = bandit.init(np.array([0, 0, 1]), ENDS)
     bandit.update(state, evidence([0], [1], [1.0], [1.0]))
     z = optimize.brentq(lambda z: z - 4.0 * (1.0 - special.expit(z)), 0.0, 4.0, xtol=1e-14)
     t, h = z / 4.0, special.expit(z) * (1.0 - special.expit(z))
-    mean, root = bandit._own(state, np.arange(3))
-    np.testing.assert_allclose(mean, [[2 * t, 2 * t], [t, t], [0.0, 0.0]], atol=1e-12)
-    along = root.sum(axis=1)  # φ = (1, 1)
-    expected = [4.0 - 16.0 * h / (1 + 4 * h), 4.0 - 4.0 * h / (1 + 4 * h), 4.0]
+    np.testing.assert_allclose(state.mean, [[2 * t, 2 * t], [0.0, 0.0], [0.0, 0.0]], atol=1e-12)
+    along = state.root.sum(axis=1)  # φ = (1, 1)
+    expected = [4.0 - 16.0 * h / (1 + 4 * h), 4.0, 4.0]
+    np.testing.assert_allclose((along * along).sum(axis=1), expected, rtol=1e-12)
+    assert (state.rows[0], state.since[0], state.place[0]) == (1.0, 1.0, 1)
+
+
+def test_sharing_by_hand() -> None:
+    """The same two units; a fit of one win of the first at u = 1 alone.
+
+    Along φ/√2 = (1, 1)/√2 the coefficients are m ~ N(0, 1), v ~ N(0, 1), and the row says 2h of
+    them (φᵀφ = 2). It tells of m (1/2h + 1)⁻¹ = 2h/(1 + 2h), so that the second unit has variance
+    1 + 1/(1 + 2h/(1 + 2h)) = (2 + 6h)/(1 + 4h), and half of the first one's mean.
+    """
+    bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=1.0), own_sd=1.0)
+    state = bandit.init(np.array([0, 0, 1]), ENDS)
+    bandit.refit(state, evidence([0], [1], [1.0], [1.0]))
+    z = optimize.brentq(lambda z: z - 4.0 * (1.0 - special.expit(z)), 0.0, 4.0, xtol=1e-14)
+    t, h = z / 4.0, special.expit(z) * (1.0 - special.expit(z))
+    np.testing.assert_allclose(state.mean, [[2 * t, 2 * t], [t, t], [0.0, 0.0]], atol=1e-12)
+    along = state.root.sum(axis=1) / np.sqrt(2.0)
+    expected = [2.0 / (1 + 4 * h), (2 + 6 * h) / (1 + 4 * h), 2.0]
     np.testing.assert_allclose((along * along).sum(axis=1), expected, rtol=1e-12)
 
 
@@ -139,11 +167,10 @@ def test_the_mean_is_the_integral() -> None:
     bandit, some = BANDITS["bent"], some_rows(40, 1)
     state = learned(bandit, some)
     found = bandit.mean(state, Setting(np.array([1])), ARMS.nominal)[0]
-    m, cov = state.mean[0], covariance(state)[0]
+    m, cov = state.mean[1], covariance(state)[1]
     for k, c in enumerate(ARMS.coords[:, 0]):
         u = (c - 1.25) / 0.75
-        row = np.zeros(12)
-        row[:3] = row[6:9] = 1.0, u, u * u
+        row = np.array([1.0, u, u * u])
         eta, sd = row @ m, np.sqrt(row @ cov @ row)
         expected = integrate.quad(
             lambda z, eta=eta, sd=sd: (
@@ -175,8 +202,8 @@ def test_densities_are_those_of_the_mean(name: str) -> None:
 
 @EVERY
 def test_the_exact_fit_is_scipy_s(name: str) -> None:
-    """The mode of the dense log posterior by BFGS to 1e-5, its gradient to 1e-7, and Σ⁻¹ the
-    dense Hessian there, to 1e-9; every group."""
+    """w_u = m_g + v_u at the mode of the dense log posterior, by BFGS to 1e-5 and by the gradient
+    there to 1e-7; its covariance is that of the dense Hessian, to 1e-9; every group."""
     bandit, some = BANDITS[name], some_rows(90, 4)
     state = refitted(bandit, some)
     for group in range(3):
@@ -189,12 +216,16 @@ def test_the_exact_fit_is_scipy_s(name: str) -> None:
             slope = design.T @ (weight * (special.expit(z) - y)) + (w - mean) / sd**2
             return float(value), np.asarray(slope)
 
-        found = optimize.minimize(loss, mean, jac=True, method="BFGS", options={"gtol": 1e-8})
-        np.testing.assert_allclose(state.mean[group], found.x, rtol=0, atol=1e-5)
-        assert np.abs(loss(state.mean[group])[1]).max() < 1e-7
-        p = special.expit(design @ state.mean[group])
-        hessian = (design * (weight * p * (1 - p))[:, None]).T @ design + np.diag(sd**-2.0)
-        np.testing.assert_allclose(covariance(state)[group] @ hessian, np.eye(sd.size), atol=1e-9)
+        found = optimize.minimize(loss, mean, jac=True, method="BFGS", options={"gtol": 1e-8}).x
+        at, cells = own(group, mean.size // 4), np.flatnonzero(group == GROUP)
+        np.testing.assert_allclose(state.mean[cells], at @ found, rtol=0, atol=1e-5)
+        for _ in range(3):  # polish: BFGS ends where its line search does
+            p = special.expit(design @ found)
+            hessian = (design * (weight * p * (1 - p))[:, None]).T @ design + np.diag(sd**-2.0)
+            found = found - np.linalg.solve(hessian, loss(found)[1])
+        np.testing.assert_allclose(state.mean[cells], at @ found, rtol=0, atol=1e-9)
+        expected = at @ np.linalg.inv(hessian) @ at.swapaxes(-1, -2)
+        np.testing.assert_allclose(covariance(state)[cells], expected, rtol=0, atol=1e-9)
 
 
 def test_the_exact_fit_is_scikit_learn_s() -> None:
@@ -207,48 +238,83 @@ def test_the_exact_fit_is_scikit_learn_s() -> None:
         design, y, weight, _, sd = dense(bandit, some, group)
         model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, solver="newton-cholesky")
         model.fit(design * sd, y, sample_weight=weight)
-        np.testing.assert_allclose(state.mean[group], sd * model.coef_[0], rtol=0, atol=1e-5)
+        expected = own(group, 2) @ (sd * model.coef_[0])
+        np.testing.assert_allclose(state.mean[group == GROUP], expected, rtol=0, atol=1e-5)
 
 
 @EVERY
-def test_row_by_row_is_the_dense_posterior(name: str) -> None:
-    """Mean and Σ of every group to 1e-12, against `LogisticPosterior` on the dense design."""
+def test_until_they_share_units_learn_alone(name: str) -> None:
+    """Mean and covariance of every unit, against `LogisticPosterior` under N(prior_mean, prior_sd²
+    + own_sd²) on its own rows, to 1e-12."""
     bandit, some = BANDITS[name], some_rows(80, 6)
-    state = learned(bandit, some)
+    mean, sd = bandit.curve.prior(1)
+    both = np.hypot(sd, np.broadcast_to(np.array(bandit.own_sd), sd.shape))
+    expected = LogisticPosterior.prior(6, mean, both)
+    expected.observe(some.cell, features(bandit, some), some.y, some.weight)
+    for group in (GROUP, np.arange(6)):  # who has nobody to share with learns alone for good
+        state = bandit.init(group, ARMS)
+        if group is GROUP:
+            state.rows[:] = 1e9  # 80 more are too few to share
+        bandit.update(state, some)
+        np.testing.assert_allclose(state.mean, expected.mean, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(covariance(state), expected.covariance, rtol=0, atol=1e-12)
+
+
+@EVERY
+def test_sharing_is_the_joint_normal_posterior(name: str) -> None:
+    """With what every unit's rows say (L_u and its shift) as normal likelihoods, the marginals of
+    the dense posterior of (m_g, v), to 1e-9."""
+    bandit, some = BANDITS[name], some_rows(80, 7)
+    apart = bandit.init(np.arange(6), ARMS)
+    bandit.update(apart, some)
+    mean, sd = bandit.curve.prior(1)
+    spread = np.broadcast_to(np.array(bandit.own_sd), sd.shape)
+    before = np.diag(1.0 / (sd**2 + spread**2))
+    precision = np.linalg.inv(covariance(apart))
+    said = precision - before
+    shift = (precision @ apart.mean[..., None])[..., 0] - before @ mean
+    state = bandit.init(GROUP, ARMS)
+    bandit._hear(state, np.arange(6), said, shift)
+    m = sd.size
     for group in range(3):
-        design, y, weight, mean, sd = dense(bandit, some, group)
-        expected = LogisticPosterior.prior(1, mean, sd)
-        expected.observe(np.zeros(y.size, dtype=np.int64), design, y, weight)
-        np.testing.assert_allclose(state.mean[group], expected.mean[0], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(
-            covariance(state)[group], expected.covariance[0], rtol=0, atol=1e-12
-        )
+        at, cells = own(group, m), np.flatnonzero(group == GROUP)
+        prior = np.concatenate((sd, np.tile(spread, 3))) ** -2.0
+        joint, pull = np.diag(prior), np.concatenate((prior[:m] * mean, np.zeros(3 * m)))
+        for place, cell in enumerate(cells):
+            joint = joint + at[place].T @ said[cell] @ at[place]
+            pull = pull + at[place].T @ shift[cell]
+        expected = at @ np.linalg.solve(joint, pull)
+        np.testing.assert_allclose(state.mean[cells], expected, rtol=0, atol=1e-9)
+        cov = at @ np.linalg.inv(joint) @ at.swapaxes(-1, -2)
+        np.testing.assert_allclose(covariance(state)[cells], cov, rtol=0, atol=1e-9)
+    # What the others said is taken off again when they share the next time: nothing changes.
+    again = records.copy(state)
+    bandit._share(again, np.arange(3))
+    np.testing.assert_allclose(again.mean, state.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(covariance(again), covariance(state), rtol=0, atol=1e-9)
 
 
 def test_without_a_spread_all_units_have_one_curve() -> None:
-    """own_sd 1e-7: every unit's curve is that of the group's rows learned together, to 1e-5."""
-    bandit, some = replace(BANDITS["relative"], own_sd=1e-7), some_rows(80, 7, np.arange(3))
+    """own_sd 1e-4: every unit's curve is that of the group's rows learned together, to 1e-6."""
+    bandit, some = replace(BANDITS["relative"], own_sd=1e-4), some_rows(80, 7, np.arange(3))
     state = refitted(bandit, some)
-    phi = features(bandit, some)
-    together = LogisticPosterior.fit(phi, some.y, some.weight, 0.0, 1.5**-2.0)
-    mean, root = bandit._own(state, np.arange(3))
-    np.testing.assert_allclose(mean, np.tile(together.mean, (3, 1)), atol=1e-5)
-    np.testing.assert_allclose(
-        root @ root.swapaxes(-1, -2), np.tile(together.covariance, (3, 1, 1)), atol=1e-5
-    )
+    together = LogisticPosterior.fit(features(bandit, some), some.y, some.weight, 0.0, 1.5**-2.0)
+    np.testing.assert_allclose(state.mean[:3], np.tile(together.mean, (3, 1)), atol=1e-6)
+    expected = np.tile(together.covariance, (3, 1, 1))
+    np.testing.assert_allclose(covariance(state)[:3], expected, atol=1e-6)
 
 
 def test_with_a_known_group_units_learn_apart() -> None:
-    """prior_sd 1e-7: every unit has the curve of its own rows under N(0, own_sd²), to 1e-5."""
-    bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=1e-7), own_sd=1.2)
+    """prior_sd 1e-5: every unit has the curve of its own rows under N(0, own_sd²), to 1e-8."""
+    bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=1e-5), own_sd=1.2)
     some = some_rows(80, 8)
-    mean = bandit._own(refitted(bandit, some), np.arange(6))[0]
+    mean = refitted(bandit, some).mean
     for unit in range(6):
         mine = some.cell == unit
         alone = LogisticPosterior.fit(
             features(bandit, some)[mine], some.y[mine], some.weight[mine], 0.0, 1.2**-2.0
         )
-        np.testing.assert_allclose(mean[unit], alone.mean[0], atol=1e-5)
+        np.testing.assert_allclose(mean[unit], alone.mean[0], atol=1e-8)
 
 
 # Sharing --------------------------------------------------------------------------------------
@@ -256,24 +322,23 @@ def test_with_a_known_group_units_learn_apart() -> None:
 
 @EVERY
 def test_a_unit_without_rows_moves_towards_the_group_s(name: str) -> None:
-    """Rows of units 0 and 1 only: unit 2 expects m_g, between the prior and what they expect, and
-    is less sure of it; other groups keep their bytes."""
+    """Rows of units 0 and 1 only: unit 2 expects something between the prior and what they expect,
+    and is less sure of it than they, and surer than before; other groups keep their bytes."""
     bandit = BANDITS[name]
     some = some_rows(120, 9, np.arange(2))
     before, state = bandit.init(GROUP, ARMS), refitted(bandit, some)
-    mean, root = bandit._own(state, np.arange(6))
-    m = mean.shape[1]
-    np.testing.assert_allclose(mean[2], state.mean[0, :m], atol=1e-9)
-    prior = bandit._own(before, ZERO)[0][0]
-    moved, led = mean[2] - prior, mean[:2].mean(axis=0) - prior
     phi = features(bandit, evidence_at(1.0))[0]
-    assert 0.0 < (phi @ moved) / (phi @ led) < 1.0
-    spread = ((phi @ root) ** 2).sum(axis=-1)
-    assert spread[2] > spread[:2].max()
-    assert bytes_of(state.mean[1:], state.root[1:]) == bytes_of(before.mean[1:], before.root[1:])
-    # Unit 2's deviation is what it was: N(0, own_sd²).
-    own = np.broadcast_to(np.array(bandit.own_sd), (m,))
-    np.testing.assert_allclose(np.diag(covariance(state)[0])[3 * m :], own**2, rtol=1e-9)
+    prior, found = phi @ before.mean[0], state.mean @ phi
+    led = found[:2].mean() - prior
+    assert 0.0 < (found[2] - prior) / led < 1.0
+    spread, old = (((phi @ one.root) ** 2).sum(axis=-1) for one in (state, before))
+    assert spread[:2].max() < spread[2] < old[2]
+    # It hears of m_g, and has a deviation of its own on top.
+    spare = np.broadcast_to(np.array(bandit.own_sd), (phi.size,)) ** 2
+    assert (np.linalg.eigvalsh(covariance(state)[2] - np.diag(spare)) > 0.0).all()
+    np.testing.assert_allclose(state.others[2] @ covariance(state)[2], np.eye(phi.size), atol=1e-9)
+    for field in ("mean", "root", "others_mean", "others"):
+        assert bytes_of(getattr(state, field)[3:]) == bytes_of(getattr(before, field)[3:])
 
 
 def evidence_at(coord: float) -> Evidence:
@@ -281,17 +346,39 @@ def evidence_at(coord: float) -> Evidence:
     return replace(evidence([0], [-1], [1.0], [coord]), delta=np.ones((1, 1, 1)))
 
 
-@given(y=st.sampled_from([0.0, 1.0]), coord=st.floats(0.4, 2.1), own=st.floats(0.05, 3.0))
+@given(y=st.sampled_from([0.0, 1.0]), coord=st.floats(0.4, 2.1), spread=st.floats(0.05, 3.0))
 @fixed
-def test_one_row_moves_the_others_by_their_share(y: float, coord: float, own: float) -> None:
+def test_one_row_moves_the_others_by_their_share(y: float, coord: float, spread: float) -> None:
     """By prior_sd²/(prior_sd² + own_sd²) of what its own unit moves by, in every coefficient."""
-    bandit = replace(BANDITS["relative"], own_sd=own)
-    state = learned(bandit, evidence([0], [-1], [y], [coord]))
-    mean = bandit._own(state, np.arange(6))[0]
-    share = 1.5**2 / (1.5**2 + own**2)
-    np.testing.assert_allclose(mean[1], share * mean[0], rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(mean[2], mean[1])
-    assert not mean[3:].any()
+    bandit = replace(BANDITS["relative"], own_sd=spread)
+    state = refitted(bandit, evidence([0], [-1], [y], [coord]))
+    share = 1.5**2 / (1.5**2 + spread**2)
+    np.testing.assert_allclose(state.mean[1], share * state.mean[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(state.mean[2], state.mean[1])
+    assert not state.mean[3:].any()
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, range(3, 49, 3)), (0.5, (3, 6, 9, 15, 24, 36)), (1e9, (3,))]
+)
+def test_units_share_by_a_part_of_the_rows(share: float, expected: Any) -> None:
+    """Three units: after 3 rows (nothing stood before), 3 of ½·3, 3 of ½·6, 6 of ½·9, 9 of ½·15 and
+    12 of ½·24; or with every three rows. In between a unit sees its own rows only. Rows of weight ½
+    count by halves on both sides, and rows that say nothing not at all."""
+    for weight in (1.0, 0.5):
+        bandit = replace(BANDITS["relative"], share=share)
+        state, when = bandit.init(GROUP, ARMS), []
+        some = some_rows(48, 10, np.arange(2))
+        for i in range(48):
+            void = evidence([0, 1], [0, 0], [1.0, 1.0], [np.nan, 1.0], weight=[1.0, 0.0])
+            bandit.update(state, void)
+            before = bytes_of(state.mean[2])
+            bandit.update(state, replace(pick(some, [i]), weight=np.full(1, weight)))
+            if bytes_of(state.mean[2]) != before:  # unit 2 has no rows: it hears
+                when.append(i + 1)
+                assert state.since[0] == 0.0
+        assert when == list(expected)
+        assert state.rows[0] == 48 * weight
 
 
 def test_sharing_is_better_than_apart_and_than_alike() -> None:
@@ -308,11 +395,11 @@ def test_sharing_is_better_than_apart_and_than_alike() -> None:
     some = evidence(cell, arm, y, ARMS.coords[arm])
     group = np.repeat(np.arange(groups), units)
     errors = []
-    for prior, own in ((1.5, 0.8), (1e-6, np.hypot(1.5, 0.8)), (1.5, 1e-6)):
-        bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=prior), own_sd=own)
+    for prior, spread in ((1.5, 0.8), (1e-4, np.hypot(1.5, 0.8)), (1.5, 1e-4)):
+        bandit = HierarchicalCurveThompson(CurveThompson(prior_sd=prior), own_sd=float(spread))
         state = bandit.init(group, ARMS)
         bandit.refit(state, some)
-        errors.append(((bandit._own(state, np.arange(cells))[0] - truth) ** 2).mean())
+        errors.append(((state.mean - truth) ** 2).mean())
     assert errors[0] < 0.8 * min(errors[1:])
 
 
@@ -322,13 +409,16 @@ def test_sharing_is_better_than_apart_and_than_alike() -> None:
 @given(some=evidences(6, ARMS.coords, is_class=True), name=st.sampled_from(sorted(BANDITS)))
 @fixed
 def test_batch_equals_loop(some: Evidence, name: str) -> None:
-    """Rows of a group are learned in their order, in a batch too: to 1e-12."""
+    """Rows of a cell are learned in their order, and units share behind the same row, in a batch
+    too: to 1e-12."""
     some, bandit = replace(some, delta=some_rows(12, 11).delta), BANDITS[name]
     some = replace(some, delta=some.delta[: some.cell.size])  # type: ignore[index]
     batch = learned(bandit, some)
     loop = learned(bandit, *(pick(some, [i]) for i in range(some.cell.size)))
-    np.testing.assert_allclose(batch.mean, loop.mean, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(batch.root, loop.root, rtol=0, atol=1e-12)
+    for field, array in records.flatten(batch).items():
+        np.testing.assert_allclose(
+            array, records.flatten(loop)[field], rtol=0, atol=1e-12, err_msg=field
+        )
 
 
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(BANDITS)))
@@ -339,7 +429,7 @@ def test_the_exact_fit_forgets_order_and_what_was_learned(seed: int, name: str) 
     one = refitted(bandit, some)
     other = learned(bandit, some_rows(50, seed + 1))
     bandit.refit(other, pick(some, rng_of(seed).permutation(30)))
-    touched = np.unique(GROUP[some.cell])
+    touched = np.isin(GROUP, GROUP[some.cell])
     np.testing.assert_allclose(one.mean[touched], other.mean[touched], rtol=0, atol=1e-7)
     np.testing.assert_allclose(
         covariance(one)[touched], covariance(other)[touched], rtol=0, atol=1e-7
@@ -359,12 +449,8 @@ def test_groups_may_change_places(name: str) -> None:
         plain, moved = bandit.init(GROUP, ARMS), bandit.init(group, ARMS)
         getattr(bandit, way)(plain, some)
         getattr(bandit, way)(moved, replace(some, cell=order[some.cell]))
-        here, there = bandit._own(plain, np.arange(6)), bandit._own(moved, order)
-        np.testing.assert_allclose(there[0], here[0], rtol=0, atol=close)
-        for (_, one), (_, two) in ((here, there),):
-            np.testing.assert_allclose(
-                two @ two.swapaxes(-1, -2), one @ one.swapaxes(-1, -2), rtol=0, atol=close
-            )
+        np.testing.assert_allclose(moved.mean[order], plain.mean, rtol=0, atol=close)
+        np.testing.assert_allclose(covariance(moved)[order], covariance(plain), rtol=0, atol=close)
 
 
 @EVERY
@@ -376,8 +462,10 @@ def test_a_group_has_the_same_bytes_alone(name: str) -> None:
         beside, by_itself = bandit.init(GROUP, ARMS), bandit.init(GROUP, ARMS)
         getattr(bandit, way)(beside, some)
         getattr(bandit, way)(by_itself, alone)
-        for field in ("mean", "root"):
-            assert bytes_of(getattr(beside, field)[1]) == bytes_of(getattr(by_itself, field)[1])
+        for field in ("mean", "root", "others_mean", "others"):
+            one, two = (getattr(state, field)[GROUP == 1] for state in (beside, by_itself))
+            assert bytes_of(one) == bytes_of(two), field
+        assert beside.rows[1] == by_itself.rows[1]
         for score in (bandit.predictive, bandit.leave_one_out):
             whole = score(beside, some)[GROUP[some.cell] == 1]
             assert bytes_of(score(by_itself, alone)) == bytes_of(whole)
@@ -397,35 +485,51 @@ def test_a_fit_touches_its_groups_only_and_no_rows_are_the_prior(name: str) -> N
     before = records.copy(state)
     mine = pick(some, np.flatnonzero(GROUP[some.cell] == 1))
     bandit.refit(state, mine)
-    for field in ("mean", "root"):
+    own_cells = GROUP == 1
+    for field in ("mean", "root", "others_mean", "others"):
         new, old = getattr(state, field), getattr(before, field)
-        assert bytes_of(new[[0, 2]]) == bytes_of(old[[0, 2]])
-        assert np.abs(new[1] - old[1]).max() > 1e-6
+        assert bytes_of(new[~own_cells]) == bytes_of(old[~own_cells])
+        assert np.abs(new[own_cells] - old[own_cells]).max() > 1e-6
+    assert state.rows[1] == mine.weight.sum()
+    assert (state.since[1], state.place[1]) == (0.0, 0)
     ran = some.coord.copy()
     ran[some.cell == 5] = np.nan
     none = replace(some, weight=np.where(GROUP[some.cell] == 1, 0.0, some.weight), coord=ran)
     bandit.refit(state, none)
     prior = bandit.init(GROUP, ARMS)
-    np.testing.assert_allclose(state.mean[1:], prior.mean[1:], atol=1e-12)
-    np.testing.assert_allclose(covariance(state)[1:], covariance(prior)[1:], atol=1e-12)
-    bandit.refit(state, pick(some, np.arange(0)))  # nobody's rows: nothing to do
-    np.testing.assert_allclose(state.mean[1:], prior.mean[1:], atol=1e-12)
+    for way in (none, replace(some, weight=np.zeros(60)), pick(some, np.arange(0))):
+        bandit.refit(state, way)
+        np.testing.assert_allclose(state.mean[3:], prior.mean[3:], atol=1e-12)
+        np.testing.assert_allclose(covariance(state)[3:], covariance(prior)[3:], atol=1e-12)
+        assert not state.rows[1:].any()
+    np.testing.assert_allclose(state.mean, prior.mean, atol=1e-12)
 
 
-def test_decay_mixes_with_the_prior() -> None:
-    """By ½: Σ⁻¹ is the mean of posterior and prior precision, Σ⁻¹m too; groups of no such cell
-    keep their bytes, and 1 keeps all."""
+def test_decay_scales_what_a_unit_s_rows_say() -> None:
+    """Of unit 3 by ½: as if the likelihood that its rows left were to the power of ½, and its group
+    had shared; groups of no such cell keep their bytes, 1 keeps all and 0 nothing."""
     bandit = BANDITS["bent"]
     state, prior = learned(bandit, some_rows(60, 15)), bandit.init(GROUP, ARMS)
     before = records.copy(state)
     bandit.decay(state, 1.0, np.arange(6))
     assert records.to_bytes(state) == records.to_bytes(before)
-    bandit.decay(state, 0.5, np.array([4]))
-    old, new, first = (np.linalg.inv(covariance(one)[1]) for one in (before, state, prior))
-    np.testing.assert_allclose(new, 0.5 * (old + first), rtol=1e-9, atol=1e-9)
-    pull = 0.5 * (old @ before.mean[1] + first @ prior.mean[1])
-    np.testing.assert_allclose(new @ state.mean[1], pull, rtol=1e-9, atol=1e-9)
-    assert bytes_of(state.mean[[0, 2]]) == bytes_of(before.mean[[0, 2]])
+    expected = records.copy(before)
+    precision = np.linalg.inv(covariance(expected))
+    said = precision - expected.others
+    shift = (precision @ expected.mean[..., None])[..., 0]
+    shift -= (expected.others @ expected.others_mean[..., None])[..., 0]
+    cells, kept = np.array([3, 4]), np.array([0.5, 1.0])
+    bandit._hear(expected, cells, kept[:, None, None] * said[cells], kept[:, None] * shift[cells])
+    bandit.decay(state, 0.5, np.array([3]))
+    np.testing.assert_allclose(state.mean, expected.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(covariance(state), covariance(expected), rtol=0, atol=1e-9)
+    others = GROUP != 1
+    assert bytes_of(state.mean[others]) == bytes_of(before.mean[others])
+    assert state.rows[1] == pytest.approx(0.75 * before.rows[1])
+    bandit.decay(state, 0.0, np.arange(6))
+    np.testing.assert_allclose(state.mean, prior.mean, atol=1e-9)
+    np.testing.assert_allclose(covariance(state), covariance(prior), atol=1e-9)
+    assert not state.rows.any()
 
 
 # Draws ----------------------------------------------------------------------------------------
@@ -438,8 +542,7 @@ def test_draws_have_the_posterior_s_law(width: float) -> None:
     bandit, n = replace(BANDITS["bent"], width=width), 40_000
     state = learned(bandit, some_rows(60, 16))
     drawn = bandit.draw(stream(5, 1000), state, Setting(np.ones(n, dtype=np.int64)))[:, :3]
-    at = np.concatenate((np.eye(3), np.zeros((3, 3)), np.eye(3), np.zeros((3, 3))), axis=1)
-    mean, cov = at @ state.mean[0], width**2 * at @ covariance(state)[0] @ at.T
+    mean, cov = state.mean[1], width**2 * covariance(state)[1]
     if width == 0.0:
         np.testing.assert_allclose(drawn, np.tile(mean, (n, 1)), rtol=1e-12)
         return
@@ -454,14 +557,14 @@ def test_draws_have_the_posterior_s_law(width: float) -> None:
 
 @EVERY
 def test_the_last_row_is_left_out_exactly(name: str) -> None:
-    """A step row by row can be taken back: of each group's last row the density is the one before
-    it was learned, to 1e-9."""
+    """A step row by row can be taken back: of each unit's last row the density is the one before
+    it was learned, to 1e-9, as long as they do not share."""
     bandit, some = BANDITS[name], some_rows(50, 17)
-    state = bandit.init(GROUP, ARMS)
-    for group in range(3):
-        own = np.flatnonzero(GROUP[some.cell] == group)
-        bandit.update(state, pick(some, own[:-1]))
-        row = pick(some, own[-1:])
+    state = bandit.init(np.arange(6), ARMS)
+    for unit in range(6):
+        mine = np.flatnonzero(some.cell == unit)
+        bandit.update(state, pick(some, mine[:-1]))
+        row = pick(some, mine[-1:])
         expected = bandit.predictive(state, row)
         bandit.update(state, row)
         np.testing.assert_allclose(bandit.leave_one_out(state, row), expected, rtol=0, atol=1e-9)
@@ -532,6 +635,19 @@ def test_bad_evidence_is_refused_whole(way: str, change: dict[str, Any], message
     assert records.to_bytes(state) == before
 
 
+@pytest.mark.parametrize("way", ["update", "refit"])
+def test_weights_without_end_are_refused(way: str) -> None:
+    """Before the rows in front of them are learned, also where a group shares in between."""
+    bandit = BANDITS["additive"]
+    state = learned(bandit, some_rows(10, 20))
+    before = records.to_bytes(state)
+    rows = some_rows(12, 21)
+    rows.weight[-1] = np.inf
+    with pytest.raises(InvalidInput, match="weight: expected finite numbers >= 0, got"):
+        getattr(bandit, way)(state, rows)
+    assert records.to_bytes(state) == before
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -544,6 +660,8 @@ def test_bad_evidence_is_refused_whole(way: str, change: dict[str, Any], message
         ({"own_sd": [0.5, 0.5]}, "bandit.own_sd: expected a finite number"),
         ({"width": -1.0}, "bandit.width: expected a number >= 0, got -1"),
         ({"width": float("inf")}, "bandit.width: expected a finite number"),
+        ({"share": -0.1}, "bandit.share: expected a number >= 0, got -0.1"),
+        ({"share": float("nan")}, "bandit.share: expected a finite number"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -563,14 +681,26 @@ def test_arms_and_lengths_that_do_not_fit_are_refused() -> None:
         replace(bandit, curve=CurveThompson(prior_sd=(1.0, 1.0, 1.0))).init(ZERO, ARMS)
 
 
-def test_sixty_five_units_of_a_group_are_refused() -> None:
-    """64 are taken, also beside many small groups; the message says what to do."""
-    bandit = HierarchicalCurveThompson()
-    assert bandit.init(np.zeros(64, dtype=np.int64), ARMS).mean.shape == (1, 2 * 65)
-    assert bandit.init(np.arange(200), ARMS).mean.shape == (200, 4)
-    message = "expected at most 64 units a group, got 65; make smaller groups"
-    with pytest.raises(InvalidInput, match=message):
-        bandit.init(np.zeros(65, dtype=np.int64), ARMS)
+@pytest.mark.parametrize("units", [1, 65, 500])
+def test_a_group_may_be_of_any_size(units: int) -> None:
+    """The cost is linear in the units; a fit of one row each is that of the dense limit, where all
+    units see the same: equal curves."""
+    bandit = BANDITS["bent"]
+    state = bandit.init(np.zeros(units, dtype=np.int64), ARMS)
+    bandit.refit(state, evidence(np.arange(units), np.zeros(units), np.ones(units), np.ones(units)))
+    assert np.ptp(state.mean, axis=0).max() < 1e-12
+    assert (np.linalg.eigvalsh(covariance(state)) > 0.0).all()
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_small_inverses_are_inverses(m: int) -> None:
+    """Of 50 positive definite matrices, by formula up to three rows and by LAPACK beyond: to 1e-9,
+    each as it is alone."""
+    root = rng_of(22).normal(size=(50, m, m))
+    matrix = root @ root.swapaxes(-1, -2) + 0.1 * np.eye(m)
+    found = _inverse(matrix)
+    np.testing.assert_allclose(found @ matrix, np.tile(np.eye(m), (50, 1, 1)), atol=1e-9)
+    assert bytes_of(found[7:8]) == bytes_of(_inverse(matrix[7:8]))
 
 
 # In its places --------------------------------------------------------------------------------
@@ -583,43 +713,33 @@ def test_keeps_what_bandits_promise(name: str) -> None:
 
 
 def test_newcomers_join_a_group() -> None:
-    """Room for more units of the same group: those who were there keep their curves to 1e-12, and
-    newcomers expect the group's."""
+    """Room for more units of the same group: those who were there keep their bytes, newcomers start
+    with the prior and hear of the group when its units share."""
     bandit = BANDITS["relative"]
     small = bandit.init(np.zeros(2, dtype=np.int64), ARMS)
-    bandit.update(small, some_rows(40, 21, np.arange(2)))
-    before = bandit._own(small, np.arange(2))
+    bandit.update(small, some_rows(40, 23, np.arange(2)))
+    before = bytes_of(small.mean, small.root)
     large = records.grow(small, bandit.init(np.zeros(5, dtype=np.int64), ARMS))
-    mean, root = bandit._own(large, np.arange(5))
-    np.testing.assert_allclose(mean[:2], before[0], rtol=1e-12)
-    np.testing.assert_allclose(
-        root[:2] @ root[:2].swapaxes(-1, -2),
-        before[1] @ before[1].swapaxes(-1, -2),
-        rtol=1e-12,
-        atol=1e-15,
-    )
-    np.testing.assert_array_equal(mean[2:], np.tile(large.mean[0, :2], (3, 1)))
+    assert bytes_of(large.mean[:2], large.root[:2]) == before
+    assert not large.mean[2:].any()
+    bandit.update(large, some_rows(40, 24, np.arange(2)))
+    assert (large.mean[2:] == large.mean[2]).all()
+    assert np.abs(large.mean[2]).max() > 0.1
 
 
 def test_an_agent_s_units_share_and_replay_bit_for_bit() -> None:
-    """New units, outcomes and refits: a replay of the events has the same bytes, and they load. The
-    65th unit is refused, and nothing is changed."""
+    """New units, outcomes and refits: a replay of the events has the same bytes, and they load."""
     bandit = HierarchicalCurveThompson(CurveThompson(form="additive"), own_sd=0.3)
     agent = Agent(letting(), bandit, seed=3)
-    for i in range(14):
+    for i in range(24):
         case = agent.decide(night(60.0 + 30.0 * (i % 9), 0.1 * (i % 4)), unit=f"flat {i % 5}")
         agent.observe(case.id, {"booked": i % 2}, label=[0.1 * (i % 3)])
     again = Agent.replay(agent.events, letting(), bandit, seed=3)
     data = records.to_bytes(agent.state)
     assert records.to_bytes(again.state) == data
     assert records.to_bytes(records.from_bytes(data, again.state)) == data
-    assert agent.state.bandit.mean[0, :3].any()
-    for i in range(5, 64):
-        agent.decide(night(), unit=f"flat {i}")
-    data, n = records.to_bytes(agent.state), len(agent.events)
-    with pytest.raises(InvalidInput, match="at most 64 units a group"):
-        agent.decide(night(), unit="flat 64")
-    assert (records.to_bytes(agent.state), len(agent.events)) == (data, n)
+    room = agent.state.bandit.mean[5:]  # nobody's rows: they only hear
+    assert np.abs(room).max() > 1e-3
 
 
 TABLE = """
