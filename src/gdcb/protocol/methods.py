@@ -181,7 +181,10 @@ def _rival(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) 
         return bandits.LinearThompson(
             features=features,
             prior_mean=tuple(tuple(row) for row in settings["mean"]),
-            prior_sd=tuple(tuple(scale * sd for sd in row) for row in settings["sd"]),
+            prior_sd=tuple(
+                (scale * row[0], *(settings["signal"] * sd for sd in row[1:]))
+                for row in settings["sd"]
+            ),
             noise=settings["noise"],
             width=settings["width"],
         )
@@ -217,13 +220,22 @@ def _arms(family: str, settings: Mapping[str, Any]) -> Bandit:
 
 def _shared(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) -> Bandit:
     """Return LinTS or logistic Thompson on features of context and action."""
-    scale = float(settings["scale"])
+    scale, signal = float(settings["scale"]), float(settings["signal"])
+    degree = settings["degree"]
+    # ψ = (1, x, c, c², x⊗c): `signal` is for what context says, `scale` for the rest.
+    p = settings["n_features"]
+    n_units = len(features) - p
+    is_signal = [False, *[True] * p, *[False] * (n_units + degree)]
+    is_signal += [True] * p + [False] * n_units if settings["interactions"] else []
     common: dict[str, Any] = {
         "features": features,
-        "degree": settings["degree"],
+        "degree": degree,
         "interactions": settings["interactions"],
         "prior_mean": tuple(settings["mean"]),
-        "prior_sd": tuple(scale * sd for sd in settings["sd"]),
+        "prior_sd": tuple(
+            sd * (signal if said else scale)
+            for sd, said in zip(settings["sd"], is_signal, strict=True)
+        ),
         "width": settings["width"],
     }
     if family == "B2g":

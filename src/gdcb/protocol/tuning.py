@@ -2,8 +2,9 @@
 
 1. The prior: each family's own parameters, fitted to tuning worlds (`gdcb.protocol.priors`).
 2. Its form, where it has several (one learner a unit or a group; degree; interactions).
-3. Two numbers: `scale` multiplies the prior's standard deviations, `width` those of the posterior
-   that is drawn from. From (1, ½) on, both are halved and doubled as long as that helps.
+3. Three numbers: `scale` multiplies the prior's standard deviations of levels and slopes, `signal`
+   those of what context says, `width` those of the posterior that is drawn from. From (1, 1, ½) on
+   each is halved and doubled as long as that helps; families have those that they know.
 
 What is chosen has the least regret above the gate floor on tuning worlds: the geometric mean of
 the cold and the warm run, where there are both. `make tune` writes what it found beside the
@@ -14,14 +15,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gdcb import engine
+from gdcb.arrays import Array
 from gdcb.bandits import CurveThompson
 from gdcb.bandits.nodes import frame_of
 from gdcb.instances import STUDIES, study
@@ -33,7 +36,7 @@ from gdcb.protocol.task import Task
 from gdcb.scalers import ConstantScaler
 
 SEED, PRIOR_SEED = 9_000_001, 9_000_002  # no result is computed on these
-REPLICATES, EPISODES = 40, 150
+REPLICATES, EPISODES = 100, 200
 VARIANTS = ("well", "mis")
 NOISE = 0.5  # the largest standard deviation of an outcome that is 0 or 1
 
@@ -50,8 +53,21 @@ JUDGED = {
     "B5": ("B5", "B5w"),
     "A1": ("A1",),
 }
-LARGEST = 16.0  # as far as scale and width go, up and down
-COUNTS = ("B1", "B4fac", "B4flat")  # pseudo-counts: their draws have no width
+LARGEST = 16.0  # as far as any of them goes, up and down
+# What each family can turn: pseudo-counts have no width, and some read no context.
+KNOBS = {
+    "B1": ("scale",),
+    "B2": ("scale", "signal", "width"),
+    "B2s": ("scale", "signal", "width"),
+    "B2g": ("scale", "signal", "width"),
+    "B3": ("scale", "width"),
+    "B4": ("scale", "signal", "width"),
+    "B4fac": ("scale", "signal"),
+    "B4flat": ("scale", "signal"),
+    "B5": ("scale", "width"),
+    "A1": ("scale", "width"),
+}
+START = {"scale": 1.0, "signal": 1.0, "width": 0.5}
 FORMS: dict[str, list[dict[str, Any]]] = {
     "B2s": [
         {"is_pooled": pooled, "degree": degree, "interactions": interactions}
@@ -67,37 +83,23 @@ FORMS: dict[str, list[dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One candidate of one family: its settings as JSON, so that it can travel."""
+class Search:
+    """One family of methods on one variant of an instance."""
 
     name: str
     variant: str
     family: str
-    settings: str
 
 
-@dataclass(slots=True)
-class Score:
-    """Mean regret above the floor of each judged run: (runs,)."""
-
-    excess: np.ndarray[Any, Any]
-
-    @property
-    def value(self) -> float:
-        """Their geometric mean."""
-        return float(np.exp(np.log(np.maximum(self.excess, 1e-9)).mean()))
-
-
-def judge(trial: Trial) -> Score:
-    """Run a candidate on the tuning worlds."""
-    tuned = {trial.family: json.loads(trial.settings)}
+def judge(search: Search, settings: Mapping[str, Any]) -> Array:
+    """Run a candidate on the tuning worlds: mean regret above the floor of each run (runs,)."""
     found = []
-    for key in JUDGED[trial.family]:
-        task = Task(trial.name, trial.variant, (), SEED, EPISODES, 0, REPLICATES, key)
+    for key in JUDGED[search.family]:
+        task = Task(search.name, search.variant, (), SEED, EPISODES, 0, REPLICATES, key)
         shared = shared_by(task)
-        record = run_setup(build(shared.study, key, tuned), shared, task)
+        record = run_setup(build(shared.study, key, {search.family: settings}), shared, task)
         found.append((record.parts[..., 0] - shared.floor).sum(axis=0).mean())
-    return Score(np.array(found))
+    return np.array(found)
 
 
 def fitted_priors(name: str, variant: str) -> dict[str, Any]:
@@ -136,7 +138,8 @@ def fitted_priors(name: str, variant: str) -> dict[str, Any]:
                 moments = priors.pooled_moments(
                     moments, len(subject.features), found.units, **_shape(form)
                 )
-            out[key] = form | {"mean": moments["mean"], "sd": moments["sd"]}
+            out[key] = form | {"n_features": len(subject.features)}
+            out[key] |= {"mean": moments["mean"], "sd": moments["sd"]}
             if family == "B2s":
                 out[key]["noise"] = NOISE
     return out
@@ -146,66 +149,70 @@ def _shape(form: dict[str, Any]) -> dict[str, Any]:
     return {"degree": form["degree"], "interactions": form["interactions"]}
 
 
-def tune(name: str, variant: str, where: engine.Engine) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every family's settings as they are found."""
-    found = fitted_priors(name, variant)
-    for family in JUDGED:
-        forms = FORMS.get(family, [{}])
-        start = {"scale": 1.0, "width": 1.0 if family in COUNTS else 0.5}
-        middle = [found[_key(family, form)] | start for form in forms]
-        best, score = _best(name, variant, family, middle, where)
-        tried = {(start["scale"], start["width"])}
-        while True:
-            near = [pair for pair in _around(best, family) if pair not in tried]
-            tried |= set(near)
-            candidates = [best | {"scale": scale, "width": width} for scale, width in near]
-            if not candidates:
-                break
-            other, value = _best(name, variant, family, candidates, where)
-            if value.value >= score.value:
-                break
-            best, score = other, value
-        judged = dict(zip(JUDGED[family], np.round(score.excess, 1).tolist(), strict=True))
-        yield family, best | {"judged": judged, "tried": len(tried) + len(forms) - 1}
+def tune(search: Search) -> dict[str, Any]:
+    """Return the settings of one family, as the procedure finds them."""
+    found, family = _priors(search.name, search.variant), search.family
+    forms = FORMS.get(family, [{}])
+    best, score = _best(search, [found[_key(family, form)] | START for form in forms])
+    tried = {_place(best)}
+    while True:
+        near = [one for one in _around(best, family) if _place(one) not in tried]
+        tried |= {_place(one) for one in near}
+        if not near:
+            break
+        other, value = _best(search, near)
+        if _value(value) >= _value(score):
+            break
+        best, score = other, value
+    judged = dict(zip(JUDGED[family], np.round(score, 1).tolist(), strict=True))
+    return best | {"judged": judged, "tried": len(tried) + len(forms) - 1}
 
 
-def _around(settings: dict[str, Any], family: str) -> list[tuple[float, float]]:
-    """Return scale and width halved and doubled, one at a time."""
-    scale, width = settings["scale"], settings["width"]
-    pairs = [(scale / 2, width), (scale * 2, width)]
-    if family not in COUNTS:
-        pairs += [(scale, width / 2), (scale, width * 2)]
-    inside = 1.0 / LARGEST, LARGEST
-    return [pair for pair in pairs if all(inside[0] <= value <= inside[1] for value in pair)]
+@cache
+def _priors(name: str, variant: str) -> dict[str, Any]:
+    return fitted_priors(name, variant)
+
+
+def _place(settings: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(settings[knob] for knob in START)
+
+
+def _around(settings: dict[str, Any], family: str) -> list[dict[str, Any]]:
+    """Return the settings with each knob of the family halved, and doubled."""
+    near = [
+        settings | {knob: settings[knob] * factor} for knob in KNOBS[family] for factor in (0.5, 2)
+    ]
+    return [one for one in near if all(1 / LARGEST <= at <= LARGEST for at in _place(one))]
 
 
 def _key(family: str, form: dict[str, Any]) -> str:
     return f"{family} {json.dumps(form, sort_keys=True)}" if form else family
 
 
-def _best(
-    name: str, variant: str, family: str, candidates: list[dict[str, Any]], where: engine.Engine
-) -> tuple[dict[str, Any], Score]:
-    """Return the candidate with the least regret above the floor, and its score."""
-    trials = [Trial(name, variant, family, json.dumps(one)) for one in candidates]
-    scores = dict(where.run(judge, trials))
-    at = min(range(len(trials)), key=lambda i: scores[i].value)
+def _best(search: Search, candidates: list[dict[str, Any]]) -> tuple[dict[str, Any], Array]:
+    """Return the candidate with the least regret above the floor, and its runs' (runs,)."""
+    scores = [judge(search, one) for one in candidates]
+    at = min(range(len(scores)), key=lambda i: _value(scores[i]))
     return candidates[at], scores[at]
+
+
+def _value(excess: Array) -> float:
+    """Return the geometric mean of a candidate's runs."""
+    return float(np.exp(np.log(np.maximum(excess, 1e-9)).mean()))
 
 
 def main(name: str) -> None:
     """Tune all methods of an instance and write what was found beside it."""
     import gdcb.instances
 
-    where = engine.named("pool")
+    searches = [Search(name, variant, family) for variant in VARIANTS for family in JUDGED]
+    out: dict[str, dict[str, Any]] = {variant: {} for variant in VARIANTS}
+    for index, settings in engine.named("pool").run(tune, searches):
+        search = searches[index]
+        out[search.variant][search.family] = settings
+        said = {key: value for key, value in settings.items() if not isinstance(value, list)}
+        sys.stderr.write(f"{search.variant} {search.family}: {said}\n")
     folder = Path(gdcb.instances.__file__).parent / STUDIES[name]
-    out: dict[str, Any] = {}
-    for variant in VARIANTS:
-        out[variant] = {}
-        for family, settings in tune(name, variant, where):
-            out[variant][family] = settings
-            said = {key: value for key, value in settings.items() if not isinstance(value, list)}
-            sys.stderr.write(f"{variant} {family}: {said}\n")
     text = json.dumps(out, indent=1, sort_keys=True)
     (folder / "tuned.json").write_text(text + "\n", encoding="utf-8")
 

@@ -33,12 +33,14 @@ LOW, HIGH = 40.0, 600.0
 
 
 LISTINGS = 8
+SHRINK = 256.0
 SIGNAL = 0.6  # how far the manager's private signal moves the log odds of a booking
 
 
 def instance(manager: Manager) -> Instance:
     """Return the tuple."""
-    kernel = NumberKernel(features=FEATURES, base=("base", "market"))
+    # Managers rarely look at the price alone: bands of it are pulled hard to the overall rates.
+    kernel = NumberKernel(features=FEATURES, base=("base", "market"), shrink=SHRINK)
     gate = Chain(
         (
             Approval(manager.person, kernel, name="revenue manager"),

@@ -17,6 +17,7 @@ from gdcb.scalers import LogLinearScaler
 # A cautious prior for whoever has not tuned one: a rise in demand where the night is busy.
 UNTUNED: dict[str, Any] = {
     "scale": 1.0,
+    "signal": 1.0,
     "width": 1.0,
     "scaler": {
         "level": 0.0,
@@ -35,7 +36,7 @@ EVERY, GROWTH = 80, 0.5  # ten nights of eight listings; then half as many rows 
 
 def scaler(tuned: Mapping[str, Any]) -> LogLinearScaler:
     """Return the day signal δ = δ_occ·δ_gap·δ_lead·δ_inv, a ridge around its prior."""
-    prior, scale = tuned["scaler"], float(tuned["scale"])
+    prior, scale = tuned["scaler"], float(tuned["signal"])
     return LogLinearScaler(
         factors=FACTORS,
         centre=CENTRE,
