@@ -103,6 +103,8 @@ def _check_history(instance: Instance, history: History, group: Array) -> None:
     log, rows = history.log, history.rows
     instance.check_rows(rows, group.size)
     credit.check_log(instance, log)
+    if instance.reward.target == "class" and not ((log.y >= 0.0) & (log.y <= 1.0)).all():
+        raise InvalidInput(f"history: expected outcomes in [0, 1], got {log.y}")
     sizes = (log.unit.size, history.verdict.status.size)
     if sizes != (rows.n, rows.n):
         raise InvalidInput(f"history: expected {rows.n} rows in log and verdict, got {sizes}")
