@@ -38,7 +38,7 @@ from gdcb.bandits.marginals import Marginals
 from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import status_of
-from gdcb.records import EXPIRED, HELD, MODIFIED, PASSED, VETOED, Located
+from gdcb.records import EXPIRED, HELD, MODIFIED, PASSED, VETOED, Evidence, Located
 
 Broken = tuple[Any, set[str]]
 
@@ -214,6 +214,25 @@ def unscaled(evidence: Any) -> Array:
     return np.asarray(evidence.y if evidence.scale is None else evidence.y / evidence.scale)
 
 
+@dataclass(slots=True)
+class Grouped:
+    """Pseudo-counts, and the group of each cell."""
+
+    counts: Array
+    group: Array
+
+
+def with_group(self: BetaThompson, group: Array, arms: Arms) -> Grouped:
+    """Start from the prior, and remember the groups."""
+    return Grouped(BetaThompson.init(self, group, arms).counts, group.copy())
+
+
+def forget_and_refit(self: LogisticThompson, state: Any, evidence: Evidence) -> None:
+    """Write before anything is checked."""
+    state.weights.mean[evidence.cell] = 0.0
+    LogisticThompson.refit(self, state, evidence)
+
+
 BANDITS: dict[str, Broken] = {
     "settings are frozen": loose(BETA),
     "declares what it is": but(BETA, is_curve=0),
@@ -345,6 +364,8 @@ BANDITS: dict[str, Broken] = {
             BetaThompson.predictive(self, state, evidence) - 0.01
         ),
     ),
+    "a refit is of its rows alone": but(LOGISTIC, refit=LogisticThompson.update),
+    "a refused refit changes nothing": but(LOGISTIC, refit=forget_and_refit),
 }
 
 # Scalers
@@ -841,6 +862,18 @@ MORE: list[tuple[str, Broken]] = [
     ("contraction bounds what proposals change", but(BOUNDS, contraction=claim(0.0))),
     ("contraction bounds what proposals change", but(Approval(), contraction=claim(0.9))),
     ("publishing names whose delta changed", but(RIDGE, publish=publish_everyone)),
+    ("delta is neutral before data", but(RIDGE, is_informed=True)),
+    (
+        "a state grows",  # where newcomers join a group
+        but(
+            BETA,
+            draw=lambda self, rng, state, at: (
+                BetaThompson.draw(self, rng, state, at)
+                * (1.0 + 1e-13 * (state.group.tolist() == [0] * 6))
+            ),
+            init=with_group,
+        ),
+    ),
     (
         SLOPE,
         but(RIDGE, predict=lambda self, *at: RidgeScaler.predict(self, *at) ** 0.5),

@@ -24,6 +24,9 @@ class Scaler(Protocol):
         the evidence of `owners` by these rows under these weights; `publish` then puts it in
         force)
     joins : the composition that δ is made for: 'product' (neutral 1), 'sum' (neutral 0), or 'any'
+
+    One that starts from a δ known beforehand says so by `is_informed`; it is then in force before
+    any row.
     """
 
     learns_from: ClassVar[str]
@@ -50,7 +53,7 @@ class Scaler(Protocol):
         """Whether δ is always above 0, as a product needs it."""
 
     def init(self, n_owners: int) -> Any:
-        """Return the state before any data: δ is neutral."""
+        """Return the state before any data: δ is neutral, or what is known beforehand."""
 
     def predict(self, state: Any, owner: Array, x: Array) -> Array:
         """Evaluate the published δ_θ(x): (N, 1 or K, q)."""

@@ -180,6 +180,11 @@ class LogLinearScaler:
             raise InvalidInput(f"scaler.row_by_row: expected true or false, got {flag!r}")
 
     @property
+    def is_informed(self) -> bool:
+        """Whether a θ is in force before any row."""
+        return any(self.theta)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the factors, in order."""
         return tuple(one.name for one in self._parts)

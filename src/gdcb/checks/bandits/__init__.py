@@ -53,6 +53,7 @@ OPTIONAL = {
     ("decay", "merge"): (optional.decay_halves_the_evidence,),
     ("marginals",): (optional.marginals_are_the_law_of_the_draws,),
     ("predictive",): (optional.predictive_is_a_density,),
+    ("refit",): (optional.a_refit_is_of_its_rows_alone, optional.a_refused_refit_changes_nothing),
 }
 
 

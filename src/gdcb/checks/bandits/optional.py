@@ -1,4 +1,4 @@
-"""What a bandit promises by what it supports: merge, decay, marginals, predictive."""
+"""What a bandit promises by what it supports: merge, decay, marginals, predictive, refit."""
 
 from __future__ import annotations
 
@@ -161,3 +161,31 @@ def predictive_is_a_density(case: BanditCase) -> None:
         total += step * np.exp(case.bandit.predictive(state, replace(seen, y=np.full(12, y))))
     within = 1e-9 if likelihood == "bernoulli" else 1e-3
     require_close(total, np.ones(12), "the sum of the predictive density", within)
+
+
+def a_refit_is_of_its_rows_alone(case: BanditCase) -> None:
+    """Whatever was learned before, and in any order of its rows, a refit leaves the same, to 1e-7.
+
+    Groups that none of its rows is of keep their bits.
+    """
+    seen = case.evidence(24, cell=np.arange(24) % 4)  # of two groups in three
+    one, two = case.state(), case.taught()
+    before = case.behaviour(two)
+    case.bandit.refit(one, seen)
+    case.bandit.refit(two, some(seen, np.random.default_rng(5).permutation(24)))
+    found, expected = case.behaviour(two), case.behaviour(one)
+    require_close(found[:4], expected[:4], "a refit of what was taught and of the prior", 1e-7)
+    require_same_bytes(found[4:], before[4:], "cells of other groups")
+    require(np.abs(found[:4] - before[:4]).max() > 1e-6, "a refit changed nothing")
+
+
+def a_refused_refit_changes_nothing(case: BanditCase) -> None:
+    """Outcomes that are no numbers are refused by a refit too, and leave the state's bytes."""
+    state, seen = case.taught(), case.evidence(12, seed=4)
+    before = bytes_of(state)
+    bad = seen.y.copy()
+    bad[-1] = np.nan
+    require_refusal(
+        lambda: case.bandit.refit(state, replace(seen, y=bad)), InvalidInput, "an outcome of NaN"
+    )
+    require(bytes_of(state) == before, "a refused refit changed the state")

@@ -101,15 +101,20 @@ def a_copy_is_apart(case: BanditCase) -> None:
 
 
 def a_state_grows(case: BanditCase) -> None:
-    """With room for more cells, the old ones keep what they learned and new ones have the prior."""
+    """With room for more cells, the old ones keep what they learned and new ones have the prior.
+
+    New cells of the same group may know what it shares.
+    """
     few, all_of_them = np.arange(3), np.arange(6)
-    small = case.bandit.init(few, case.arms)
-    case.bandit.update(small, case.evidence(9, cell=np.arange(9) % 3))
-    before = case.behaviour(small, few)
-    large = grow(small, case.bandit.init(all_of_them, case.arms))
-    require_same_bytes(case.behaviour(large)[:3], before, "old cells")
-    fresh = case.behaviour(case.bandit.init(all_of_them, case.arms))
-    require_same_bytes(case.behaviour(large)[3:], fresh[3:], "new cells")
+    for name, group in (("of groups of their own", all_of_them), ("of one group", 0 * all_of_them)):
+        small = case.bandit.init(group[:3], case.arms)
+        case.bandit.update(small, case.evidence(9, cell=np.arange(9) % 3))
+        before = case.behaviour(small, few)
+        large = grow(small, case.bandit.init(group, case.arms))
+        require_same_bytes(case.behaviour(large)[:3], before, f"old cells {name}")
+        if group[-1]:
+            fresh = case.behaviour(case.bandit.init(group, case.arms))
+            require_same_bytes(case.behaviour(large)[3:], fresh[3:], "new cells")
 
 
 def a_refold_starts_afresh(case: BanditCase) -> None:

@@ -56,8 +56,15 @@ def delta_has_its_shape(case: ScalerCase) -> None:
 
 
 def delta_is_neutral_before_data(case: ScalerCase) -> None:
-    """Before data δ is the same for every context and owner, and where it learns, 1 or 0."""
+    """Before data δ is the same for every context and owner, and where it learns, 1 or 0.
+
+    One that declares what it knows beforehand (`is_informed`) has that in force instead.
+    """
     delta = case.delta(case.state())
+    if getattr(case.scaler, "is_informed", False):
+        is_told = bool((delta != delta.flat[0]).any())
+        require(is_told, "it is informed beforehand, and δ is the same for every context")
+        return
     require_close(delta, np.full(delta.shape, delta.flat[0]), "δ of all contexts before data")
     is_neutral = delta.flat[0] in (0.0, 1.0) or case.learns_from == "nothing"
     require(is_neutral, f"δ before data: expected 1 or 0, got {delta.flat[0]}")
