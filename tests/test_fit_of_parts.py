@@ -10,7 +10,13 @@ import pytest
 from gdcb import round as turn
 from gdcb.adjustment import Adjustment
 from gdcb.arms import ArmList
-from gdcb.bandits import GaussianThompson, LinearThompson
+from gdcb.bandits import (
+    CurveThompson,
+    GaussianThompson,
+    HierarchicalCurveThompson,
+    LinearThompson,
+    StackedThompson,
+)
 from gdcb.composition import Add, Identity, Multiply
 from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput
@@ -59,6 +65,47 @@ def test_an_adjustment_does_not_go_with_what_reads_the_context() -> None:
     banded = build(adjustment=Adjustment(((1.0,),), ("x",)), cells=Cells(edges=(1.0,)))
     with pytest.raises(InvalidInput, match="bands of δ"):
         turn.init(banded, GaussianThompson(), zero)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CurveThompson(form="additive"),
+        HierarchicalCurveThompson(CurveThompson(form="additive")),
+        StackedThompson((CurveThompson(), CurveThompson(form="additive"))),
+        StackedThompson(
+            (
+                HierarchicalCurveThompson(),
+                HierarchicalCurveThompson(CurveThompson(form="additive")),
+            )
+        ),
+    ],
+    ids=["curve", "hierarchical", "stack", "stack of hierarchical"],
+)
+def test_who_rebuilds_actions_needs_their_composition(learner: Any) -> None:
+    """A product is not a sum, and one δ is not one an arm; and a class is no reward."""
+    zero = np.zeros(1, dtype=np.int64)
+    turn.init(build(reward=Payoff()), learner, zero)
+    with pytest.raises(InvalidInput, match="rebuilds the action as a product"):
+        turn.init(build(composition=Add(), reward=Payoff()), learner, zero)
+    several = RidgeScaler(features=("x",), n_arms=2)
+    with pytest.raises(InvalidInput, match="with 2 δ a row"):
+        turn.init(build(scaler=several, reward=Payoff()), learner, zero)
+    with pytest.raises(InvalidInput, match="learns a class"):
+        turn.init(build(), learner, zero)
+
+
+def test_members_must_agree_on_what_they_rebuild() -> None:
+    sums = HierarchicalCurveThompson(CurveThompson(form="additive", rebuild="sum"))
+    with pytest.raises(InvalidInput, match="expected one way to rebuild, got product and sum"):
+        StackedThompson((CurveThompson(form="additive"), sums))
+    zero = np.zeros(1, dtype=np.int64)
+    turn.init(build(composition=Add(), reward=Payoff()), sums, zero)
+
+
+def test_a_prior_of_the_day_signal_has_a_number_a_column() -> None:
+    with pytest.raises(InvalidInput, match=r"scaler\.theta: expected 1 number, got 2"):
+        build(scaler=LogLinearScaler(factors={"x": ("x",)}, theta=(0.1, 0.2)), reward=Payoff())
 
 
 def test_the_null_action_is_one_of_the_levels() -> None:
