@@ -34,7 +34,8 @@ class Nights:
         return Rows(xp.arange(n, device=group.device), group, rng.uniform(n, 1) - 0.5)
 
     def _chance(self, state, e, rows):
-        return logistic(4.0 + state[:, None] + rows.x[:, :1] - 4.0 * e[..., 0] / BASE_PRICE)
+        appeal = state[rows.unit][:, None]
+        return logistic(4.0 + appeal + rows.x[:, :1] - 4.0 * e[..., 0] / BASE_PRICE)
 
     def mean(self, state, e, rows):
         """Return the exact E[reward] of prices (N, M, 1): (N, M). NaN: nothing runs, worth 0."""

@@ -35,7 +35,8 @@ class World(Protocol):
     """A simulator whose truth is known: E[r | e, x] is exact.
 
     The state is a record of arrays with a leading unit axis. `mean` and `sample` read NaN
-    actions as 'nothing runs'. To run on a device a world makes its arrays there, from `group` and
+    actions as 'nothing runs'; `mean` may be asked of some rows, or of one twice, and reads the
+    state at `rows.unit`. To run on a device a world makes its arrays there, from `group` and
     from what `rng` draws, and its rows come in the order of the units.
     """
 
