@@ -6,8 +6,9 @@ import html
 import math
 from typing import Any
 
-from gdcb.cli.experiment import Result, in_words
 from gdcb.cli.instances import paragraphs
+from gdcb.cli.stylised import Result
+from gdcb.protocol.metrics import in_words
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 386, 72, 12, 24, 62
 # Told apart in grey too: one dark and solid, one lighter and dashed, the floor dotted.

@@ -1,22 +1,18 @@
-"""`gdcb run [INSTANCE…]`: run stylised instances, print a table, write a report."""
+"""`gdcb run [INSTANCE…]`: the experimental protocol, a table, and a report to open."""
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
-from gdcb.cli.experiment import LABELS, Result, in_words, run_domain
-from gdcb.cli.page import page
+from gdcb.cli import stylised
 from gdcb.cli.say import as_json, err, fail, out, wrong_usage
-from gdcb.errors import GdcbError
-from gdcb.instances import NAMES, load
-
-HEADINGS = ("method", "regret", "calibration", "bandit", "gate", "reward")
+from gdcb.cli.tables import show
+from gdcb.errors import GdcbError, InvalidInput
+from gdcb.instances import NAMES, STUDIES
 
 
 def run(
@@ -24,19 +20,58 @@ def run(
         list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Instances; default: str.")
     ] = None,
     all_instances: Annotated[bool, typer.Option("--all", help="Run all seven.")] = False,
+    variant: Annotated[
+        str, typer.Option(help="'well': truth inside the scaler's family; 'mis': outside it.")
+    ] = "well",
     episodes: Annotated[int, typer.Option(help="Rounds a replicate.")] = 200,
     replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the report; default: gdcb-out/NAME.")
+    methods: Annotated[
+        str | None, typer.Option(help="Keys such as B1,B4,A3; default: all of them.")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Of the instance's world, e.g. manager=private."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where it runs: local, pool (all cores) or ray.")
+    ] = "pool",
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the results; default: gdcb-out/NAME.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Run an instance: the recommended learner, and the same without its scaler.
+    """Run the experimental protocol: all methods on the same worlds, with a report.
 
-    The worlds are stylised: small and made, with a known truth, so that regret is exact.
+    Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated nights behind the
+    same gate. It writes report.html, summary.json and episodes.parquet. Instances other than str
+    still run in their stylised form: the recommended learner, and the same without its scaler.
     """
     chosen = list(NAMES) if all_instances else (names or ["str"])
+    _check(chosen, episodes, replicates, seed)
+    folders = {name: _folder(folder, name, len(chosen)) for name in chosen}
+    plans = {
+        name: _plan(name, variant, episodes, replicates, seed, methods, option or [], engine)
+        for name in chosen
+        if name in STUDIES
+    }
+    documents = []
+    for name in chosen:
+        if name in STUDIES:
+            document = _experiment(plans[name], folders[name], engine, resume)
+            if not json:
+                show(document, folders[name], out)
+        else:
+            document = stylised.run(name, episodes, replicates, seed, folders[name], quiet=json)
+        documents.append(document)
+    if json:
+        as_json(documents[0] if len(documents) == 1 else documents)
+
+
+def _check(chosen: list[str], episodes: int, replicates: int, seed: int) -> None:
     unknown = [name for name in chosen if name not in NAMES]
     if unknown and unknown[0].endswith(".toml"):
         wrong_usage(
@@ -45,91 +80,83 @@ def run(
         )
     if unknown:
         wrong_usage(f"no instance {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if len(set(chosen)) < len(chosen):
+        wrong_usage(f"an instance twice in {' '.join(chosen)}")
     for option, value in (("--episodes", episodes), ("--replicates", replicates)):
         if value < 1:
             wrong_usage(f"{option}: expected a whole number >= 1, got {value}")
     if not 0 <= seed < 2**64:
         wrong_usage(f"--seed: expected 0 to 2**64 - 1, got {seed}")
-    folders = {name: _folder(folder, name, len(chosen)) for name in chosen}
-    documents = []
-    for name in chosen:
-        result = _run_one(name, episodes, replicates, seed)
-        document = result.document()
-        _write(folders[name], document, page(result, document, _command(name, result)))
-        documents.append(document)
-        if not json:
-            _show(result, document, folders[name])
-    if json:
-        as_json(documents[0] if len(documents) == 1 else documents)
 
 
-def _command(name: str, result: Result) -> str:
-    return (
-        f"gdcb run {name} --episodes {result.episodes} "
-        f"--replicates {result.replicates} --seed {result.seed}"
-    )
+def _plan(
+    name: str,
+    variant: str,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    methods: str | None,
+    options: list[str],
+    engine: str,
+) -> Any:
+    """Return the settings of a run; what cannot be is wrong usage, and costs nothing."""
+    from gdcb.engine import NAMES as ENGINES
+    from gdcb.protocol.experiment import settings_of
+    from gdcb.protocol.methods import DEFAULT
+
+    if engine not in ENGINES:
+        wrong_usage(f"--engine: expected {', '.join(ENGINES)}, got {engine}")
+    keys: tuple[str, ...] = DEFAULT
+    if methods is not None:
+        keys = tuple(dict.fromkeys(key.strip() for key in methods.split(",") if key.strip()))
+    try:
+        pairs = tuple(_option(text) for text in options)
+        return settings_of(name, variant, episodes, replicates, seed, keys, pairs)
+    except InvalidInput as error:
+        wrong_usage(str(error))
 
 
-def _run_one(name: str, episodes: int, replicates: int, seed: int) -> Result:
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+def _option(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE; whole numbers are numbers."""
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise InvalidInput(f"--option: expected NAME=VALUE, got {text!r}")
+    return name, int(value) if value.lstrip("-").isdigit() else value
+
+
+def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[str, Any]:
+    from gdcb.engine import named
+    from gdcb.protocol.experiment import experiment
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+
+    def say(sentence: str) -> None:
+        err.print(f"[dim]{sentence}[/dim]", soft_wrap=True)
+
     try:
         with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
-            task = bar.add_task(name, total=episodes * len(LABELS))
+            task = bar.add_task(f"{settings.name} ({settings.variant})", total=None)
 
-            def step(label: str) -> None:
-                bar.update(task, advance=1, description=f"{name}: {label}")
+            def step(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+                if done == total:
+                    bar.update(task, description="writing the report")
 
-            return run_domain(name, load(name), episodes, replicates, seed, step)
+            return experiment(settings, folder, named(engine), step, say, resume)
     except KeyboardInterrupt:
-        fail("interrupted; nothing was written")
+        fail("interrupted; the same command with --resume goes on where it stopped")
     except GdcbError as error:
-        fail(f"{name}: {error}")
+        fail(f"{settings.name}: {error}")
 
 
 def _folder(wanted: Path | None, name: str, count: int) -> Path:
     """Make the folder before the work, so that a bad one costs nothing."""
+    from gdcb.protocol.files import prepare_folder
+
     folder = Path("gdcb-out") / name if wanted is None else wanted
     if wanted is not None and count > 1:
         folder = folder / name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        fail(f"--out: cannot write to {folder} ({error.strerror})")
-    return folder
-
-
-def _write(folder: Path, document: dict[str, Any], report: str) -> None:
-    """Write both files whole, or leave the old ones."""
-    try:
-        for name, text in (
-            ("summary.json", json_module.dumps(document, allow_nan=False)),
-            ("report.html", report),
-        ):
-            part = folder / f".{name}.part"
-            part.write_text(text, encoding="utf-8")
-            part.replace(folder / name)
-    except OSError as error:
-        fail(f"--out: cannot write to {folder} ({error.strerror})")
-
-
-def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
-    title = result.domain.instance.title
-    table = Table(
-        *(Column(name, no_wrap=True) for name in HEADINGS),
-        box=None,
-        pad_edge=False,
-        title=f"{title}: {result.replicates} replicates of {result.episodes} episodes",
-        caption="Sums over the episodes, mean over replicates ± half a 95 % interval.",
-    )
-    for method in document["methods"].values():
-        cells = [method["regret"], *method["parts"].values(), method["reward"]]
-        table.add_row(method["label"], *(in_words(cell) for cell in cells))
-    out.print(table)
-    against = document["methods"]["A1"]["vs_B4"]
-    out.print(f"Paired, the scaler saves {in_words(against)} of regret.")
-    if document["floor"] is not None:
-        out.print(f"Gate floor (what even the best proposal loses): {in_words(document['floor'])}")
-    out.print(f"Report: [bold]{folder / 'report.html'}[/bold]  (a stylised world: made, not real)")
+        return prepare_folder(folder)
+    except InvalidInput as error:
+        fail(f"--out: {error}")

@@ -71,7 +71,7 @@ class Study:
     variant : which truth holds in the world
     features : context columns that contextual rivals read: those that the scaler reads
     past : (instance, world, state, group, streams) → what happened before the first episode
-    incumbent : (stream, rows) → (N, D) what was proposed before there was a bandit
+    incumbent : (stream, state, rows) → (N, D) what was proposed before there was a bandit
     own : rows → (N, D) what the operator would have done
     chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
     scaler : tuned settings → the scaler, its prior filled in
@@ -81,13 +81,14 @@ class Study:
     sample_delta : (sample) → (n, 1, 1) the δ that the scaler would find there
     delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
     specification : (symbol, word, value) rows: the tuple, filled in
+    about : title, unit of the reward, what the action is, what is real and what is made
     """
 
     domain: Domain
     variant: str
     features: tuple[str, ...]
     past: Callable[[Instance, World, Any, Array, Streams], History]
-    incumbent: Callable[[Stream, Rows], Array]
+    incumbent: Callable[[Stream, Any, Rows], Array]
     own: Callable[[Rows], Array]
     chance: Callable[[Any, Array, Rows], Array]
     scaler: Callable[[Mapping[str, Any]], Scaler]
@@ -96,6 +97,7 @@ class Study:
     sample_delta: Callable[[Any], Array]
     delta: Callable[[Any, Rows], Array]
     specification: tuple[tuple[str, str, str], ...]
+    about: Mapping[str, Any]
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.

@@ -114,7 +114,7 @@ def _shared(
         nights.append(rows)
         truths.append(truth)
         floor[t] = floor_of(instance, world, state, rows).reshape(replicates, -1).mean(axis=1)
-        proposed = subject.incumbent(streams.at(LABEL, t), rows)
+        proposed = subject.incumbent(streams.at(LABEL, t), state, rows)
         draws = instance.chain.draw(streams.at(GATE, t), rows.n)
         verdict = instance.chain.apply(draws, proposed, rows)
         executed = turn.execute(instance, verdict, rows)

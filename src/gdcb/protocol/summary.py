@@ -101,7 +101,8 @@ def document(
     -------
     `settings`, `variance_ratio`, `specification`, `theorems`, `floor` and `floor_curve`,
     `methods` by key and `cold_start` (GDCB with its history, B4, against the same without, A3).
-    `vs_B4` is corrected by Holm over all other methods of the run.
+    `vs_B4` is corrected by Holm over all other methods of the run, and so is `vs_A3`, in which
+    the recommended learner has no history either.
 
     Examples
     --------
@@ -141,8 +142,9 @@ def document(
         if key in (OURS, COLD, WEIGHTED):
             kept[key] = _Kept(regret.copy(), entries[key]["regret_curve"], waits)
         del record, regret
-    for key, value in _against_ours(totals).items():
-        entries[key]["vs_B4"] = value
+    for ours in (OURS, COLD):
+        for key, value in _against(totals, ours).items():
+            entries[key][f"vs_{ours}"] = value
     found = {
         **{name: settings[name] for name in SETTINGS},
         **{name: extras.get(name) for name in EXTRAS},
@@ -204,6 +206,7 @@ def _method(
         "regret": estimate(regret.sum(axis=0)),
         "excess": None if excess is None else estimate(excess.sum(axis=0)),
         "vs_B4": None,
+        "vs_A3": None,
         "regret_curve": _curve(regret),
         "excess_curve": None if excess is None else _curve(excess),
         "parts": {n: estimate(record.parts[..., i].sum(axis=0)) for n, i in _PARTS.items()},
@@ -238,11 +241,12 @@ def _actions(record: Record, ground: Ground) -> dict[str, Any] | None:
     return {"edges": ground.edges, "recommended": recommended, "executed": executed}
 
 
-def _against_ours(totals: dict[str, Array]) -> dict[str, Any]:
-    if OURS not in totals:
+def _against(totals: dict[str, Array], ours: str) -> dict[str, Any]:
+    """Return the paired regret(key) − regret(ours) of all other methods, by Holm."""
+    if ours not in totals:
         return {}
-    ours = totals[OURS]
-    return dict(paired({key: total - ours for key, total in totals.items() if key != OURS}))
+    mine = totals[ours]
+    return dict(paired({key: total - mine for key, total in totals.items() if key != ours}))
 
 
 def _cold_start(kept: dict[str, _Kept], ground: Ground, seed: int) -> dict[str, Any]:

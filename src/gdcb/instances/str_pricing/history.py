@@ -42,7 +42,7 @@ def generate(
     for i in range(-(-nights // units)):
         t = BEFORE + i
         rows = world.context(streams.at(CONTEXT, t), listings, -1, group)
-        proposed = incumbent(streams.at(DRAW, t), rows)
+        proposed = incumbent(streams.at(DRAW, t), listings, rows)
         draws = instance.chain.draw(streams.at(GATE, t), rows.n)
         verdict = instance.chain.apply(draws, proposed, rows)
         executed = turn.execute(instance, verdict, rows)

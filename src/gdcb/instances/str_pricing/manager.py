@@ -9,16 +9,16 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.gates import SimulatedPerson
 from gdcb.instances.str_pricing.columns import OCCUPANCY, features, scale_of
-from gdcb.instances.str_pricing.world import ROUND, SIGNAL, THETA
+from gdcb.instances.str_pricing.world import ROUND, SIGNAL, THETA, Listings
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Rows
 from gdcb.streams import Stream
 
 KINDS = ("plain", "private", "anchored", "changing")
-FEEL = 0.5  # share of the day signal that people see
+FEEL = 0.5  # share of the day signal that the manager sees
 LEVEL = 1.0  # of the manager's own price, relative to base · market
 SCATTER = 0.08  # of the manager's own price, relative to base · market
-INCUMBENT_LEVEL, INCUMBENT_SCATTER = 1.0, 0.15
+INCUMBENT_FEEL, INCUMBENT_SCATTER = 0.75, 0.08
 RAISES, ANCHOR, STRICTER, DEARER = 0.12, 0.5, 0.3, 1.12
 
 
@@ -69,19 +69,20 @@ class Manager:
         return np.asarray(_hidden(rows, ROUND) >= self.change)
 
 
-def incumbent(rng: Stream, rows: Rows) -> Array:
+def incumbent(rng: Stream, listings: Listings, rows: Rows) -> Array:
     """Return what the operator proposed before there was a bandit: (N, 1).
 
-    A price list that knows half of the usual day signal, and a scatter of 15 % from night to
-    night: last-minute deals, rounding, habits.
+    The listing's list price, right to some per cent on an average night, with three quarters of
+    the usual day signal, and a scatter of 8 % from night to night: deals, rounding, habits.
     """
     scatter = np.exp(INCUMBENT_SCATTER * rng.normal(rows.n))
-    return np.asarray((INCUMBENT_LEVEL * scale_of(rows.x) * _felt(rows) * scatter)[:, None])
+    price = listings.listed[rows.unit] * scale_of(rows.x) * _felt(rows, INCUMBENT_FEEL) * scatter
+    return np.asarray(price[:, None])
 
 
-def _felt(rows: Rows) -> Array:
-    """Return the part of the usual day signal that people see: (N,)."""
-    return np.asarray(np.exp(FEEL * (features(rows.x) * THETA).sum(axis=1)))
+def _felt(rows: Rows, share: float = FEEL) -> Array:
+    """Return the part of the usual day signal that someone sees: (N,)."""
+    return np.asarray(np.exp(share * (features(rows.x) * THETA).sum(axis=1)))
 
 
 def _scatter(rows: Rows) -> Array:

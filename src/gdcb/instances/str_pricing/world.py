@@ -41,10 +41,18 @@ GAMMA, GAMMA_SD = 4.0, 0.5
 # Of a listing, around its market.
 ALPHA_OWN, BETA_OWN, LEAST_BETA = 0.3, 0.3, 1.5
 BASE_MEDIAN, BASE_SD = 150.0, 0.35
+LISTED_SD = 0.05  # how far the operator's list price is off, in logarithms
 _AROUND = np.concatenate(
     (np.linspace(0.05, 0.77, 10), np.linspace(0.8, 1.2, 41), np.geomspace(1.25, 3.0, 10))
 )
 SIGNAL, ROUND = 0, 1  # hidden columns: what only the manager sees, and the round's number
+
+
+def _best_relative(level: Array, slope: Array) -> Array:
+    """Return the e that maximises e·σ(level − slope·e): slope·e = 1 + W(exp(level − 1))."""
+    from scipy.special import wrightomega
+
+    return np.asarray((1.0 + wrightomega(level - 1.0)) / slope)
 
 
 @dataclass(slots=True)
@@ -55,12 +63,15 @@ class Listings:
     ----------
     alpha, beta, base : (units,) level and slope of demand, base price
     theta : (units, 6) of its market: θ* in `well`, γ·η in `mis`
+    listed : (units,) the operator's list price, relative to base · market: the best one on an
+        average night, found by experience to within some per cent
     """
 
     alpha: Array
     beta: Array
     base: Array
     theta: Array
+    listed: Array
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class Rental:
     def start(self, rng: Stream, group: Array) -> Listings:
         """Draw the markets, then their listings."""
         n = group.size
-        shared, own = rng.normal(n, 9), rng.normal(n, 3)
+        shared, own = rng.normal(n, 9), rng.normal(n, 4)
         first = np.searchsorted(group, group)  # the first listing of its market draws for all
         market = shared[first]
         alpha = ALPHA + ALPHA_SD * market[:, 0] + ALPHA_OWN * own[:, 0]
@@ -92,8 +103,9 @@ class Rental:
         theta = THETA + THETA_SD * market[:, 3:]
         if self.variant == "mis":
             theta = theta * (GAMMA + GAMMA_SD * market[:, 2])[:, None]
-        base = BASE_MEDIAN * np.exp(BASE_SD * own[:, 2])
-        return Listings(alpha, np.maximum(beta, LEAST_BETA), base, theta)
+        beta, base = np.maximum(beta, LEAST_BETA), BASE_MEDIAN * np.exp(BASE_SD * own[:, 2])
+        listed = _best_relative(alpha, beta) * np.exp(LISTED_SD * own[:, 3])
+        return Listings(alpha, beta, base, theta, listed)
 
     def context(self, rng: Stream, state: Listings, t: int, group: Array) -> Rows:
         """Reveal a night of every listing; its hidden columns are the manager's signal and t."""
@@ -132,11 +144,9 @@ class Rental:
         return np.asarray(np.nan_to_num(e[..., 0] * self.chance(state, e, rows)))
 
     def best(self, state: Listings, rows: Rows) -> Array:
-        """Return the best price: β·e* = 1 + W(exp(α − 1)) by the first-order condition."""
-        from scipy.special import wrightomega
-
+        """Return the best price, by the first-order condition."""
         level, slope, scale = self._demand(state, rows)
-        return np.asarray(((1.0 + wrightomega(level - 1.0)) / slope * scale)[:, None])
+        return np.asarray((_best_relative(level, slope) * scale)[:, None])
 
     def candidates(self, state: Listings, rows: Rows) -> Array:
         """Return prices around the best, fine near it and far out to both sides: (N, 61, 1).
@@ -171,10 +181,8 @@ class Rental:
         phi = features(rows.x)
         design = np.concatenate((np.ones((phi.shape[0], 1)), phi), axis=1)
         weights = np.linalg.solve(design.T @ design, design.T)[1:]  # (6, contexts)
-        from scipy.special import wrightomega
-
         level = state.alpha[:, None] + (state.theta[:, None, :] * phi).sum(axis=-1)
-        best = np.log1p(wrightomega(level - 1.0))  # log of β·e*, whose slope is a constant
+        best = np.log(_best_relative(level, np.ones(1)))  # the slope would add a constant
         theta = np.empty((n, phi.shape[1]))
         for j in range(phi.shape[1]):
             theta[:, j] = (best * weights[j]).sum(axis=1)

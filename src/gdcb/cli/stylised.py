@@ -1,21 +1,29 @@
-"""A short run of a stylised world: the recommended learner, and the same without its scaler."""
+"""Stylised worlds: a short run of the recommended learner, and of the same without its scaler."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
 from gdcb.analysis import Ledger
 from gdcb.arrays import Array
+from gdcb.cli.say import err, fail, out
+from gdcb.errors import GdcbError
 from gdcb.instance import Instance
-from gdcb.instances import Domain
+from gdcb.instances import Domain, load
+from gdcb.protocol.files import write_summary, write_text_whole
+from gdcb.protocol.metrics import estimate, in_words
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, simulate
 
+HEADINGS = ("method", "regret", "calibration", "bandit", "gate", "reward")
 LABELS = {"B4": "GDCB", "A1": "no scaler"}
 
 
@@ -66,28 +74,6 @@ class Result:
         }
 
 
-def estimate(values: Array) -> dict[str, float | None]:
-    """Return mean and 95 % interval (Student's t) over replicates."""
-    from scipy.stats import t
-
-    n = values.size
-    mean = float(values.mean())
-    if n < 2:
-        return {"mean": mean, "low": None, "high": None}
-    half = float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
-
-
-def in_words(value: dict[str, Any]) -> str:
-    """Write an estimate as 'mean ± half its 95 % interval'."""
-    mean, high = value["mean"], value["high"]
-    if high is None:
-        return f"{mean:,.4g}"
-    half = high - mean
-    digits = 0 if half == 0 else max(0, 1 - int(np.floor(np.log10(half))))
-    return f"{mean:,.{digits}f} ± {half:,.{digits}f}"
-
-
 def without_scaler(instance: Instance) -> Instance:
     """Return the instance with δ held at its neutral value."""
     scaler = instance.scaler
@@ -133,3 +119,51 @@ def run_domain(
         )
         ledgers[key] = ledger
     return Result(name, domain, episodes, replicates, seed, ledgers)
+
+
+def run(
+    name: str, episodes: int, replicates: int, seed: int, folder: Path, quiet: bool
+) -> dict[str, Any]:
+    """Run a stylised instance, write its files, and print a table unless `quiet`."""
+    from gdcb.cli.page import page
+
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    try:
+        with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
+            task = bar.add_task(name, total=episodes * len(LABELS))
+
+            def step(label: str) -> None:
+                bar.update(task, advance=1, description=f"{name}: {label}")
+
+            result = run_domain(name, load(name), episodes, replicates, seed, step)
+        document = result.document()
+        command = f"gdcb run {name} --episodes {episodes} --replicates {replicates} --seed {seed}"
+        write_summary(folder / "summary.json", document)
+        write_text_whole(folder / "report.html", page(result, document, command))
+    except KeyboardInterrupt:
+        fail("interrupted; nothing was written")
+    except (GdcbError, OSError) as error:
+        fail(f"{name}: {error}")
+    if not quiet:
+        _show(result, document, folder)
+    return document
+
+
+def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
+    title = result.domain.instance.title
+    table = Table(
+        *(Column(name, no_wrap=True) for name in HEADINGS),
+        box=None,
+        pad_edge=False,
+        title=f"{title}: {result.replicates} replicates of {result.episodes} episodes",
+        caption="Sums over the episodes, mean over replicates ± half a 95 % interval.",
+    )
+    for method in document["methods"].values():
+        cells = [method["regret"], *method["parts"].values(), method["reward"]]
+        table.add_row(method["label"], *(in_words(cell) for cell in cells))
+    out.print(table)
+    against = document["methods"]["A1"]["vs_B4"]
+    out.print(f"Paired, the scaler saves {in_words(against)} of regret.")
+    if document["floor"] is not None:
+        out.print(f"Gate floor (what even the best proposal loses): {in_words(document['floor'])}")
+    out.print(f"Report: [bold]{folder / 'report.html'}[/bold]  (a stylised world: made, not real)")

@@ -1,0 +1,142 @@
+"""The whole experiment: tasks on an engine, then the document, the episodes and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gdcb.engine import Engine
+from gdcb.errors import InvalidInput
+from gdcb.instances import STUDIES
+from gdcb.protocol import tuning
+from gdcb.protocol.block import run_task
+from gdcb.protocol.files import (
+    EPISODES,
+    REPORT,
+    SUMMARY,
+    write_episodes,
+    write_summary,
+    write_text_whole,
+)
+from gdcb.protocol.ground import shared_by
+from gdcb.protocol.methods import DEFAULT, SAME, parse, tuned_settings
+from gdcb.protocol.report import report
+from gdcb.protocol.runner import run
+from gdcb.protocol.specialise import specialised
+from gdcb.protocol.store import Store
+from gdcb.protocol.summary import Entry, document
+from gdcb.protocol.task import GROUND, Options, Settings
+
+VARIANTS = tuning.VARIANTS
+
+
+def settings_of(
+    name: str,
+    variant: str,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    methods: tuple[str, ...] = DEFAULT,
+    options: Options = (),
+) -> Settings:
+    """Return the settings of a run, refused before any work where they cannot be."""
+    if name not in STUDIES:
+        raise InvalidInput(f"the protocol runs {', '.join(STUDIES)} so far, not '{name}'")
+    if variant not in VARIANTS:
+        raise InvalidInput(f"--variant: expected {' or '.join(VARIANTS)}, got {variant}")
+    if seed in (tuning.SEED, tuning.PRIOR_SEED):
+        raise InvalidInput(f"--seed: every method was tuned on seed {seed}; take another one")
+    for key in methods:
+        parse(key)
+    found = Settings(name, variant, options, episodes, replicates, seed, methods, version("gdcb"))
+    shared_by(found_probe(found))
+    return found
+
+
+def found_probe(settings: Settings) -> Any:
+    """Return a task of one replicate and one episode: it tries the options out."""
+    probe = settings.task(0, GROUND)
+    from dataclasses import replace
+
+    return replace(probe, episodes=1, replicates_in_block=1)
+
+
+def command(settings: Settings) -> str:
+    """Return the command that gives the same bytes again."""
+    words = ["gdcb run", settings.name, f"--variant {settings.variant}"]
+    words += [f"--episodes {settings.episodes}", f"--replicates {settings.replicates}"]
+    words += [f"--seed {settings.seed}"]
+    if settings.methods != DEFAULT:
+        words.append(f"--methods {','.join(settings.methods)}")
+    words += [f"--option {name}={value}" for name, value in settings.options]
+    return " ".join(words)
+
+
+def experiment(
+    settings: Settings,
+    folder: Path,
+    where: Engine,
+    progress: Callable[[int, int], None],
+    say: Callable[[str], None],
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Run all methods, write the three files and return the document.
+
+    `progress` hears of finished tasks, `say` what else people should know.
+    """
+    # Two ablations are other methods by the paper's name: they run once and are shown twice.
+    once = tuple(dict.fromkeys(SAME.get(key, key) for key in settings.methods))
+    with Store(folder, replace(settings, methods=once), resume) as store:
+        for notice in store.notices:
+            say(notice)
+        said = len(store.notices)
+        results = run(store, where, run_task, progress)
+        for notice in store.notices[said:]:
+            say(notice)
+        shared = shared_by(store.settings.task(0, GROUND))
+        tuned = tuned_settings(settings.name, settings.variant)
+        entries = {key: _entry(key, partial(results.__getitem__, key), tuned) for key in once}
+        extras: Mapping[str, Any] = {
+            **specialised(shared, results, settings.seed),
+            "specification": shared.study.specification,
+            "about": dict(shared.study.about),
+        }
+        ground = results.ground
+        found = document(_asked(settings), entries, ground, extras)
+        for key, other in SAME.items():
+            if key in settings.methods:
+                found["methods"][key] = {**found["methods"][other], "label": parse(key).label}
+        found["methods"] = {key: found["methods"][key] for key in _shown(settings, found)}
+        with store.publishing() as staging:
+            providers = {key: entry.record for key, entry in entries.items()}
+            write_episodes(staging / EPISODES, providers, ground)
+            write_summary(staging / SUMMARY, found)
+            write_text_whole(staging / REPORT, report(found))
+    return found
+
+
+def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any]) -> Entry:
+    method = parse(key)
+    return Entry(method.label, record, dict(tuned[method.family]), method.is_gated)
+
+
+def _shown(settings: Settings, found: Mapping[str, Any]) -> list[str]:
+    wanted = [key for key in settings.methods if key in found["methods"]]
+    return wanted + [key for key in found["methods"] if key not in wanted]
+
+
+def _asked(settings: Settings) -> dict[str, Any]:
+    return {
+        "instance": settings.name,
+        "variant": settings.variant,
+        "episodes": settings.episodes,
+        "replicates": settings.replicates,
+        "seed": settings.seed,
+        "version": settings.version,
+        "command": command(settings),
+        "options": dict(settings.options),
+    }
