@@ -22,7 +22,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.contrast import ContrastState, look, weigh
 from gdcb.contrast import learn as learn_contrast
-from gdcb.credit import evidence
+from gdcb.credit import evidence, teach
 from gdcb.instances import load
 from gdcb.records import Log, Setting, copy, flatten, to_bytes
 from gdcb.refold import publish, refold
@@ -149,7 +149,7 @@ def test_a_learner_that_can_be_fitted_anew_is(name: str, overrides: str) -> None
     delta, in_force = turn.scale(instance, fresh, run.log)
     seen, located = evidence(instance, run.log, delta, in_force)
     fit: Any = bandit
-    fit.refit(fresh.bandit, seen)
+    teach(bandit, fresh.bandit, seen, roughly=True)
     learn_contrast(fresh.contrast, look(instance, bandit, fresh.bandit, run.log, seen, located))
     weighed = weigh(instance, fresh.contrast, run.log, seen)
     fit.refit(fresh.bandit, weighed)

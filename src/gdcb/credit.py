@@ -180,12 +180,17 @@ def refit_model(
         instance.adjustment.rebuild(state, groups, log.group, seen)
 
 
-def teach(bandit: Any, state: Any, seen: Evidence) -> None:
-    """Teach a fresh state all rows at once: exactly, where the learner can."""
-    if "refit" in bandit.supports:
-        bandit.refit(state, seen)
-    else:
+def teach(bandit: Any, state: Any, seen: Evidence, roughly: bool = False) -> None:
+    """Teach a state all rows at once: exactly, where the learner can.
+
+    `roughly`: its means are all that is asked for, and a learner may spare what they do not need.
+    """
+    if "refit" not in bandit.supports:
         bandit.update(state, seen)
+    elif roughly and hasattr(bandit, "refit_means"):
+        bandit.refit_means(state, seen)
+    else:
+        bandit.refit(state, seen)
 
 
 def learn_label(instance: Instance, state: Any, log: Log, label: Array) -> None:

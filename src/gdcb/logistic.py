@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.arrays import Array, is_all, is_any, logistic
 from gdcb.errors import InvalidInput
 
+_MANY = 16  # rows of an owner from which one product serves them all
 _NEWTON = 4  # plain steps before a row is asked whether it has settled
 _PRODUCT = 2**17  # multiplications up to which a matrix product stays on one thread
 
@@ -70,6 +71,22 @@ class LogisticPosterior:
         """Σ of every owner: (owners, d, d)."""
         return np.asarray(self.root @ self.root.swapaxes(-1, -2))
 
+    def spread(self, owner: Array, phi: Array) -> Array:
+        """Return φᵀΣφ of rows (N,); an owner of many rows is asked for all of them at once."""
+        out = np.empty(owner.shape)
+        is_many = np.bincount(owner, minlength=self.mean.shape[0])[owner] >= _MANY
+        few = np.flatnonzero(~is_many)
+        if few.size:
+            along = (phi[few, None, :] @ self.root[owner[few]])[:, 0]
+            out[few] = (along * along).sum(axis=1)
+        many = np.flatnonzero(is_many)
+        many = many[np.argsort(owner[many], kind="stable")]
+        starts = np.flatnonzero(np.diff(owner[many], prepend=-1))
+        for rows in np.split(many, starts[1:]) if many.size else ():
+            along = phi[rows] @ self.root[owner[rows[0]]]
+            out[rows] = (along * along).sum(axis=1)
+        return out
+
     def observe(
         self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None = None
     ) -> None:
@@ -121,7 +138,10 @@ class LogisticPosterior:
         for n in np.unique(count[count > 0]):
             some = np.flatnonzero(count == n)
             own = order[first[some, None] + np.arange(n)]
-            fitted = LogisticPosterior.fit(phi[own], y[own], weight[own], mean, sd**-2.0)
+            start = self.mean[owners[some]]  # what was known is near, and costs fewer steps
+            fitted = LogisticPosterior.fit(
+                phi[own], y[own], weight[own], mean, sd**-2.0, start=start
+            )
             found.mean[some], found.root[some] = fitted.mean, fitted.root
         self.mean[owners], self.root[owners] = found.mean, found.root
 
@@ -198,6 +218,7 @@ class LogisticPosterior:
         prior_mean: Sequence[float] | Array | float = 0.0,
         prior_precision: Array | float = 1.0,
         offset: Array | None = None,
+        start: Array | None = None,
     ) -> LogisticPosterior:
         """Return the exact mode of all rows and the Laplace covariance there.
 
@@ -206,6 +227,7 @@ class LogisticPosterior:
         phi, y, weight, offset : (N, d), (N,), (N,), (N,) rows of one owner, or (owners, N, d)
             and (owners, N); a NaN y is left out
         prior_mean, prior_precision : number, (d,) or, for the precision, (d, d)
+        start : (owners, d) where to begin; None: at the prior's mean
         """
         stacked = phi if phi.ndim == 3 else phi[None]
         n_owners, n, d = stacked.shape
@@ -226,7 +248,7 @@ class LogisticPosterior:
         mean = np.broadcast_to(np.asarray(prior_mean, dtype=float), (d,))
         trials = np.where(np.isfinite(target), trials, 0.0)
         wins = np.where(np.isfinite(target), trials * target, 0.0)
-        start = np.tile(mean, (n_owners, 1))
+        start = np.tile(mean, (n_owners, 1)) if start is None else start
         pull = np.tile(precision @ mean, (n_owners, 1))
         prior = np.tile(precision, (n_owners, 1, 1))
         mode, found = logistic_mode(stacked, trials, wins, prior, pull, start, shift)

@@ -10,7 +10,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import History, Log, replace_rows
+from gdcb.records import History, Log, copy, replace_rows
 
 TEACHES = ("scaler", "arms")
 
@@ -38,7 +38,9 @@ def refold(
     groups: Array,
 ) -> None:
     """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
-    fresh = turn.init(instance, bandit, group).bandit
+    # What is refitted may start from what was known: it is near, and nothing of it stays.
+    can_refit = "refit" in bandit.supports and bool(np.isin(groups, log.group).all())
+    fresh = copy(state.bandit) if can_refit else turn.init(instance, bandit, group).bandit
     some = log.take(np.flatnonzero(np.isin(log.group, groups)))
     state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
     state.contrast.totals[groups] = 0.0
@@ -49,9 +51,9 @@ def refold(
         # A learner that believes all rows says what they explain; the rest is compared.
         first = fresh
         if contrast.needs_means(instance, bandit):
-            if "refit" not in bandit.supports:  # else the second fit replaces the first
+            if not can_refit:  # else the second fit replaces the first
                 first = turn.init(instance, bandit, group).bandit
-            credit.teach(bandit, first, adjusted)
+            credit.teach(bandit, first, adjusted, roughly=True)
         looked = contrast.look(instance, bandit, first, some, adjusted, located)
         contrast.learn(state.contrast, looked)
         trusted = contrast.weigh(instance, state.contrast, some, seen)

@@ -392,10 +392,13 @@ class LogisticThompson(ActionFeatures):
     def mean(self, state: LogisticState, at: Setting, located: Located) -> Array:
         """Return E σ(ψᵀw) at located actions, under the normal posterior of w."""
         framed = self._at(state, at, rows_at(state.weights.mean, at.cell))
-        basis = self.at_context(at.x, state.frame)
-        spread = basis.swapaxes(1, 2) @ rows_at(state.weights.root, at.cell)
-        along = self.powers(located.coord, state.frame[0], state.frame[1]) @ spread
-        return moderated(self.predictor(framed, located), (along * along).sum(axis=-1))
+        eta = self.predictor(framed, located)
+        powers = self.powers(located.coord, state.frame[0], state.frame[1])
+        turned = self.at_context(at.x, state.frame).swapaxes(1, 2)
+        phi = powers @ turned
+        n, m, d = phi.shape
+        variance = state.weights.spread(np.repeat(at.cell, m), phi.reshape(n * m, d))
+        return moderated(eta, variance.reshape(n, m))
 
     def predictive(self, state: LogisticState, evidence: Evidence) -> Array:
         """Return the log density of each outcome before it is learned; NaN where nothing ran."""

@@ -262,24 +262,30 @@ class StackedThompson:
             raise AttributeError("a member cannot leave a row out")
         return self._refit
 
-    def _refit(self, state: StackedState, evidence: Evidence) -> None:
+    def refit_means(self, state: StackedState, evidence: Evidence) -> None:
+        """Refit the members alone; the weights are back at their prior."""
         require_finite(evidence, "StackedThompson")
-        cells, known = np.unique(evidence.cell), evidence.weight > 0
-        density = np.empty((evidence.cell.size, len(self.members)))
+        cells = np.unique(evidence.cell)
         parts = copy(state.members)  # a member that refuses must not leave the others fitted
-        for k, (member, part) in enumerate(zip(self.members, parts, strict=True)):
+        for member, part in zip(self.members, parts, strict=True):
             if hasattr(member, "refit"):
                 member.refit(part, evidence)
             else:  # sums are the exact fit of all rows; they begin anew
                 member.decay(part, 0.0, cells)
                 member.update(part, evidence)
-            density[:, k] = member.leave_one_out(part, evidence)
+        state.members = parts
         owners = np.unique(self._owner(state, cells))
         everyone = self._owner(state, np.arange(state.rows.size))
-        state.members = parts
         state.rows[np.isin(everyone, owners)] = 0.0
         state.score[owners] = state.prior
         state.weights[owners] = _mean(state.score[owners], state.grid)
+
+    def _refit(self, state: StackedState, evidence: Evidence) -> None:
+        self.refit_means(state, evidence)
+        known = evidence.weight > 0
+        density = np.empty((evidence.cell.size, len(self.members)))
+        for k, (member, part) in enumerate(zip(self.members, state.members, strict=True)):
+            density[:, k] = member.leave_one_out(part, evidence)
         seen = evidence if is_all(known) else rows_of(evidence, known)
         self._learn_weights(state, seen, density[known])
 
