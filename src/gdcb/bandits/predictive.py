@@ -54,8 +54,9 @@ def moderated(mean: Array, variance: Array) -> Array:
 
     By the trapezoidal rule, whose error falls exponentially for analytic functions. The poles of
     σ(mean + sd·z) lie at a distance of π/sd, so a step of 0.8 in z serves up to sd 0.8 and one of
-    0.4 up to sd 2. Beyond, σ is read as the distribution function of a logistic L: E σ(η) = E Φ((mean − L)/sd), where the
-    poles of L's density lie π away whatever sd is, and a step of ¾ serves.
+    0.4 up to sd 2. Beyond, σ is read as the distribution function of a logistic L: E σ(η) =
+    E Φ((mean − L)/sd), where the poles of L's density lie π away whatever sd is, and a step of ¾
+    serves.
 
     >>> moderated(np.array([0.0, 2.0]), np.array([9.0, 0.0])).round(6).tolist()
     [0.5, 0.880797]
