@@ -23,6 +23,7 @@ from gdcb.bandits import Bandit
 from gdcb.contrast import ContrastState, look, weigh
 from gdcb.contrast import learn as learn_contrast
 from gdcb.credit import evidence, teach
+from gdcb.instance import Cells
 from gdcb.instances import load
 from gdcb.records import Log, Setting, copy, flatten, to_bytes
 from gdcb.refold import publish, refold
@@ -201,6 +202,38 @@ def test_the_order_of_the_log_does_not_matter(name: str) -> None:
         assert_same(one.bandit, two.bandit)
     for part, array in flatten(one.bandit).items():
         np.testing.assert_allclose(array, flatten(two.bandit)[part], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_band_that_lost_its_rows_is_back_at_the_prior(name: str) -> None:
+    """Cells are bands of δ: when δ goes back to 1, so do all rows, and what the other bands had
+    learned is gone."""
+    domain = load("str")
+    instance = replace(with_rules(domain.instance, overrides="all"), cells=Cells(edges=(0.9, 1.1)))
+    run = simulate(
+        instance,
+        FITTED[name],
+        domain.world,
+        rounds=30,
+        replicates=2,
+        units=domain.units,
+        seed=2,
+        keep_log=True,
+    )
+    assert run.log is not None
+    bandit, fresh = FITTED[name], turn.init(instance, FITTED[name], run.group)
+    # Every unit has three cells, and the middle one is that of δ = 1.
+    cells = np.arange(3 * run.group.size)
+    at = Setting(cells, None, np.ones((cells.size, 1, 1)))
+    prior = bandit.mean(fresh.bandit, at, instance.space.nominal)
+    others = cells % 3 != 1
+    before = bandit.mean(run.state.bandit, at, instance.space.nominal)
+    assert np.abs(before - prior)[others].max() > 0.01
+    run.state.scaler = fresh.scaler
+    refold(instance, bandit, run.state, run.log, run.group, np.arange(2))
+    found = bandit.mean(run.state.bandit, at, instance.space.nominal)
+    np.testing.assert_allclose(found[others], prior[others], atol=1e-9)
+    assert np.abs(found - prior)[~others].max() > 0.01
 
 
 @pytest.mark.parametrize("name", ["curve", *FITTED])

@@ -10,7 +10,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import History, Log, copy, replace_rows
+from gdcb.records import History, Log, replace_rows
 
 TEACHES = ("scaler", "arms")
 
@@ -38,15 +38,19 @@ def refold(
     groups: Array,
 ) -> None:
     """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
-    # What is refitted may start from what was known: it is near, and nothing of it stays.
-    can_refit = "refit" in bandit.supports and bool(np.isin(groups, log.group).all())
-    fresh = copy(state.bandit) if can_refit else turn.init(instance, bandit, group).bandit
+    fresh, bands = turn.init(instance, bandit, group).bandit, instance.cells.n
+    can_refit = "refit" in bandit.supports
     some = log.take(np.flatnonzero(np.isin(log.group, groups)))
     state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
     state.contrast.totals[groups] = 0.0
     if some.unit.size:
         delta, in_force = turn.scale(instance, state, some)
         seen, located = credit.evidence(instance, some, delta, in_force)
+        # A refit starts from what was known: it is near, and of cells with rows nothing stays.
+        if can_refit:
+            known = np.unique(seen.cell)
+            pools = np.unique(group[known // bands] * bands + known % bands)
+            replace_rows(fresh, state.bandit, {"cell": known, "pool": pools})
         adjusted = credit.adjust(instance, state.adjustment, some, seen, is_batch=True)
         # A learner that believes all rows says what they explain; the rest is compared.
         first = fresh
@@ -60,7 +64,6 @@ def refold(
         adjusted = credit.adjust(instance, state.adjustment, some, trusted, is_batch=True)
         credit.refit_model(instance, state.adjustment, groups, some, trusted)
         credit.teach(bandit, fresh, adjusted)
-    bands = instance.cells.n
     units = np.flatnonzero(np.isin(group, groups))
     cells = (units[:, None] * bands + np.arange(bands)).ravel()
     pools = (groups[:, None] * bands + np.arange(bands)).ravel()

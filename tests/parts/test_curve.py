@@ -813,12 +813,12 @@ def test_refit_is_the_exact_mode_where_outcomes_are_rare() -> None:
 
 
 def test_refit_replaces_the_cells_among_its_rows_only() -> None:
-    """Each cell is fitted bit for bit as alone; one whose rows say nothing returns to the prior;
-    others keep their bytes. Sums have nothing to fit anew."""
+    """Each cell is fitted bit for bit as alone, and to 1e-9 as from the prior; one whose rows say
+    nothing returns to the prior; others keep their bytes. Sums have nothing to fit anew."""
     some = rare(120, 7)
     some.cell = rng_of(8).integers(0, 2, 120)
     state = learned(ADDITIVE, ARMS, some, replace(some, cell=some.cell + 2))
-    kept = bytes_of(state.mean[3], state.root[3])
+    kept, before = bytes_of(state.mean[3], state.root[3]), records.copy(state)
     void = replace(pick(some, [0]), cell=np.array([2]), weight=np.zeros(1))
     both = [some, void]
     names = ("cell", "arm", "coord", "y", "weight", "delta")
@@ -828,11 +828,14 @@ def test_refit_replaces_the_cells_among_its_rows_only() -> None:
     assert bytes_of(state.mean[3], state.root[3]) == kept
     assert bytes_of(state.mean[2], state.root[2]) == bytes_of(fresh.mean[2], fresh.root[2])
     for cell in (0, 1):
-        alone = learned(ADDITIVE, ARMS)
+        alone = records.copy(before)
         ADDITIVE.refit(alone, pick(some, some.cell == cell))
         assert bytes_of(state.mean[cell], state.root[cell]) == bytes_of(
             alone.mean[cell], alone.root[cell]
         )
+        afresh = learned(ADDITIVE, ARMS)
+        ADDITIVE.refit(afresh, pick(some, some.cell == cell))
+        np.testing.assert_allclose(state.mean[cell], afresh.mean[cell], rtol=0, atol=1e-9)
     for name, bandit in FORMS.items():
         assert ("refit" in bandit.supports) is (name == "additive logistic")
         assert hasattr(bandit, "refit") is (name == "additive logistic")

@@ -351,7 +351,7 @@ def test_refit_is_the_batch_fit_of_every_owner() -> None:
         np.testing.assert_allclose(
             state.posterior.covariance[one], fitted.covariance[0], atol=1e-10
         )
-        alone, twins = scaler.init(4), scaler.init(4)
+        alone, twins = records.copy(before), records.copy(before)
         own = (x[mine], action[mine], y[mine], weight[mine])
         scaler.refit(alone, np.array([one]), np.full(mine.sum(), one), *own)
         both = np.repeat([one, 3], mine.sum())
