@@ -311,7 +311,6 @@ def test_groups_are_weighed_by_themselves() -> None:
     assert both[5:] == pytest.approx(weights_of(two), rel=1e-12)
 
 
-@pytest.mark.xfail(reason="0/0 where no row of a group is on an arm", raises=RuntimeWarning)
 def test_a_group_whose_rows_are_all_off_weighs_nothing() -> None:
     assert weights_of([1.5, 1.6, 1.0, 1.2], [0, 0, 1, 1])[:2].tolist() == [0.0, 0.0]
 

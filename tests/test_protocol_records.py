@@ -142,10 +142,7 @@ def test_a_task_gives_the_same_bytes_whatever_ran_before(key: str, records: Any)
 @pytest.mark.parametrize(
     "key",
     [
-        *(key for key in DEFAULT if key != "B5w"),
-        pytest.param(
-            "B5w", marks=pytest.mark.xfail(reason="answers about the past hang on the block's size")
-        ),
+        *DEFAULT,
     ],
 )
 def test_a_replicate_is_the_same_in_a_larger_block(key: str, records: Any) -> None:
@@ -159,10 +156,7 @@ def test_a_replicate_is_the_same_in_a_larger_block(key: str, records: Any) -> No
 @pytest.mark.parametrize(
     "key",
     [
-        *("B1", "B2gw", "B2sw", "B3w", "B4", "B4ope", "B5"),
-        pytest.param(
-            "B5w", marks=pytest.mark.xfail(reason="blocks share answers about the past, shifted")
-        ),
+        *("B1", "B2gw", "B2sw", "B3w", "B4", "B4ope", "B5", "B5w"),
     ],
 )
 def test_a_later_block_is_that_of_a_long_run(key: str) -> None:

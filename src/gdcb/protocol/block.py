@@ -20,7 +20,7 @@ from gdcb.protocol.task import GROUND, Task
 from gdcb.records import History
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, World, simulate
-from gdcb.streams import LABEL, Streams
+from gdcb.streams import Streams
 
 
 def run_task(task: Task) -> Record | Ground:
@@ -36,7 +36,8 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
     """Run a method that was put together, on what its block shares."""
     units = shared.study.domain.units
     watch = Watch(setup.instance, shared, task.episodes, task.replicates_in_block)
-    world = setup.world(shared.world)
+    # Whoever asks draws rivals behind the nights, from the same streams: nights are drawn anew.
+    world = setup.world(shared.study.domain.world if setup.asks else shared.world)
     if setup.asks:
         plain = replace(shared.instance, scaler=ConstantScaler(1.0), gate=setup.instance.chain)
         watch = Watch(plain, shared, task.episodes, task.replicates_in_block)
@@ -65,7 +66,8 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
     if not setup.method.is_warm:
         return None
     if setup.asks:
-        return _asked(shared, task, world)
+        group, streams = shared.group, Streams(task.seed, shared.study.domain.units, task.block)
+        return shared.study.past(setup.instance, world, shared.world.state, group, streams)
     history = shared.history
     if setup.is_pooled:
         history = pooled_history(history, shared.study.domain.units)
@@ -78,16 +80,6 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
         log = replace(history.log, is_override=np.zeros_like(history.log.is_override))
         history = History(log, history.rows, verdict)
     return history
-
-
-def _asked(shared: Shared, task: Task, world: Any) -> History:
-    """Return the history in which the operator was asked about every row."""
-    history, rng = shared.history, Streams(task.seed, 1, task.block).at(LABEL, 2**40)
-    rival = world.rivals(rng, history.rows.n)
-    x = np.concatenate((history.rows.x, rival[:, None]), axis=1)
-    rows = replace(history.rows, x=x)
-    preferred = world.ask(rng, history.log.action, rows)
-    return History(replace(history.log, x=x, y=preferred), rows, history.verdict)
 
 
 class Watch:

@@ -53,6 +53,7 @@ class Shared:
     Parameters
     ----------
     study, instance : the domain, and its instance as it is declared
+    group : (N,) the replicate of every unit
     world : its nights are drawn
     truths : of every episode, what the optimum is worth
     incumbent : (T, N) μ of what the incumbent would have run behind the same gate, same draws
@@ -63,6 +64,7 @@ class Shared:
 
     study: Study
     instance: Instance
+    group: Array
     world: Recorded
     truths: list[Truth]
     incumbent: Array
@@ -124,7 +126,7 @@ def _shared(
     reference = _reference(subject, seed)
     delta = subject.delta(state, reference)
     return Shared(
-        subject, instance, recorded, truths, incumbent, floor, history, reference.x, delta
+        subject, instance, group, recorded, truths, incumbent, floor, history, reference.x, delta
     )
 
 

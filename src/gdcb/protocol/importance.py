@@ -45,15 +45,15 @@ def reweighted(instance: Instance, history: History, study: Study) -> History:
     propensity = np.maximum(ndtr(upper) - ndtr(lower), 1e-4)
     weight = np.where(on_arm, 1.0 / propensity, 0.0)
     groups = int(log.group.max()) + 1
-    weight = weight / _total(weight, log.group, groups, on_arm)[log.group]
+    weight = weight / np.maximum(_mean_weight(weight, log.group, groups, on_arm), 1e-300)[log.group]
     weight = np.minimum(weight, CLIP)
     total, square = (np.bincount(log.group, weight**power, groups) for power in (1, 2))
-    effective = total**2 / square
-    weight = weight * (effective / total)[log.group]
+    # (Σw)²/Σw² over Σw; a replicate without a row on an arm has none to weigh.
+    weight = weight * (total / np.maximum(square, 1e-300))[log.group]
     return History(replace(log, weight=weight), history.rows, history.verdict)
 
 
-def _total(weight: Array, group: Array, groups: int, on_arm: Array) -> Array:
+def _mean_weight(weight: Array, group: Array, groups: int, on_arm: Array) -> Array:
     count = np.maximum(np.bincount(group, on_arm, groups), 1.0)
     return np.asarray(np.bincount(group, weight, groups) / count)
 
