@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.analysis.surface import Surface
-from gdcb.analysis.variance_ratio import VarianceRatio, variance_ratio
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.variance_ratio import MARGINAL, SUBSTANTIAL, VarianceRatio, variance_ratio
+from gdcb.analysis.ratio import MARGINAL, SUBSTANTIAL, VarianceRatio, variance_ratio
 from gdcb.arrays import Array
 from gdcb.theorems.verdict import PAPER, REPAIRED, Check
 

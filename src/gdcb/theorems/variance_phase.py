@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.analysis.ratio import MARGINAL, SUBSTANTIAL, variance_ratio
 from gdcb.analysis.surface import Surface
-from gdcb.analysis.variance_ratio import MARGINAL, SUBSTANTIAL, variance_ratio
 from gdcb.arrays import Array
 from gdcb.records import Rows
 from gdcb.theorems.pricing_methods import LABELS, RIVALS, Course, prices_of, regret, tuned

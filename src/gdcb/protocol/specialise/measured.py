@@ -16,7 +16,7 @@ from gdcb import round as turn
 from gdcb.analysis.bias import ContextBias, context_bias
 from gdcb.analysis.contraction import cell_kernel, dobrushin
 from gdcb.analysis.cross_information import CrossInformation, Design
-from gdcb.analysis.variance_ratio import VarianceRatio, variance_ratio
+from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.arrays import Array
 from gdcb.contrast import no_private_information
 from gdcb.instance import Instance

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.variance_ratio import MARGINAL, VarianceRatio
+from gdcb.analysis.ratio import MARGINAL, VarianceRatio
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.metrics import Estimate, estimate, in_words
 from gdcb.protocol.report.numbers import share

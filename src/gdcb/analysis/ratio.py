@@ -1,4 +1,4 @@
-"""Does context change which arm is best, against the noise? The variance ratio, from a sums.
+"""Does context change which arm is best, against the noise? The variance ratio, from a history.
 
 Theorem 1 promises most where context moves rewards much. The paper's diagnostic is the variance of
 one arm's mean over contexts, Var_x[u(Φ(a, δ*(x)))]/σ². It can point the wrong way: a level that
