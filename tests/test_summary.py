@@ -30,6 +30,7 @@ METHOD = {
     "regret",
     "excess",
     "vs_B4",
+    "vs_A3",
     "regret_curve",
     "excess_curve",
     "parts",
@@ -179,15 +180,18 @@ def test_what_does_not_apply_is_null(found: dict[str, Any]) -> None:
     assert without_scaler["parts_paper"] is None
     assert without_gate["excess"] is None
     assert without_gate["excess_curve"] is None
-    assert found["methods"]["B4"]["vs_B4"] is None
+    assert found["methods"]["B4"]["vs_B4"] is found["methods"]["A3"]["vs_A3"] is None
 
 
+@pytest.mark.parametrize("ours", ["B4", "A3"])
 def test_differences_from_ours_are_paired_and_corrected(
-    made: dict[str, Record], found: dict[str, Any]
+    made: dict[str, Record], found: dict[str, Any], ours: str
 ) -> None:
+    """Ours with its history, and without; each family of differences is corrected by itself."""
     totals = {key: value.parts[..., 0].sum(axis=0) for key, value in made.items()}
-    expected = metrics.paired({key: totals[key] - totals["B4"] for key in KEYS[1:]})
-    assert {key: found["methods"][key]["vs_B4"] for key in KEYS[1:]} == expected
+    others = [key for key in KEYS if key != ours]
+    expected = metrics.paired({key: totals[key] - totals[ours] for key in others})
+    assert {key: found["methods"][key][f"vs_{ours}"] for key in others} == expected
 
 
 def test_the_cold_start_is_ours_with_its_history_against_ours_without(
@@ -223,8 +227,7 @@ def test_without_both_starts_nothing_is_compared(missing: str, made: dict[str, R
     assert start["saving_at_50"] == {"total": None, "excess": None}
     assert (start["warm_curve"] is None) == (missing == "B4")
     assert (start["cold_curve"] is None) == (missing == "A3")
-    if missing == "B4":
-        assert all(method["vs_B4"] is None for method in found["methods"].values())
+    assert all(method[f"vs_{missing}"] is None for method in found["methods"].values())
 
 
 def test_actions_are_shares_of_all_rows(made: dict[str, Record], found: dict[str, Any]) -> None:
