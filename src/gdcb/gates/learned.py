@@ -151,6 +151,7 @@ class NumberState:
     theta, spread : (owners, D, d), (owners, D) its fit and residual standard deviation
     counts : (owners, bands+1, 3) approved, changed, vetoed; the last band: own number unknown
     rates : (owners, bands+1, 3) the rates that the counts imply
+    fitted : (owners,) overrides behind the fit in force
     """
 
     sums: RidgeSums
@@ -158,6 +159,7 @@ class NumberState:
     spread: Array
     counts: Array
     rates: Array
+    fitted: Array
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ class NumberKernel:
     penalty : λ of the ridge regression; the intercept is not penalised
     trust : approvals that the overall rate starts with
     shrink : pseudo-rows that pull a band's rates to the overall ones
+    refit : share by which overrides must have grown before the own number is fitted anew; 0: with
+        every one
 
     Notes
     -----
@@ -208,10 +212,12 @@ class NumberKernel:
     penalty: float = 1.0
     trust: float = 4.0
     shrink: float = 8.0
+    refit: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("penalty", "trust", "shrink"):
             check_number(f"kernel.{name}", getattr(self, name), 0.0, open_low=True)
+        check_number("kernel.refit", self.refit, 0.0)
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse actions with categories: they have no mean."""
@@ -229,6 +235,7 @@ class NumberKernel:
             np.zeros((n_owners, n_columns)),
             counts,
             self._rates(counts),
+            np.zeros(n_owners),
         )
 
     def _own(self, state: NumberState, owner: Array, rows: Rows) -> tuple[Array, Array, Array]:
@@ -315,6 +322,12 @@ class NumberKernel:
         phi = with_intercept(some.x, self.features)
         state.sums.add(owners, phi, left[changed] / self._base(some), np.ones(owners.size))
         touched = np.unique(owners)
+        count = state.sums.count[touched, 0]
+        is_due = count >= (1.0 + self.refit) * state.fitted[touched]
+        touched = touched[is_due]
+        if touched.size == 0:
+            return
+        state.fitted[touched] = count[is_due]
         penalty = np.full(phi.shape[1], self.penalty)
         penalty[0] = 1e-6  # an own number far from zero must not be shrunk to it
         theta = state.sums.solve(touched, penalty)

@@ -33,7 +33,7 @@ LOW, HIGH = 40.0, 600.0
 
 
 LISTINGS = 8
-SHRINK = 256.0
+SHRINK, REFIT = 256.0, 0.05
 SIGNAL = 0.6  # how far the manager's private signal moves the log odds of a booking
 
 ABOUT: dict[str, Any] = {
@@ -63,7 +63,7 @@ ABOUT: dict[str, Any] = {
 def instance(manager: Manager) -> Instance:
     """Return the tuple."""
     # Managers rarely look at the price alone: bands of it are pulled hard to the overall rates.
-    kernel = NumberKernel(features=FEATURES, base=("base", "market"), shrink=SHRINK)
+    kernel = NumberKernel(features=FEATURES, base=("base", "market"), shrink=SHRINK, refit=REFIT)
     gate = Chain(
         (
             Approval(manager.person, kernel, name="revenue manager"),
