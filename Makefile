@@ -18,15 +18,18 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test soak check format format-check lint types imports docs bench lock clean
+.PHONY: help setup run tune test soak check format format-check lint types imports docs bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Install the locked packages and gdcb itself into .venv
 
-run: $(READY) ## Run the short-term-rental instance and write its report
+run: $(READY) ## Run the whole experiment on short-term rentals and write its report
 	$(BIN)/gdcb run str
+
+tune: $(READY) ## Tune all methods of the experiment anew (5 min on 16 cores, 40 on two)
+	$(BIN)/python -m gdcb.protocol.tuning str
 
 test: $(READY) ## Run the tests and the doctests, without the soak tests
 	$(BIN)/python -m pytest -n 2
