@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gdcb.cli import stylised
-from gdcb.cli.say import as_json, err, fail, out, wrong_usage
+from gdcb.cli.say import as_json, bar_of, fail, notice, out, wrong_usage
 from gdcb.cli.tables import show
 from gdcb.errors import GdcbError, InvalidInput
 from gdcb.instances import NAMES, STUDIES
@@ -17,61 +16,68 @@ from gdcb.instances import NAMES, STUDIES
 
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Instances; default: str.")
+        list[str] | None, typer.Argument(metavar="INSTANCE", help="Default: str.")
     ] = None,
     all_instances: Annotated[bool, typer.Option("--all", help="Run all seven.")] = False,
     variant: Annotated[
-        str, typer.Option(help="'well': truth inside the scaler's family; 'mis': outside it.")
+        str, typer.Option(help="Truth inside the scaler's family: well, outside: mis.")
     ] = "well",
     episodes: Annotated[int, typer.Option(help="Rounds a replicate.")] = 200,
     replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     methods: Annotated[
-        str | None, typer.Option(help="Keys such as B1,B4,A3; default: all of them.")
+        str | None, typer.Option(help="Keys such as B1,B4,A3. Default: all.")
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Of the instance's world, e.g. manager=private."),
+        typer.Option(metavar="NAME=VALUE", help="Of the world, e.g. manager=private."),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where it runs: local, pool (all cores) or ray.")
-    ] = "pool",
+    engine: Annotated[str, typer.Option(help="local, pool (all cores) or ray.")] = "pool",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the results; default: gdcb-out/NAME.")
+        Path | None, typer.Option("--out", help="Folder. Default: gdcb-out/INSTANCE.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run the experimental protocol: all methods on the same worlds, with a report.
 
-    Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated nights behind the
+    Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
     same gate. It writes report.html, summary.json and episodes.parquet. Instances other than str
     still run in their stylised form: the recommended learner, and the same without its scaler.
     """
     chosen = list(NAMES) if all_instances else (names or ["str"])
-    _check(chosen, episodes, replicates, seed)
-    folders = {name: _folder(folder, name, len(chosen)) for name in chosen}
-    plans = {
-        name: _plan(name, variant, episodes, replicates, seed, methods, option or [], engine)
-        for name in chosen
-        if name in STUDIES
-    }
-    documents = []
-    for name in chosen:
-        if name in STUDIES:
-            document = _experiment(plans[name], folders[name], engine, resume)
+    try:
+        _check(chosen, episodes, replicates, seed, engine)
+        _check_stylised(chosen, variant, methods, option)
+        plans = {
+            name: _plan(name, variant, episodes, replicates, seed, methods, option or [])
+            for name in chosen
+            if name in STUDIES
+        }
+        folders = {name: _folder(folder, name, len(chosen)) for name in chosen}
+        documents: list[dict[str, Any]] = []
+        for name in chosen:
+            if name in STUDIES:
+                document = _experiment(plans[name], folders[name], engine, resume)
+            else:
+                document = stylised.run(name, episodes, replicates, seed, folders[name])
             if not json:
+                out.print(end="\n" if documents else "")
                 show(document, folders[name], out)
-        else:
-            document = stylised.run(name, episodes, replicates, seed, folders[name], quiet=json)
-        documents.append(document)
+            documents.append(document)
+    except KeyboardInterrupt:
+        fail("interrupted: no report yet; the same command with --resume goes on where it stopped")
+    except MemoryError:
+        fail("out of memory: ask for fewer episodes or replicates")
     if json:
         as_json(documents[0] if len(documents) == 1 else documents)
 
 
-def _check(chosen: list[str], episodes: int, replicates: int, seed: int) -> None:
+def _check(chosen: list[str], episodes: int, replicates: int, seed: int, engine: str) -> None:
+    from gdcb.engine import NAMES as ENGINES
+
     unknown = [name for name in chosen if name not in NAMES]
     if unknown and unknown[0].endswith(".toml"):
         wrong_usage(
@@ -87,6 +93,24 @@ def _check(chosen: list[str], episodes: int, replicates: int, seed: int) -> None
             wrong_usage(f"{option}: expected a whole number >= 1, got {value}")
     if not 0 <= seed < 2**64:
         wrong_usage(f"--seed: expected 0 to 2**64 - 1, got {seed}")
+    if engine not in ENGINES:
+        wrong_usage(f"--engine: expected {', '.join(ENGINES)}, got {engine}")
+
+
+def _check_stylised(
+    chosen: list[str], variant: str, methods: str | None, option: list[str] | None
+) -> None:
+    """Refuse what a stylised instance would silently ignore."""
+    others = [name for name in chosen if name not in STUDIES]
+    for given, value in (
+        ("--variant", variant != "well"),
+        ("--methods", methods is not None),
+        ("--option", bool(option)),
+    ):
+        if others and value:
+            wrong_usage(
+                f"{given} is for {', '.join(STUDIES)}; {', '.join(others)} still in stylised form"
+            )
 
 
 def _plan(
@@ -97,18 +121,16 @@ def _plan(
     seed: int,
     methods: str | None,
     options: list[str],
-    engine: str,
 ) -> Any:
     """Return the settings of a run; what cannot be is wrong usage, and costs nothing."""
-    from gdcb.engine import NAMES as ENGINES
     from gdcb.protocol.experiment import settings_of
     from gdcb.protocol.methods import DEFAULT
 
-    if engine not in ENGINES:
-        wrong_usage(f"--engine: expected {', '.join(ENGINES)}, got {engine}")
     keys: tuple[str, ...] = DEFAULT
     if methods is not None:
         keys = tuple(dict.fromkeys(key.strip() for key in methods.split(",") if key.strip()))
+        if not keys:
+            wrong_usage(f"--methods: expected keys such as B1,B4,A3, got {methods!r}")
     try:
         pairs = tuple(_option(text) for text in options)
         return settings_of(name, variant, episodes, replicates, seed, keys, pairs)
@@ -121,20 +143,15 @@ def _option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
         raise InvalidInput(f"--option: expected NAME=VALUE, got {text!r}")
-    return name, int(value) if value.lstrip("-").isdigit() else value
+    return name, int(value) if value.removeprefix("-").isdecimal() else value
 
 
 def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[str, Any]:
     from gdcb.engine import named
     from gdcb.protocol.experiment import experiment
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-
-    def say(sentence: str) -> None:
-        err.print(f"[dim]{sentence}[/dim]", soft_wrap=True)
-
     try:
-        with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
+        with bar_of() as bar:
             task = bar.add_task(f"{settings.name} ({settings.variant})", total=None)
 
             def step(done: int, total: int) -> None:
@@ -142,9 +159,7 @@ def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[
                 if done == total:
                     bar.update(task, description="writing the report")
 
-            return experiment(settings, folder, named(engine), step, say, resume)
-    except KeyboardInterrupt:
-        fail("interrupted; the same command with --resume goes on where it stopped")
+            return experiment(settings, folder, named(engine), step, notice, resume)
     except GdcbError as error:
         fail(f"{settings.name}: {error}")
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -27,6 +28,19 @@ def wrong_usage(message: str) -> NoReturn:
     fail(message, code=2)
 
 
+def notice(sentence: str) -> None:
+    """Tell people beside the answer what they should know."""
+    err.print(f"[dim]{escape(sentence)}[/dim]", soft_wrap=True)
+
+
 def as_json(document: Any) -> None:
     """Print one JSON document and nothing else."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def bar_of() -> Progress:
+    """Return a progress bar on stderr, which goes when it is done; none where nobody looks."""
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    return Progress(
+        *columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal
+    )

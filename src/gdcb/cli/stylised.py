@@ -2,76 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
 
 from gdcb.analysis import Ledger
 from gdcb.arrays import Array
-from gdcb.cli.say import err, fail, out
+from gdcb.cli.instances import paragraphs
+from gdcb.cli.say import bar_of, fail, notice
 from gdcb.errors import GdcbError
 from gdcb.instance import Instance
 from gdcb.instances import Domain, load
-from gdcb.protocol.files import write_summary, write_text_whole
-from gdcb.protocol.metrics import estimate, in_words
+from gdcb.protocol.record import Ground, Record
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, simulate
 
-HEADINGS = ("method", "regret", "calibration", "bandit", "gate", "reward")
 LABELS = {"B4": "GDCB", "A1": "no scaler"}
-
-
-@dataclass(frozen=True)
-class Result:
-    """Ledgers of every method on the same worlds and random numbers."""
-
-    name: str
-    domain: Domain
-    episodes: int
-    replicates: int
-    seed: int
-    ledgers: dict[str, Ledger]
-
-    def document(self) -> dict[str, Any]:
-        """Return the result as the JSON that scripts read."""
-        floor = self.ledgers["B4"].floor
-        return {
-            "instance": self.name,
-            "variant": "stylised",
-            "episodes": self.episodes,
-            "replicates": self.replicates,
-            "seed": self.seed,
-            "floor": None if floor is None else estimate(floor.sum(axis=0)),
-            "floor_curve": None
-            if floor is None
-            else [estimate(row) for row in floor.cumsum(axis=0)],
-            "methods": {key: self._method(key, ledger) for key, ledger in self.ledgers.items()},
-        }
-
-    def _method(self, key: str, ledger: Ledger) -> dict[str, Any]:
-        total = ledger.parts[..., 0]
-        floor = self.ledgers["B4"].floor
-        names = ("calibration", "bandit", "gate")
-        return {
-            "label": LABELS[key],
-            "regret": estimate(total.sum(axis=0)),
-            "excess": None if floor is None else estimate((total - floor).sum(axis=0)),
-            "vs_B4": None
-            if key == "B4"
-            else estimate((total - self.ledgers["B4"].parts[..., 0]).sum(axis=0)),
-            "regret_curve": [estimate(row) for row in total.cumsum(axis=0)],
-            "parts": {
-                name: estimate(ledger.parts[..., i + 1].sum(axis=0)) for i, name in enumerate(names)
-            },
-            "reward": estimate(ledger.reward.sum(axis=0)),
-            "override_rate_curve": [estimate(row) for row in ledger.overridden],
-        }
+EDGES = np.array([0.0, 1.0])  # actions are not counted: they have no common base
+NO_FLOOR = (
+    "what runs here changes later contexts: a gate floor would hang on the trajectory, so that "
+    "only totals are compared"
+)
 
 
 def without_scaler(instance: Instance) -> Instance:
@@ -81,7 +36,7 @@ def without_scaler(instance: Instance) -> Instance:
         np.ravel(scaler.predict(scaler.init(1), np.zeros(1, dtype=np.int64), _zeros(instance)))[0]
     )
     constant = ConstantScaler(neutral, scaler.per, scaler.n_arms, scaler.n_columns)
-    return dataclasses.replace(instance, scaler=constant, gate=instance.chain)
+    return replace(instance, scaler=constant, gate=instance.chain)
 
 
 def _zeros(instance: Instance) -> Array:
@@ -89,15 +44,10 @@ def _zeros(instance: Instance) -> Array:
 
 
 def run_domain(
-    name: str,
-    domain: Domain,
-    episodes: int,
-    replicates: int,
-    seed: int,
-    progress: Callable[[str], None],
-) -> Result:
+    domain: Domain, episodes: int, replicates: int, seed: int, progress: Callable[[str], None]
+) -> tuple[dict[str, Record], Ground]:
     """Run every method on the same worlds; `progress` hears of each finished episode."""
-    ledgers = {}
+    records, floor = {}, np.full((episodes, replicates), np.nan)
     for key in LABELS:
         instance = domain.instance if key == "B4" else without_scaler(domain.instance)
         with_floor = key == "B4" and not domain.is_endogenous
@@ -117,53 +67,98 @@ def run_domain(
             seed=seed,
             watch=watch,
         )
-        ledgers[key] = ledger
-    return Result(name, domain, episodes, replicates, seed, ledgers)
+        records[key] = _record(ledger)
+        floor = floor if ledger.floor is None else ledger.floor
+    return records, Ground(floor, EDGES)
 
 
-def run(
-    name: str, episodes: int, replicates: int, seed: int, folder: Path, quiet: bool
-) -> dict[str, Any]:
-    """Run a stylised instance, write its files, and print a table unless `quiet`."""
-    from gdcb.cli.page import page
-
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    try:
-        with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bar:
-            task = bar.add_task(name, total=episodes * len(LABELS))
-
-            def step(label: str) -> None:
-                bar.update(task, advance=1, description=f"{name}: {label}")
-
-            result = run_domain(name, load(name), episodes, replicates, seed, step)
-        document = result.document()
-        command = f"gdcb run {name} --episodes {episodes} --replicates {replicates} --seed {seed}"
-        write_summary(folder / "summary.json", document)
-        write_text_whole(folder / "report.html", page(result, document, command))
-    except KeyboardInterrupt:
-        fail("interrupted; nothing was written")
-    except (GdcbError, OSError) as error:
-        fail(f"{name}: {error}")
-    if not quiet:
-        _show(result, document, folder)
-    return document
-
-
-def _show(result: Result, document: dict[str, Any], folder: Path) -> None:
-    title = result.domain.instance.title
-    table = Table(
-        *(Column(name, no_wrap=True) for name in HEADINGS),
-        box=None,
-        pad_edge=False,
-        title=f"{title}: {result.replicates} replicates of {result.episodes} episodes",
-        caption="Sums over the episodes, mean over replicates ± half a 95 % interval.",
+def _record(ledger: Ledger) -> Record:
+    """Return the ledger as the protocol has it: no δ*, incumbent, class or reference contexts."""
+    unknown = np.full_like(ledger.reward, np.nan)
+    uncounted = np.zeros((unknown.shape[1], EDGES.size - 1))
+    return Record(
+        parts=ledger.parts,
+        parts_paper=np.full((*unknown.shape, 3), np.nan),
+        reward=ledger.reward,
+        advantage=unknown,
+        overridden=ledger.overridden,
+        success=unknown,
+        error=unknown,
+        recommended=uncounted,
+        executed=uncounted,
     )
-    for method in document["methods"].values():
-        cells = [method["regret"], *method["parts"].values(), method["reward"]]
-        table.add_row(method["label"], *(in_words(cell) for cell in cells))
-    out.print(table)
-    against = document["methods"]["A1"]["vs_B4"]
-    out.print(f"Paired, the scaler saves {in_words(against)} of regret.")
-    if document["floor"] is not None:
-        out.print(f"Gate floor (what even the best proposal loses): {in_words(document['floor'])}")
-    out.print(f"Report: [bold]{folder / 'report.html'}[/bold]  (a stylised world: made, not real)")
+
+
+def run(name: str, episodes: int, replicates: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Run a stylised instance, write its files and return the document."""
+    from gdcb.protocol import files
+    from gdcb.protocol.report import report
+    from gdcb.protocol.store import Store
+    from gdcb.protocol.summary import Entry, document
+    from gdcb.protocol.task import Settings
+
+    kept = Settings(
+        name, "stylised", (), episodes, replicates, seed, tuple(LABELS), version("gdcb")
+    )
+    settings = {
+        "instance": name,
+        "variant": "stylised",
+        "episodes": episodes,
+        "replicates": replicates,
+        "seed": seed,
+        "version": kept.version,
+        "command": f"gdcb run {name} --episodes {episodes} --replicates {replicates} --seed {seed}",
+        "options": {},
+    }
+    try:
+        # No part of it is worth keeping; the store guards the folder, and all or nothing appears.
+        with Store(folder, kept) as store:
+            for sentence in store.notices:
+                notice(sentence)
+            domain = load(name)
+            with bar_of() as bar:
+                task = bar.add_task(name, total=episodes * len(LABELS))
+
+                def step(label: str) -> None:
+                    bar.update(task, advance=1, description=f"{name}: {label}")
+
+                records, ground = run_domain(domain, episodes, replicates, seed, step)
+            ask = {key: (lambda record=record: record) for key, record in records.items()}
+            entries = {key: Entry(label, ask[key]) for key, label in LABELS.items()}
+            found = document(settings, entries, ground, extras_of(domain))
+            found["cold_start"] = None  # there is no history, so that B4 is no warm start here
+            with store.publishing() as staging:
+                files.write_episodes(staging / files.EPISODES, ask, ground)
+                files.write_summary(staging / files.SUMMARY, found)
+                files.write_text_whole(staging / files.REPORT, report(found))
+    except GdcbError as error:
+        fail(f"{name}: {error}")
+    return found
+
+
+def extras_of(domain: Domain) -> dict[str, Any]:
+    """Return the tuple in words, and what is real and what is made."""
+    instance = domain.instance
+    short, _, text = paragraphs(domain.about).partition("Made: ")
+    made, _, real = text.partition(" Real: ")
+    arms = ", ".join(instance.space.names[:8]) + (" …" if instance.space.n > 8 else "")
+    specification = [
+        ("", "in short", short.strip()),
+        ("𝒳", "context", ", ".join(instance.context.columns)),
+        ("𝒜", "nominal arms", f"{instance.space.n}: {arms}"),
+        ("δ_θ", "scaler", type(instance.scaler).__name__),
+        ("Φ", "composition", type(instance.composition).__name__),
+        ("e", "action", ", ".join(column.name for column in instance.actions)),
+        ("g", "gate", " → ".join(gate.name for gate in instance.chain.gates) or "open"),
+        ("𝒴", "outcome", ", ".join(instance.reward.outcome)),
+        ("φ", "reward", type(instance.reward).__name__),
+        ("", "bandit", type(domain.bandit).__name__),
+        ("", "units", f"{domain.units} a replicate, each a {domain.unit}"),
+    ]
+    about = {
+        "title": instance.title,
+        "unit": f"units of reward a {domain.unit}",
+        "real": [real],
+        "made": [made, NO_FLOOR] if domain.is_endogenous else [made],
+    }
+    return {"specification": specification, "about": about}

@@ -2,70 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
-from gdcb.protocol.metrics import in_words
+from gdcb.protocol.report.document import ColdStart, Document, Estimate
+from gdcb.protocol.report.numbers import common_digits, fixed, plus_minus
+from gdcb.protocol.report.read import read
 
-HEADINGS = ("", "method", "regret", "above floor", "less B4")
+ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 
 
-def show(document: dict[str, Any], folder: Path, out: Console) -> None:
+def show(document: Mapping[str, Any], folder: Path, out: Console) -> None:
     """Print the table of a run and where its files are."""
-    title = (document.get("about") or {}).get("title") or document["instance"]
+    run = read(document)
+    # Neither title nor footnotes belong to the table: there they would wrap at its width.
+    title = escape(f"{run.title}, variant {run.variant}")
+    out.print(f"[bold]{title}[/bold]: {run.replicates:,} replicates of {run.episodes:,} episodes\n")
+    out.print(_table(run))
+    for sentence in _footnotes(run):
+        out.print(f"[dim]{escape(sentence)}[/dim]")
+    out.print()
+    for sentence in (*_ours(run), *_cold_start(run.cold_start)):
+        out.print(escape(sentence))
+    path = escape(str(folder / "report.html"))
+    out.print(
+        f"Report: [bold]{path}[/bold]; beside it summary.json, episodes.parquet", soft_wrap=True
+    )
+
+
+def _table(run: Document) -> Table:
+    """Return one row a method; columns that would be empty are left out."""
+    methods = list(run.methods.values())
+    columns = {
+        "regret": _sizes([method.regret for method in methods]),
+        "above floor": _sizes([method.excess for method in methods]),
+        "vs B4": _differences([method.versus for method in methods]),
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
     table = Table(
-        *(
-            Column(name, no_wrap=True, justify="left" if i < 2 else "right")
-            for i, name in enumerate(HEADINGS)
-        ),
+        Column("", no_wrap=True),
+        Column("method"),
+        *(Column(name, justify="right", no_wrap=True) for name in columns),
         box=None,
         pad_edge=False,
-        title=f"{title}, variant {document['variant']}: {document['replicates']} replicates of "
-        f"{document['episodes']} episodes",
-        caption="Regret a unit over all episodes, mean ± half a 95 % interval. less B4: paired\n"
-        "difference from B4, * where Holm's interval excludes 0. w: warm, u: ungated.",
     )
-    for key, method in document["methods"].items():
-        against = method["vs_B4"]
-        table.add_row(
-            key,
-            method["label"],
-            _short(method["regret"]),
-            _short(method["excess"]),
-            "" if against is None else f"{against['mean']:+,.0f}{_star(against)}",
-            style="bold" if key == "B4" else None,
-        )
-    out.print(table)
-    if document["floor"] is not None:
-        out.print(f"Gate floor (what even the best proposal loses): {_short(document['floor'])}")
-    for sentence in _cold_start(document["cold_start"]):
-        out.print(sentence)
-    out.print(
-        f"Report: [bold]{folder / 'report.html'}[/bold]  (simulated worlds: made, not real)",
-        soft_wrap=True,
-    )
+    for method, *cells in zip(methods, *columns.values(), strict=True):
+        style = "bold" if method.key == "B4" else None
+        table.add_row(method.key, escape(method.label), *cells, style=style)
+    return table
 
 
-def _short(estimate: dict[str, Any] | None) -> str:
-    return "" if estimate is None else in_words(estimate)
+def _sizes(values: Sequence[Estimate | None]) -> list[str]:
+    digits = common_digits(values)
+    return ["" if value is None else plus_minus(value, digits) for value in values]
 
 
-def _star(against: dict[str, Any]) -> str:
-    low, high = against["low"], against["high"]
-    return "*" if low is not None and (low > 0 or high < 0) else " "
+def _differences(values: Sequence[Estimate | None]) -> list[str]:
+    """Write paired differences with their sign, starred where they are one."""
+    digits, found = common_digits(values), []
+    for value in values:
+        text = "" if value is None else fixed(value.mean, digits) + ("*" if value.sign else " ")
+        found.append(f"+{text}" if value is not None and value.mean > 0 else text)
+    return found
 
 
-def _cold_start(found: dict[str, Any]) -> list[str]:
+def _footnotes(run: Document) -> list[str]:
+    said = [f"Regret over all episodes, {run.unit}: mean ± half a 95 % interval."]
+    if any(method.versus for method in run.methods.values()):
+        said.append("vs B4: paired difference; * where its interval, after Holm, excludes 0.")
+    seen = [word for end, word in ENDINGS.items() if any(key.endswith(end) for key in run.methods)]
+    said += [f"Keys that end {', '.join(seen)}."] if seen else []
+    return [*said, "All worlds are simulated: made, not real."]
+
+
+def _ours(run: Document) -> list[str]:
+    """Say what B4's regret is made of, and what no proposal avoids."""
+    said = []
+    if run.ours is not None and run.ours.parts is not None:
+        parts = run.ours.parts
+        words = ", ".join(f"{name} {plus_minus(part)}" for name, part in parts.items())
+        said.append(f"Parts of B4's regret: {words}.")
+    if run.floor is not None:
+        said.append(f"Gate floor, which even the best proposal loses: {plus_minus(run.floor)}.")
+    return said
+
+
+def _cold_start(found: ColdStart | None) -> list[str]:
     """Say what the history was worth."""
     said = []
-    total = (found.get("saving_at_50") or {}).get("total")
-    if total is not None:
-        said.append(f"Warm start: {100 * total['mean']:.1f} % less regret than cold at episode 50.")
-    if found.get("warm_below_cold_from") is not None:
-        said.append(f"Warm lies below cold from episode {found['warm_below_cold_from']} on.")
-    if found.get("compression"):
-        said.append(f"Cold-start compression: {found['compression']['sentence']}")
+    if found is not None and found.saving_total is not None:
+        part = 100 * found.saving_total.mean
+        than = f"{fixed(abs(part), 1)} % {'less' if part >= 0 else 'more'} regret than cold"
+        said.append(f"Warm start: {than} at episode 50.")
+    if found is not None and found.below_from is not None:
+        said.append(f"Warm lies below cold from episode {found.below_from:,} on.")
+    if found is not None and found.compression is not None:
+        said.append(f"Cold-start compression: {found.compression.sentence}")
     return said

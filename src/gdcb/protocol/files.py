@@ -29,6 +29,8 @@ def prepare_folder(path: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
         probe.unlink()
+    except FileExistsError as error:
+        raise InvalidInput(f"cannot write to {folder} (it is a file)") from error
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder} ({error.strerror})") from error
     return folder

@@ -90,6 +90,8 @@ def specification(run: Document) -> str:
 
 def theorems(run: Document) -> str:
     """Return what each theorem says of this instance, with what was measured."""
+    if run.variance_ratio is None and not any(run.theorems.values()):
+        return MISSING
     found = []
     if run.variance_ratio is not None:
         found.append(paragraph(f"Variance ratio: {plus_minus(run.variance_ratio)}."))

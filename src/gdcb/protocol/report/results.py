@@ -41,14 +41,15 @@ def regret(run: Document, figures: Figures) -> str:
     above = [line for line in above if has_points(line.curve)]
     found = []
     band = "" if run.replicates == 1 else " Bands: 95 % intervals of the mean over replicates."
+    floor = "; the gate floor is what even the best proposal would lose behind the same gate"
     if lines:
         found.append(
             figures.figure(
                 "Cumulative regret",
                 at_the_end(lines),
                 curves(lines, f"regret, {run.unit}"),
-                "Against the best ungated action, so that every line rises; the gate floor is what "
-                f"even the best proposal would lose behind the same gate.{band}",
+                "Against the best ungated action, so that every line rises"
+                f"{floor if has_points(run.floor_curve) else ''}.{band}",
                 legend=lines,
             )
         )
