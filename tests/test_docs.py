@@ -11,6 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gdcb.engine import NAMES as ENGINES
+from gdcb.instances.str_pricing.manager import KINDS
+from gdcb.protocol.files import _COLUMNS
+from gdcb.protocol.methods import DEFAULT
+from gdcb.protocol.summary import EXTRAS, SETTINGS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -90,3 +96,39 @@ def test_no_page_has_a_hole() -> None:
     for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"\b[A-Z]+_(TABLE|RESULT)\b", text), page
+
+
+def test_the_example_of_histories_finds_what_its_page_says() -> None:
+    """The dearest price looks best without context; the log tells by how much, and its ρ²."""
+    ran = runpy.run_path(str(ROOT / "examples" / "history_checks.py"))
+    ratio, bias, cross = ran["ratio"], ran["bias"], ran["cross"]
+    assert [round(x, 2) for x in (ratio.ratio, ratio.low, ratio.high)] == [0.35, 0.13, 0.5]
+    booked = [ran["booked"][ran["arm"] == k].mean() for k in range(5)]
+    assert max(booked) == booked[-1]
+    assert bias.bias[0, -1] == pytest.approx(0.38, abs=0.005)
+    assert bias.n_eff[0, -1] < 2.5 < 100 < bias.n[0, -1]
+    assert cross.rho2 == pytest.approx(0.33, abs=0.005)
+    assert cross.noise < 0.02
+
+
+def test_the_example_of_splits_finds_what_its_page_says() -> None:
+    """Both orders have the total 5.1; only the paper's blames the bandit for 81.6 of it."""
+    ran = runpy.run_path(str(ROOT / "examples" / "regret_splits.py"))
+    main = ran["ledger"].parts.sum(axis=0).mean(axis=0)
+    paper = ran["ledger"].parts_paper.sum(axis=0).mean(axis=0)
+    assert main.round(1).tolist() == [5.1, 1.6, 3.5, 0.0]
+    assert paper.round(1).tolist() == [81.6, -76.5, 0.0]
+    assert paper.sum() == pytest.approx(main[0])
+
+
+def test_the_page_of_the_protocol_leaves_nothing_out() -> None:
+    """Every method, every column of the episodes and every key of the summary is on the page."""
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w.]+", page))
+    keys = {"floor", "floor_curve", "methods.KEY", "cold_start"}
+    expected = {*DEFAULT, *_COLUMNS, *SETTINGS, *EXTRAS, *keys, "method", "replicate", "episode"}
+    assert expected <= named, sorted(expected - named)
+    for engine in ENGINES:
+        assert f"`{engine}`" in page or f"--engine {engine}" in page
+    for kind in KINDS:
+        assert f"manager={kind}" in page
