@@ -18,7 +18,7 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.task import BLOCK, Settings, Task
 
-SMALL = Settings("str", "well", (("private", True),), 4, 1130, 7, ("B1", "B4"), "0.1.0")
+SMALL = Settings("str", "well", (("private", True),), 4, 230, 7, ("B1", "B4"), "0.1.0")
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,10 @@ def trust(instance: Instance, contrast: ContrastState, log: Log) -> Array | None
     if rule == "all" or is_sure:
         return None
     ones = 0.0 * log.weight + 1.0
-    share = 0.0 * ones if rule == "approved" else no_private_information(contrast, log.group)
+    share = 0.0 * ones
+    if rule != "approved":  # once a group, however many rows it has
+        groups = namespace(log.group).arange(contrast.totals.shape[0], device=log.group.device)
+        share = no_private_information(contrast, groups)[log.group]
     trusted: Array = namespace(ones).where(log.is_override, share, ones)
     return trusted
 

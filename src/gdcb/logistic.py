@@ -129,7 +129,7 @@ class LogisticPosterior:
         """
         owner, phi, y, weight = rows
         self.check(owner, phi, y, weight, None)
-        seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
+        seen = np.flatnonzero(np.isfinite(y))  # rows that weigh nothing keep owners equally long
         order = seen[np.argsort(owner[seen], kind="stable")]
         first = np.searchsorted(owner[order], owners)
         count = np.searchsorted(owner[order], owners, side="right") - first

@@ -86,7 +86,8 @@ def warm_up(
     """
     check_teaches(teaches)
     _check_history(instance, history, group)
-    instance.chain.learn(state.kernels, history.rows, history.verdict)
+    if instance.rules.select == "gate":
+        instance.chain.learn(state.kernels, history.rows, history.verdict)
     log, scaler = history.log, instance.scaler
     if "scaler" in teaches and "refit" in scaler.supports:
         credit.watch_scaler(instance, state.scaler, log)

@@ -171,7 +171,8 @@ def simulate(
         if watch is not None:
             reward = instance.realised(outcome, executed.action, rows.x)
             watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward, state))
-        instance.chain.learn(state.kernels, rows, verdict)
+        if instance.rules.select == "gate":  # else nobody asks what the gates will do
+            instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)
         if device is not None and t == 0:
             instance.chain.require_levels(decision.actions)
@@ -184,11 +185,10 @@ def simulate(
             bandit.refresh(state.bandit)
         if due.shape[0]:
             logs = [Log.concatenate(logs)]
-            known = Log.concatenate(past.get("scaler", []) + logs)
-            changed = publish(instance, state, due, group, known)
+            known = {loop: Log.concatenate(rows + logs) for loop, rows in past.items()}
+            changed = publish(instance, state, due, group, known.get("scaler", logs[0]))
             if changed.size:
-                known = Log.concatenate(past.get("arms", []) + logs)
-                refold(instance, bandit, state, known, group, changed)
+                refold(instance, bandit, state, known.get("arms", logs[0]), group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
     if device is not None:
         _check_finite(state.bandit)

@@ -192,7 +192,7 @@ class Store:
 
     def _joined(self, method: str) -> dict[str, Array]:
         whole: dict[str, Array] = {}
-        for block in self.settings.blocks:
+        for block in range(self.settings.n_blocks):
             task = self.settings.task(block, method)
             for name, array in flatten(self.read(task)).items():
                 axis = _AXIS.get(name, 1)

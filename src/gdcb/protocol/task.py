@@ -11,8 +11,6 @@ from gdcb.parts import check_number, check_text
 
 # Replicates that share a random stream. Part of every stored seed: never change it.
 BLOCK = 100
-# Blocks that a task runs side by side: arrays long enough to be worth their calls.
-TOGETHER = 5
 GROUND = ""  # stands where a method's key would
 
 Value = bool | int | float | str
@@ -21,15 +19,15 @@ Options = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One method on some blocks of replicates; its result depends on nothing else.
+    """One method on one block of replicates; its result depends on nothing else.
 
     Parameters
     ----------
     name, variant, options : the instance, its world and the world's (name, value) options
     seed : of all random numbers of the run
     episodes : T
-    block : number b of its first block; its replicates are those from b × 100 on
-    replicates_in_block : 1 to 500, of up to five blocks side by side
+    block : number b of the block; its replicates are those from b × 100 on
+    replicates_in_block : 1 to 100
     method : key such as 'B4'; '' asks for what all methods of the block share (`Ground`)
     """
 
@@ -62,11 +60,11 @@ class Settings:
 
     Examples
     --------
-    750 replicates are 500 and 250; there is one task more than methods for each.
+    250 replicates are two blocks of 100 and one of 50; each has one task more than methods.
 
-    >>> settings = Settings("str", "well", (), 200, 750, 0, ("B1", "B4"), "0.1.0")
+    >>> settings = Settings("str", "well", (), 200, 250, 0, ("B1", "B4"), "0.1.0")
     >>> [(task.key, task.replicates_in_block) for task in settings.tasks][-3:]
-    [('b0005-ground', 250), ('b0005-B1', 250), ('b0005-B4', 250)]
+    [('b0002-ground', 50), ('b0002-B1', 50), ('b0002-B4', 50)]
     """
 
     name: str
@@ -104,19 +102,19 @@ class Settings:
                 raise InvalidInput(f"Settings.options: expected a finite {name}, got {value}")
 
     @property
-    def blocks(self) -> range:
-        """The first block of every task."""
-        return range(0, -(-self.replicates // BLOCK), TOGETHER)
+    def n_blocks(self) -> int:
+        """Number of blocks; the last may be smaller."""
+        return -(-self.replicates // BLOCK)
 
     @property
     def tasks(self) -> list[Task]:
         """All tasks, block by block, so that a worker can keep what a block's methods share."""
         keys = (GROUND, *self.methods)
-        return [self.task(block, key) for block in self.blocks for key in keys]
+        return [self.task(block, key) for block in range(self.n_blocks) for key in keys]
 
     def task(self, block: int, method: str) -> Task:
         """Return the task of one block and method."""
-        size = min(TOGETHER * BLOCK, self.replicates - block * BLOCK)
+        size = min(BLOCK, self.replicates - block * BLOCK)
         return Task(
             self.name, self.variant, self.options, self.seed, self.episodes, block, size, method
         )
