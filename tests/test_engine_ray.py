@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 
 from gdcb.engine import Engine, Local, Ray
 from gdcb.errors import InvalidInput
+from gdcb.protocol.block import run_task
 from gdcb.protocol.runner import run
 from gdcb.protocol.store import Store
+from gdcb.protocol.task import Settings
 from gdcb.records import to_bytes
 from tests import toy_tasks
-from tests.toy_tasks import SMALL, Draws, is_alive, wait_until, workers_of
+from tests.toy_tasks import SMALL, Draws, Traced, is_alive, wait_until, workers_of
 
 ray: Any = import_module("ray")
 cluster_utils: Any = import_module("ray.cluster_utils")
@@ -29,6 +32,12 @@ QUICK = {
     "health_check_failure_threshold": 3,
 }
 LARGE = 50_000  # numbers; from 100 kB on Ray keeps a result on the node that made it
+# Methods of the protocol, the records of which are that large too.
+REAL = Settings(
+    *("str", "well", (("nights", 40),), 30, 40, 3),
+    ("B1", "B2s", "B2g", "B3", "B4", "A1", "A3"),
+    "0.1.0",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,44 +117,65 @@ def test_a_worker_has_one_thread(cluster: Any) -> None:
     assert set(found) == {1}
 
 
-def test_a_run_on_two_nodes_leaves_the_bytes_of_this_process(cluster: Any, tmp_path: Path) -> None:
-    """Every part of a run, to the byte."""
+@pytest.mark.parametrize(
+    ("settings", "function"),
+    [(SMALL, toy_tasks.episodes), (replace(REAL, episodes=5, replicates=4), run_task)],
+    ids=["toy", "protocol"],
+)
+def test_a_run_on_two_nodes_leaves_the_bytes_of_this_process(
+    cluster: Any, tmp_path: Path, settings: Settings, function: Any
+) -> None:
+    """Every part of a run, to the byte: of a toy, and of the protocol."""
     engines: dict[str, Engine] = {"here": Local(), "there": Ray()}
     for folder, engine in engines.items():
-        with Store(tmp_path / folder, SMALL) as store:
-            run(store, engine, toy_tasks.episodes, toy_tasks.ignore)
+        with Store(tmp_path / folder, settings) as store:
+            run(store, engine, function, toy_tasks.ignore)
     here, there = (
         {path.name: path.read_bytes() for path in (tmp_path / folder / ".parts").glob("*.npz")}
         for folder in engines
     )
-    assert len(here) == len(SMALL.tasks)
+    assert len(here) == len(settings.tasks)
     assert there == here
 
 
 def test_a_node_killed_in_mid_run_changes_no_byte(cluster: Any, tmp_path: Path) -> None:
+    """Numbers that hang on the task alone."""
+    tasks = [Draws(seed, LARGE, str(tmp_path)) for seed in range(8)]
+    lose_a_node(cluster, tmp_path, toy_tasks.draw_on_a_node, tasks, expected(tasks))
+
+
+def test_a_node_killed_under_the_protocol_changes_no_byte(cluster: Any, tmp_path: Path) -> None:
+    """Its real methods, on a world of its own."""
+    tasks = [Traced(i, task, str(tmp_path)) for i, task in enumerate(REAL.tasks)]
+    whole = {i: to_bytes(run_task(task)) for i, task in enumerate(REAL.tasks)}
+    lose_a_node(cluster, tmp_path, toy_tasks.method_on_a_node, tasks, whole)
+
+
+def lose_a_node(
+    cluster: Any, folder: Path, function: Any, tasks: list[Any], whole: dict[int, bytes]
+) -> None:
     """Its task at work runs again on the node that is left, and so does its unfetched result.
 
     The head is kept busy until the second node has handed over one result, has another that
     nobody fetched, and is at work on a third task. Then it is killed.
     """
-    [second] = cluster.worker_nodes
-    tasks = [Draws(seed, LARGE, str(tmp_path)) for seed in range(8)]
+    second = next(iter(cluster.worker_nodes), None) or cluster.add_node(**NODE)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     head = ray.get_runtime_context().get_node_id()
     here = scheduling.NodeAffinitySchedulingStrategy(head, soft=False)
-    busy = ray.remote(scheduling_strategy=here)(toy_tasks.wait_for).remote(tmp_path / "go")
+    busy = ray.remote(scheduling_strategy=here)(toy_tasks.wait_for).remote(folder / "go")
     found: dict[int, bytes] = {}
-    for index, result in Ray().run(toy_tasks.draw_on_a_node, tasks):
+    for index, result in Ray().run(function, tasks):
         assert index not in found
         found[index] = to_bytes(result)
         if len(found) == 1:
-            toy_tasks.wait_for(tmp_path / f"1-{second.node_id}.ended")
-            toy_tasks.wait_for(tmp_path / f"2-{second.node_id}.began")
+            toy_tasks.wait_for(folder / f"1-{second.node_id}.ended")
+            toy_tasks.wait_for(folder / f"2-{second.node_id}.began")
             cluster.remove_node(second, allow_graceful=False)
-            (tmp_path / "go").touch()
+            (folder / "go").touch()
     ray.get(busy)
-    assert found == expected(tasks)
-    began = [nodes_of(tmp_path, seed) for seed in range(8)]
+    assert found == whole
+    began = [nodes_of(folder, seed) for seed in range(8)]
     assert began == [{second.node_id}, *[{second.node_id, head}] * 2, *[{head}] * 5]
 
 

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.protocol.block import run_task
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.task import BLOCK, Settings, Task
+
+Result = TypeVar("Result")
 
 SMALL = Settings("str", "well", (("private", True),), 4, 230, 7, ("B1", "B4"), "0.1.0")
 
@@ -121,7 +124,26 @@ def wait_for(path: Path, seconds: float = 60.0) -> None:
         raise TimeoutError(f"{path} never came")
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A task of the protocol, where it stands among them, and the folder of its traces."""
+
+    seed: int
+    task: Task
+    folder: str
+
+
 def draw_on_a_node(task: Draws) -> Numbers:
+    """Return numbers, and leave traces."""
+    return _on_a_node(task, lambda: draw(task))
+
+
+def method_on_a_node(traced: Traced) -> Record | Ground:
+    """Run a method as the protocol does, and leave traces."""
+    return _on_a_node(traced, lambda: run_task(traced.task))
+
+
+def _on_a_node(task: Draws | Traced, work: Callable[[], Result]) -> Result:
     """Leave a trace of the node at start and end; from task 2 on, wait for 'go' between."""
     ray: Any = import_module("ray")
     node = ray.get_runtime_context().get_node_id()
@@ -129,8 +151,9 @@ def draw_on_a_node(task: Draws) -> Numbers:
     (folder / f"{task.seed}-{node}.began").touch()
     if task.seed >= 2:
         wait_for(folder / "go")
+    result = work()
     (folder / f"{task.seed}-{node}.ended").touch()
-    return draw(task)
+    return result
 
 
 def ignore(done: int, total: int) -> None:
