@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,15 +129,10 @@ class LogisticPosterior:
         """
         owner, phi, y, weight = rows
         self.check(owner, phi, y, weight, None)
-        seen = np.flatnonzero(np.isfinite(y))  # rows that weigh nothing keep owners equally long
-        order = seen[np.argsort(owner[seen], kind="stable")]
-        first = np.searchsorted(owner[order], owners)
-        count = np.searchsorted(owner[order], owners, side="right") - first
         found = LogisticPosterior.prior(owners.size, mean, sd)
-        # Owners with equally many rows are fitted together, bit for bit as alone.
-        for n in np.unique(count[count > 0]):
-            some = np.flatnonzero(count == n)
-            own = order[first[some, None] + np.arange(n)]
+        # Owners with equally many rows are fitted together, bit for bit as alone. Rows that weigh
+        # nothing stay, since they keep owners equally long.
+        for some, own in equally_long(owners, np.where(np.isfinite(y), owner, -1)):
             start = self.mean[owners[some]]  # what was known is near, and costs fewer steps
             fitted = LogisticPosterior.fit(
                 phi[own], y[own], weight[own], mean, sd**-2.0, start=start
@@ -273,6 +268,20 @@ def left_out(mean: Array, variance: Array, y: Array, weight: Array) -> tuple[Arr
     p = logistic(mean)
     spared = variance / np.maximum(1.0 - weight * p * (1.0 - p) * variance, 1e-6)
     return mean - weight * (y - p) * spared, spared
+
+
+def equally_long(owners: Array, owner: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield places in `owners` (m,) of those with the same number of rows, and the rows (m, n).
+
+    >>> [(a.tolist(), b.tolist()) for a, b in equally_long(np.arange(3), np.array([2, 0, 2]))]
+    [([0], [[1]]), ([2], [[0, 2]])]
+    """
+    order = np.argsort(owner, kind="stable")
+    first = np.searchsorted(owner[order], owners)
+    count = np.searchsorted(owner[order], owners, side="right") - first
+    for n in np.unique(count[count > 0]):
+        some = np.flatnonzero(count == n)
+        yield some, order[first[some, None] + np.arange(n)]
 
 
 def turn_of(owner: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior
+from gdcb.logistic import LogisticPosterior, equally_long
 from gdcb.parts import (
     Column,
     check_choice,
@@ -20,6 +20,7 @@ from gdcb.parts import (
     take_all,
 )
 from gdcb.regression import CentredSums
+from gdcb.scalers.best_action import follow
 from gdcb.scalers.head import positive
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
@@ -90,6 +91,10 @@ class LogLinearScaler:
     per : 'unit' or 'group'
     row_by_row : whether the posterior follows every row. Without, rows are only counted until
         `refit` fits all of them, as every publication with a log does; that spares time
+    follows : 'ratio': θ is the ratio of coefficients above; 'best': how the best action moves with
+        the context where outcomes pay the action, averaged over two forms of the response
+        (`gdcb.scalers.best_action`); slope and level are then those of α − β·e/δ, and
+        `row_by_row` must be false
 
     Notes
     -----
@@ -134,6 +139,7 @@ class LogLinearScaler:
     least: float = 0.1
     per: str = "group"
     row_by_row: bool = True
+    follows: str = "ratio"
     _parts: tuple[Factor, ...] = field(init=False, repr=False, compare=False)
     _columns: tuple[Column, ...] = field(init=False, repr=False, compare=False)
     learns_from: ClassVar[str] = "outcome"
@@ -178,6 +184,9 @@ class LogLinearScaler:
         flag: Any = self.row_by_row
         if not isinstance(flag, bool):
             raise InvalidInput(f"scaler.row_by_row: expected true or false, got {flag!r}")
+        check_choice("scaler.follows", self.follows, ("ratio", "best"))
+        if self.follows == "best" and self.row_by_row:
+            raise InvalidInput("scaler.follows: 'best' is fitted to all rows; row_by_row = false")
 
     @property
     def is_informed(self) -> bool:
@@ -410,7 +419,29 @@ class LogLinearScaler:
             )
         some = np.flatnonzero(np.isin(owner, owners))
         rows = (owner[some], design[some], target[some], weight[some])
-        state.posterior.refit(owners, rows, self._prior_mean(), self._prior_sd())
+        if self.follows == "best":
+            self._follow(state, owners, *rows)
+        else:
+            state.posterior.refit(owners, rows, self._prior_mean(), self._prior_sd())
+
+    def _follow(
+        self,
+        state: LogLinearState,
+        owners: Array,
+        owner: Array,
+        design: Array,
+        y: Array,
+        weight: Array,
+    ) -> None:
+        """Put in place the θ that the best action follows."""
+        mean, sd = self._prior_mean(), self._prior_sd()
+        state.posterior.check(owner, design, y, weight, None)
+        found = LogisticPosterior.prior(owners.size, mean, sd)
+        for some, rows in equally_long(owners, np.where(np.isfinite(y), owner, -1)):
+            e, phi = np.exp(-design[rows, 1]), design[rows, 2:]
+            fitted = follow(phi, e, y[rows], weight[rows], mean, sd)
+            found.mean[some], found.root[some] = fitted
+        state.posterior.mean[owners], state.posterior.root[owners] = found.mean, found.root
 
     def decay(self, state: LogLinearState, factor: float, owner: Array) -> None:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""

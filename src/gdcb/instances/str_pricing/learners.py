@@ -13,6 +13,7 @@ from gdcb.bandits.nodes import frame_of
 from gdcb.instances.str_pricing.columns import CENTRE, FACTORS, features
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
+from gdcb.scalers.best_action import follow
 
 # A cautious prior for whoever has not tuned one: a rise in demand where the night is busy.
 UNTUNED: dict[str, Any] = {
@@ -20,7 +21,7 @@ UNTUNED: dict[str, Any] = {
     "signal": 1.0,
     "width": 1.0,
     "scaler": {
-        "level": 0.0,
+        "level": 3.0,
         "slope": 3.0,
         "theta": [0.0] * 6,
         "level_sd": 1.5,
@@ -49,6 +50,7 @@ def scaler(tuned: Mapping[str, Any]) -> LogLinearScaler:
         every=EVERY,
         growth=GROWTH,
         row_by_row=False,
+        follows="best",
     )
 
 
@@ -99,12 +101,14 @@ def fitted(found: Any, spread: Any) -> dict[str, Any]:
 
 def _market(found: Any) -> Array:
     """Return (α, β, βθ) of every market, as the scaler would find them from all its rows."""
-    phi = features(found.rows.x)
-    design = np.concatenate((np.ones((phi.shape[0], 1)), -np.log(found.coord), phi), axis=1)
-    rows = found.by_unit(design)
-    together = rows.reshape(-1, found.units * rows.shape[1], rows.shape[2])
-    chance = found.by_unit(found.chance).reshape(together.shape[:2])
-    return LogisticPosterior.fit(together, chance, None, 0.0, WEAK).mean
+
+    def by_market(values: Array) -> Array:
+        rows = found.by_unit(values)
+        return np.asarray(rows.reshape(-1, found.units * rows.shape[1], *rows.shape[2:]))
+
+    phi, e, chance = (by_market(v) for v in (features(found.rows.x), found.coord, found.chance))
+    centre, wide = np.array([0.0, 3.0, *[0.0] * phi.shape[2]]), np.full(2 + phi.shape[2], 100.0)
+    return follow(phi, e[..., 0], chance, np.ones(chance.shape), centre, wide)[0]
 
 
 def delta_of(found: Any) -> Array:

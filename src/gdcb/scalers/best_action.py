@@ -1,0 +1,118 @@
+"""Which δ the best action follows, where a class of outcomes pays the action itself.
+
+A booking that pays its price has the expected reward e·P(e). How the best e moves with the context
+hangs on how context enters the log odds:
+
+- *scaled*: α − β·e/δ(x). The best e is a constant times δ(x), so θ is that of δ;
+- *shifted*: α − β·e + ζᵀφ. The best e solves β·e = 1 + ω with ω = W(exp(α + ζᵀφ − 1)), so that its
+  logarithm moves with ζᵀφ by ω/(1 + ω)².
+
+Both are fitted to the same rows. They are averaged by how likely they make them (Laplace's
+approximation of the marginal likelihood), and none is selected.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.logistic import LogisticPosterior
+
+_TURNS = 3  # times that the scaled form is linearised anew around its θ
+
+
+def follow(
+    phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array
+) -> tuple[Array, Array]:
+    """Fit both forms to the rows of some owners.
+
+    Parameters
+    ----------
+    phi, e, y, weight : (owners, n, k), (owners, n) each; a NaN y is left out
+    mean, sd : (2 + k,) prior of (α, β, βθ)
+
+    Returns
+    -------
+    coefficients (owners, 2 + k) = (α, β, βθ), θ averaged over the forms, and a root (owners, 2 + k,
+    2 + k) of their covariance: that of the scaled form.
+
+    Examples
+    --------
+    Exact probabilities of the scaled form, α = 2, β = 3, θ = ½: the scaled fit is exact.
+
+    >>> grid = np.linspace(-1.0, 1.0, 21)
+    >>> phi, e = (part.ravel() for part in np.meshgrid(grid, 0.6 + 0.3 * (grid + 1.0)))
+    >>> p = 1.0 / (1.0 + np.exp(3.0 * e * np.exp(-0.5 * phi) - 2.0))
+    >>> prior = np.array([0.0, 3.0, 1.0]), np.full(3, 30.0)
+    >>> found, _ = follow(phi[None, :, None], e[None], p[None], np.full((1, 441), 50.0), *prior)
+    >>> bool(abs(found[0, 2] / found[0, 1] - 0.5) < 0.01)
+    True
+    """
+    slope = max(float(mean[1]), 0.1)
+    centre = mean[2:] / slope
+    theta = np.tile(centre, (phi.shape[0], 1))
+    for _ in range(_TURNS):
+        relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
+        design = _columns(relative, relative[..., None] * phi)
+        # The prior of β(θ − θ₀), around the θ₀ at which the form is linearised.
+        away = np.concatenate(
+            (np.broadcast_to(mean[:2], (theta.shape[0], 2)), slope * (centre - theta)), axis=1
+        )
+        scaled = _fit(design, y, weight, away, sd)
+        beta = np.maximum(scaled.mean[:, 1:2], 0.1)
+        theta = theta + scaled.mean[:, 2:] / beta
+    level = float(mean[0])
+    share = _share(np.array([level]))[0]
+    prior = np.concatenate((mean[:2], centre / share))
+    spread = np.concatenate((sd[:2], sd[2:] / slope / share))
+    tiled = np.tile(prior, (phi.shape[0], 1))
+    shifted_design = _columns(e, phi)
+    shifted = _fit(shifted_design, y, weight, tiled, spread)
+    log_odds = _evidence(design, y, weight, scaled, away, sd)
+    log_odds -= _evidence(shifted_design, y, weight, shifted, tiled, spread)
+    is_scaled = 1.0 / (1.0 + np.exp(np.clip(-log_odds, -700.0, 700.0)))[:, None]
+    moved = shifted.mean[:, 2:] * _share(shifted.mean[:, 0])[:, None]
+    both = is_scaled * theta + (1.0 - is_scaled) * moved
+    found = np.concatenate((scaled.mean[:, :1], beta, beta * both), axis=1)
+    return found, scaled.root
+
+
+def _columns(action: Array, context: Array) -> Array:
+    """Return (1, −action, context): (owners, n, 2 + k)."""
+    return np.concatenate((np.ones((*action.shape, 1)), -action[..., None], context), axis=-1)
+
+
+def _share(level: Array) -> Array:
+    """Return ω/(1 + ω)² with ω = W(exp(level − 1)): how far log e* moves with the log odds.
+
+    ω = 1 where level = 2, since W(e) = 1: a quarter.
+
+    >>> _share(np.array([2.0])).round(9).tolist()
+    [0.25]
+    """
+    from scipy.special import wrightomega
+
+    omega = np.asarray(wrightomega(level - 1.0))
+    return np.asarray(omega / (1.0 + omega) ** 2)
+
+
+def _fit(design: Array, y: Array, weight: Array, mean: Array, sd: Array) -> LogisticPosterior:
+    """Fit owners whose priors have means of their own (owners, d): shift, fit around 0, shift back.
+
+    z = design·(w − mean) + design·mean, so the second part is an offset.
+    """
+    offset = (design @ mean[..., None])[..., 0]
+    found = LogisticPosterior.fit(design, y, weight, 0.0, sd**-2.0, offset)
+    return LogisticPosterior(found.mean + mean, found.root)
+
+
+def _evidence(
+    design: Array, y: Array, weight: Array, found: LogisticPosterior, mean: Array, sd: Array
+) -> Array:
+    """Return Laplace's log marginal likelihood of each owner's rows, less what the forms share."""
+    z = (design @ found.mean[..., None])[..., 0]
+    seen = np.where(np.isfinite(y), weight, 0.0)
+    likely = (seen * (np.nan_to_num(y) * z - np.logaddexp(0.0, z))).sum(axis=1)
+    far = (found.mean - mean) / sd
+    volume = np.log(np.abs(np.diagonal(found.root, axis1=-2, axis2=-1))).sum(axis=1)
+    return np.asarray(likely - 0.5 * (far * far).sum(axis=1) - np.log(sd).sum() + volume)
