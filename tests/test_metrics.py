@@ -422,6 +422,8 @@ def test_compression_counts_a_warm_wait_as_twenty_at_least(warm: int, is_at_leas
         (900, 900, 481, "neither start reached"),
         (100, 900, 481, "the warm start did not reach"),
         (1, 1, 0, "shorter than the 20 episodes"),
+        (900, 1, 6, "a run of 25 episodes cannot tell more"),
+        (900, 1, 19, "a run of 38 episodes cannot tell more"),
     ],
 )
 def test_compression_says_why_it_does_not_apply(

@@ -38,7 +38,8 @@ def compression(cold: Waits, warm: Waits, seed: int = 0) -> Compression:
 
     Medians are Kaplan–Meier's. It reads 'at least' where the cold median is censored, and T − 19
     stands for it, or where the warm one is at 20 or below. It does not apply where both are below
-    20, or where the warm median is censored. The interval has the 2.5 % and 97.5 % points of 2,000
+    20, where the warm median is censored, or where the cold one is and the run shows no τ of 20:
+    'at least 0.3' would say nothing. The interval has the 2.5 % and 97.5 % points of 2,000
     resamples of replicates drawn from `seed`; in a resample a censored median counts as what
     makes the interval wider.
 
@@ -102,6 +103,11 @@ def _reason(before: float | None, after: float | None, last: int) -> str | None:
         return (
             "Not known: the warm start did not reach the incumbent's level in half of the "
             f"replicates within {last} episodes, and the cold start did (median {before:g})."
+        )
+    if before is None and last < WINDOW:
+        return (
+            f"Not known: the cold start needs more than {last} episodes, the warm start {after:g}, "
+            f"which counts as {WINDOW}; a run of {last + WINDOW - 1} episodes cannot tell more."
         )
     if before is not None and before < WINDOW and after < WINDOW:
         return (
