@@ -29,7 +29,16 @@ from gdcb.protocol.report.drawing import spread, ticks
 from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, share
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
-from gdcb.protocol.report.words import ADVICE, against, compression, dominant, losses, made_of
+from gdcb.protocol.report.words import (
+    ADVICE,
+    against,
+    booked,
+    compression,
+    dominant,
+    history,
+    losses,
+    made_of,
+)
 from gdcb.protocol.summary import Entry
 from tests.protocol_builders import ground, record
 from tests.protocol_builders import settings as settings_of
@@ -362,7 +371,36 @@ def test_episodes_to_threshold() -> None:
     text = Page(report(run)).text
     assert "B4 GDCB12[9, > 41]30 %≥ 40.0 ± 1.0" in text
     assert "A3 no history> 41not reached100 %–" in text
-    assert "– → 40" in text
+    assert "– → ≥ 40" in text
+
+
+@pytest.mark.parametrize("key", ["B4", "A3"])
+def test_nothing_is_said_of_a_history_that_was_not_compared(key: str) -> None:
+    """A run without one of the two starts has a cold start of nulls."""
+    run = document()
+    del run["methods"][key]
+    run["cold_start"] |= dict.fromkeys(("warm_minus_cold", "warm_below_cold_from", "compression"))
+    run["cold_start"]["saving_at_50"] = {"total": None, "excess": None}
+    text = Page(report(run)).text
+    assert "Starting with the history" in Page(report(DOCUMENT)).text
+    assert "Starting with the history" not in text
+    assert "What the history saved" not in text
+
+
+def test_one_replicate_says_nothing_of_the_history() -> None:
+    run = document() | {"replicates": 1}
+    assert history(read(run)).startswith("With one replicate nothing can be said")
+
+
+@pytest.mark.parametrize(("episodes", "expected"), [(19, "–"), (60, "50 → ≥ 40")])
+def test_booked_is_a_lower_limit_where_some_are_censored(episodes: int, expected: str) -> None:
+    run = document() | {"episodes": episodes}
+    for key, mean, censored in (("A3", 50.0, 0.0), ("B4", 40.0, 0.3)):
+        run["methods"][key]["episodes_to_threshold"] |= {
+            "censored": censored,
+            "booked": estimate(mean),
+        }
+    assert booked(read(run)) == expected
 
 
 def test_the_papers_figures_are_of_one_instance() -> None:

@@ -112,6 +112,11 @@ class ColdStart:
     saving_excess: Estimate | None
     compression: Compression | None
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether both starts were run, with history and without."""
+        return any(point is not None for point in self.difference)
+
 
 @dataclass(frozen=True, slots=True)
 class Theorem:

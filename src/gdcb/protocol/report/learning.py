@@ -83,7 +83,7 @@ def _middle(method: Method, *, is_executed: bool) -> float:
 def cold_start(run: Document, figures: Figures) -> str:
     """Return what the history was worth: curves, paired difference, saving, compression."""
     start = run.cold_start
-    if start is None:
+    if start is None or not start.is_compared:
         return MISSING
     lines = [
         Series("warm", "GDCB with history", OURS, start.warm),
@@ -99,7 +99,7 @@ def cold_start(run: Document, figures: Figures) -> str:
                 "Cold start",
                 at_the_end(lines),
                 curves(lines, f"regret, {run.unit}"),
-                "Cumulative regret of three starts.",
+                "Cumulative regret by how GDCB started.",
                 legend=lines,
                 is_small=True,
             )
@@ -111,7 +111,8 @@ def cold_start(run: Document, figures: Figures) -> str:
                 "Warm less cold, paired",
                 at_the_end([Series("warm less cold", "", OURS, start.difference)]),
                 curves([line], f"difference, {run.unit}"),
-                "Below zero the history helps; band: 95 % interval.",
+                "Below zero the history helps."
+                f"{'' if run.replicates == 1 else ' Band: 95 % interval, episode by episode.'}",
                 is_small=True,
             )
         )

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gdcb.protocol.report.document import ALIASES, PARTS, Document, Estimate, Method, Split
+from gdcb.protocol.report.document import (
+    ALIASES,
+    PARTS,
+    Document,
+    Estimate,
+    Method,
+    Split,
+    Threshold,
+)
 from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
 
 PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
@@ -31,7 +39,7 @@ def opening(run: Document) -> str:
     """Say how much GDCB lost against the oracle, and how much of it no proposal could save."""
     ours = run.ours
     worlds = f"{run.replicates:,} simulated {'world' if run.replicates == 1 else 'worlds'}"
-    where = f"In {worlds} of {run.episodes:,} episodes each"
+    where = f"In {worlds} of {some(run.episodes, 'episode')} each"
     if ours is None or ours.regret is None:
         return f"{where}, GDCB (B4) was not run: there is nothing to compare the others with."
     lost = (
@@ -65,10 +73,8 @@ def against(run: Document) -> str:
     if not n:
         return "No rival was run beside it."
     if run.replicates == 1:
-        return f"With one replicate nothing can be said against {_some(n, 'rival')}."
-    beaten = (
-        f"all {_some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {_some(n, 'rival')}"
-    )
+        return f"With one replicate nothing can be said against {some(n, 'rival')}."
+    beaten = f"all {some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {some(n, 'rival')}"
     words = [f"it has less regret than {beaten} behind the same gate"]
     if even:
         words.append(f"cannot be told from {names(even)}")
@@ -81,8 +87,9 @@ def _clauses(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _some(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+def some(n: int, noun: str) -> str:
+    """Write how many there are: 1 rival, 2 rivals."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def names(methods: list[Method]) -> str:
@@ -116,8 +123,10 @@ def ratio(run: Document) -> str:
 def history(run: Document) -> str:
     """Say what the history was worth."""
     start = run.cold_start
-    if start is None:
+    if start is None or not start.is_compared:
         return ""
+    if run.replicates == 1:
+        return "With one replicate nothing can be said of what the history was worth."
     n = start.below_from
     words = (
         "Starting with the history was not better than starting without, at any stage that the "
@@ -152,12 +161,23 @@ def compression(run: Document) -> str:
 
 
 def booked(run: Document) -> str:
-    """Write the booked episodes up to the threshold, without and with history."""
+    """Write the booked episodes up to the threshold, without and with history.
+
+    Where replicates are censored it is a lower limit; where no window fits there is none.
+    """
     found = [run.methods[key].threshold for key in ("A3", "B4") if key in run.methods]
-    if len(found) < 2 or not any(one and one.booked for one in found):
+    is_short = run.episodes < WINDOW
+    if len(found) < 2 or is_short or not any(one and one.booked for one in found):
         return NONE
-    cold, warm = (plain(round(one.booked.mean)) if one and one.booked else NONE for one in found)
+    cold, warm = (_least(one) for one in found)
     return f"{cold} → {warm}"
+
+
+def _least(found: Threshold | None) -> str:
+    """Write what was booked up to the threshold, as a lower limit where some are censored."""
+    if found is None or found.booked is None:
+        return NONE
+    return f"{'≥ ' if found.censored else ''}{plain(round(found.booked.mean))}"
 
 
 def dominant(split: Split | None) -> tuple[str | None, str]:
