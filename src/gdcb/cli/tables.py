@@ -11,8 +11,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from gdcb.protocol.report.document import ColdStart, Document, Estimate
-from gdcb.protocol.report.numbers import common_digits, fixed, plus_minus
+from gdcb.protocol.report.numbers import common_digits, fixed, percent, plus_minus
 from gdcb.protocol.report.read import read
+from gdcb.protocol.report.words import some
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 
@@ -22,7 +23,8 @@ def show(document: Mapping[str, Any], folder: Path, out: Console) -> None:
     run = read(document)
     # Neither title nor footnotes belong to the table: there they would wrap at its width.
     title = escape(f"{run.title}, variant {run.variant}")
-    out.print(f"[bold]{title}[/bold]: {run.replicates:,} replicates of {run.episodes:,} episodes\n")
+    size = f"{some(run.replicates, 'replicate')} of {some(run.episodes, 'episode')}"
+    out.print(f"[bold]{title}[/bold]: {size}\n")
     out.print(_table(run))
     for sentence in _footnotes(run):
         out.print(f"[dim]{escape(sentence)}[/dim]")
@@ -77,6 +79,8 @@ def _footnotes(run: Document) -> list[str]:
         said.append("vs B4: paired difference; * where its interval, after Holm, excludes 0.")
     seen = [word for end, word in ENDINGS.items() if any(key.endswith(end) for key in run.methods)]
     said += [f"Keys that end {', '.join(seen)}."] if seen else []
+    if run.ours is not None and any(not method.is_warm for method in run.rivals):
+        said.append("B4 has the history; rivals without w have not.")
     return [*said, "All worlds are simulated: made, not real."]
 
 
@@ -96,9 +100,8 @@ def _cold_start(found: ColdStart | None) -> list[str]:
     """Say what the history was worth."""
     said = []
     if found is not None and found.saving_total is not None:
-        part = 100 * found.saving_total.mean
-        than = f"{fixed(abs(part), 1)} % {'less' if part >= 0 else 'more'} regret than cold"
-        said.append(f"Warm start: {than} at episode 50.")
+        saved = percent(found.saving_total)
+        said.append(f"Warm start: at episode 50 it saved {saved} of the cold start's regret.")
     if found is not None and found.below_from is not None:
         said.append(f"Warm lies below cold from episode {found.below_from:,} on.")
     if found is not None and found.compression is not None:

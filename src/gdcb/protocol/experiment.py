@@ -53,16 +53,9 @@ def settings_of(
     for key in methods:
         parse(key)
     found = Settings(name, variant, options, episodes, replicates, seed, methods, version("gdcb"))
-    shared_by(found_probe(found))
+    # One replicate of one episode tries the options out.
+    shared_by(replace(found.task(0, GROUND), episodes=1, replicates_in_block=1))
     return found
-
-
-def found_probe(settings: Settings) -> Any:
-    """Return a task of one replicate and one episode: it tries the options out."""
-    probe = settings.task(0, GROUND)
-    from dataclasses import replace
-
-    return replace(probe, episodes=1, replicates_in_block=1)
 
 
 def command(settings: Settings) -> str:
