@@ -80,7 +80,7 @@ def _footnotes(run: Document) -> list[str]:
     seen = [word for end, word in ENDINGS.items() if any(key.endswith(end) for key in run.methods)]
     said += [f"Keys that end {', '.join(seen)}."] if seen else []
     if run.ours is not None and any(not method.is_warm for method in run.rivals):
-        said.append("B4 has the history; rivals without w have not.")
+        said.append("The history is known to B4; rivals without w start cold.")
     return [*said, "All worlds are simulated: made, not real."]
 
 
