@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gdcb.cli.say import as_json, out, wrong_usage
 from gdcb.errors import InvalidInput
-from gdcb.instances import NAMES, Domain, load
+from gdcb.instances import NAMES, STUDIES, Domain, load
 
 
 def paragraphs(text: str) -> str:
@@ -70,6 +70,11 @@ def instances(
     for field, schema in one["context"]["properties"].items():
         table.add_row(f"context.{field}", _in_words(schema))
     out.print(table)
+    if name in STUDIES:
+        out.print(
+            f"\n[dim]This is the stylised form. gdcb run {name} runs a fuller one, with more "
+            "context, a history and rivals: docs/protocol.md.[/dim]"
+        )
 
 
 def _in_words(schema: dict[str, Any]) -> str:

@@ -30,7 +30,10 @@ def run(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Of the world, e.g. manager=private."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Of str's world: manager=plain, private, anchored or changing; nights=ROWS.",
+        ),
     ] = None,
     engine: Annotated[str, typer.Option(help="local, pool (all cores) or ray.")] = "pool",
     folder: Annotated[

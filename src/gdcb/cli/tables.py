@@ -75,6 +75,8 @@ def _differences(values: Sequence[Estimate | None]) -> list[str]:
 
 def _footnotes(run: Document) -> list[str]:
     said = [f"Regret over all episodes, {run.unit}: mean ± half a 95 % interval."]
+    if any(method.excess for method in run.methods.values()):
+        said.append("above floor: less what even the best proposal loses behind the gate.")
     if any(method.versus for method in run.methods.values()):
         said.append("vs B4: paired difference; * where its interval, after Holm, excludes 0.")
     seen = [word for end, word in ENDINGS.items() if any(key.endswith(end) for key in run.methods)]

@@ -38,7 +38,7 @@ class Row:
         if width <= NARROW:
             return self.key
         words = f"{self.key}  {self.label}" if self.label != self.key else self.key
-        return words if len(words) <= 30 else f"{words[:29]}…"
+        return words if len(words) <= 40 else f"{words[:39]}…"
 
 
 def segments(split: Split) -> list[tuple[str, float, float]]:
@@ -78,7 +78,7 @@ def stacks(rows: Sequence[tuple[Row, Split]], floor: float | None, title: str) -
             width, height, left, margin(numbers), 30.0, 38.0, values[0], values[-1], 0.0, 1.0
         )
         base = height - frame.bottom
-        marks = [_columns(frame, values), x_axis(frame, _fewer(values, width), title)]
+        marks = [_columns(frame, values), x_axis(frame, _fewer(values, frame), title)]
         marks.append(text(width, 13, "total", "end", "soft"))
         if floor is not None:
             x = frame.x(floor)
@@ -115,9 +115,9 @@ def _zero(frame: Frame) -> str:
     return rule(x, frame.top - 6, x, frame.height - frame.bottom, "axis")
 
 
-def _fewer(values: Sequence[float], width: float) -> Sequence[float]:
+def _fewer(values: Sequence[float], frame: Frame) -> Sequence[float]:
     """Return every other tick where there is no room for the numbers of all."""
-    room = (width - 130) / max(len(values), 1)
+    room = (frame.x(values[-1]) - frame.x(values[0])) / max(len(values) - 1, 1)
     if room >= 7.5 * max(len(label) for label in tick_labels(values)):
         return values
     return [v for v in values if round(v / (values[1] - values[0])) % 2 == 0]
@@ -161,7 +161,7 @@ def forest(rows: Sequence[tuple[Row, Estimate]], title: str) -> Draw:
         left = 1.1 * margin([row.shown(width) for row, _ in rows]) if is_wide else 12.0
         right = margin(numbers) if is_wide else 12.0
         frame = Frame(width, height, left, right, 30.0, 38.0, values[0], values[-1], 0.0, 1.0)
-        marks = [_columns(frame, values), x_axis(frame, _fewer(values, width), title), _zero(frame)]
+        marks = [_columns(frame, values), x_axis(frame, _fewer(values, frame), title), _zero(frame)]
         zero = frame.x(0.0)
         if values[0] < 0:
             marks.append(text(zero - 8, 15, "← worse", "end", "soft"))

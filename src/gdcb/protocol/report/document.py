@@ -62,6 +62,7 @@ class Method:
     excess: Estimate | None
     reward: Estimate | None
     versus: Estimate | None
+    versus_cold: Estimate | None
     regret_curve: Curve
     excess_curve: Curve
     error_curve: Curve

@@ -97,7 +97,8 @@ def curves(series: Sequence[Series], title: str, suffix: str = "") -> Draw:
     shown = [one for one in series if any(point is not None for point in one.curve)]
     n = max((len(one.curve) for one in shown), default=1)
     low, high = extent([one.curve for one in shown])
-    values = ticks(min(0.0, low), max(0.0, high))
+    # An interval that dips a hair below zero is no reason for a whole step of empty frame.
+    values = ticks(0.0 if -0.02 * high < low < 0 else min(0.0, low), max(0.0, high))
 
     def draw(width: float) -> tuple[float, str]:
         height = 300.0 if width > NARROW else 250.0

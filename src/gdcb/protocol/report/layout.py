@@ -39,11 +39,11 @@ def has_points(curve: Curve) -> bool:
 
 
 def key_methods(run: Document) -> list[tuple[Method, Pen]]:
-    """Return the few methods of the main figures: B1, the best B2, B3 warm, GDCB, GDCB cold."""
+    """Return the few methods of the main figures: B1, the best B2 and B3, GDCB, GDCB cold."""
     found = [
         (run.methods.get("B1"), RIVALS[0]),
         (run.best("B2"), RIVALS[1]),
-        (run.methods.get("B3w") or run.methods.get("B3"), RIVALS[2]),
+        (run.best("B3"), RIVALS[2]),
         (run.methods.get("A3"), COLD),
         (run.ours, OURS),
     ]

@@ -135,6 +135,10 @@ def anything(value: Any) -> str:
         is_long = len(value) > 6 and all(type(item) in (int, float) for item in value)
         if is_long:
             return f"{len(value)} numbers from {plain(min(value))} to {plain(max(value))}"
+        is_grid = len(value) > 6 and all(isinstance(item, list | tuple) for item in value)
+        flat = [number for row in value for number in row] if is_grid else []
+        if flat and all(type(number) in (int, float) for number in flat):
+            return f"{len(flat)} numbers from {plain(min(flat))} to {plain(max(flat))}"
         return ", ".join(anything(item) for item in value)
     return str(value)
 

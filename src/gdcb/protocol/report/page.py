@@ -94,7 +94,7 @@ def theorems(run: Document) -> str:
         return MISSING
     found = []
     if run.variance_ratio is not None:
-        found.append(paragraph(f"Variance ratio: {plus_minus(run.variance_ratio)}."))
+        found.append(paragraph(f"Variance ratio of Theorem 1: {plus_minus(run.variance_ratio)}."))
     for key in [*THEOREMS, *(key for key in run.theorems if key not in THEOREMS)]:
         theorem = run.theorems.get(key)
         body = MISSING if theorem is None else _theorem(theorem)

@@ -155,6 +155,7 @@ def _method(key: str, value: Any) -> Method:
         excess=one("excess"),
         reward=one("reward"),
         versus=one("vs_B4"),
+        versus_cold=one("vs_A3"),
         regret_curve=curve("regret_curve"),
         excess_curve=curve("excess_curve"),
         error_curve=curve("calibration_error_curve"),

@@ -49,7 +49,8 @@ def regret(run: Document, figures: Figures) -> str:
                 at_the_end(lines),
                 curves(lines, f"regret, {run.unit}"),
                 "Against the best ungated action, so that every line rises"
-                f"{floor if has_points(run.floor_curve) else ''}.{band}",
+                f"{floor if has_points(run.floor_curve) else ''}.{band} Of a "
+                "rival's forms the best is drawn.",
                 legend=lines,
             )
         )
@@ -59,7 +60,7 @@ def regret(run: Document, figures: Figures) -> str:
                 "Regret above the gate floor",
                 at_the_end(above),
                 curves(above, f"above the floor, {run.unit}"),
-                "What a method could still have saved behind this gate.",
+                "What a method could still have saved behind this gate: its regret less the floor.",
                 legend=above,
             )
         )
@@ -152,7 +153,8 @@ def composition(run: Document, figures: Figures) -> str:
             ),
             "Calibration: what no arm could have reached under the fitted scaler. Bandit: what "
             "another arm would have been worth behind the gate. Gate: the rest; left of zero it is "
-            "what the gate saved.",
+            "what the gate saved. It may be less than the floor, which is counted from the best "
+            "action of all and not from what this scaler's arms could reach.",
             keys=stack_legend(),
         )
     )

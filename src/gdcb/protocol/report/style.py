@@ -75,7 +75,7 @@ th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px soli
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; }
 th { font-weight: 600; } tbody th { font-weight: 400; } .ours th, .ours td { font-weight: 700; }
 .n { text-align: right; white-space: nowrap; } .n:last-child { padding-right: 0; }
-.key { font-weight: 700; white-space: nowrap; }
+.key { font-weight: 700; }
 .scroll { overflow-x: auto; margin: 0 0 .6rem; }
 .scroll:focus-visible { outline: 2px solid var(--ours); }
 figure { margin: 1rem 0; break-inside: avoid; }
@@ -115,7 +115,7 @@ code { overflow-wrap: anywhere; font-size: .92em; } .wrap { overflow-wrap: anywh
   th, td { padding-right: .35rem; } .n { white-space: normal; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 9.5rem; } }
 @page { margin: 16mm 14mm; }
-@media print { nav, summary { display: none; }
+@media print { nav, details { display: none; }
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   .chart, .legend svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .scroll { overflow: visible; } h2, h3, .caption { break-after: avoid; }

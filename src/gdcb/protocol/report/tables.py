@@ -175,7 +175,7 @@ def thresholds(run: Document) -> str:
     seen = f"by episode {last:,}, the last that has them" if last > 0 else "in so short a run"
     caption = (
         f"The first episode from which {WINDOW} in a row are on average worth at least the "
-        f"incumbent's, behind the same gate. Censored: not {seen}."
+        f"incumbent's, which always stands behind the gate. Censored: not {seen}."
     )
     keys = [methods[i].key for i in ranked]
     return table(caption, head, [rows[i] for i in ranked], keys=keys)
@@ -183,10 +183,20 @@ def thresholds(run: Document) -> str:
 
 def settings(run: Document) -> str:
     """Return the tuned settings of every method."""
-    methods = [m for m in run.distinct if m.tuned]
-    rows = [[m.label, *_assignments(m.tuned)] for m in methods]
-    caption = "Tuned settings, found for every method by the same procedure on other seeds."
-    return table(caption, ["method", "settings"], rows, n_words=2, keys=[m.key for m in methods])
+    families: list[list[Method]] = []
+    for method in (m for m in run.distinct if m.tuned):
+        same = next((one for one in families if one[0].tuned == method.tuned), None)
+        if same is None:
+            families.append([method])
+        else:
+            same.append(method)
+    rows = [["", *_assignments(one[0].tuned)] for one in families]
+    caption = (
+        "Tuned settings, found for every method by the same procedure on other seeds. Judged: the "
+        "regret above the floor they had there; tried: how many settings were compared."
+    )
+    keys = [", ".join(m.key for m in one) for one in families]
+    return table(caption, ["methods", "settings"], rows, n_words=2, keys=keys)
 
 
 def _assignments(tuned: dict[str, Any]) -> list[str]:

@@ -76,6 +76,9 @@ def against(run: Document) -> str:
         return f"With one replicate nothing can be said against {some(n, 'rival')}."
     beaten = f"all {some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {some(n, 'rival')}"
     words = [f"it has less regret than {beaten} behind the same gate"]
+    n_warm = sum(m.is_warm for m in won)
+    if n_warm:
+        words[0] += f" ({n_warm} with the same history, {len(won) - n_warm} without)"
     if even:
         words.append(f"cannot be told from {names(even)}")
     if lost:
@@ -290,13 +293,18 @@ def cold_against_cold(run: Document) -> list[str]:
     best = min(cold, key=lambda m: m.regret.mean if m.regret else 0.0)
     rival = f"the best cold rival, {names([best])}, {plus_minus(best.regret)}"
     opening = "B4 has the history, rivals without a w have not."
-    return [f"{opening} Without it, GDCB (A3) has {plus_minus(ours.regret)}, and {rival}."]
+    words = f"{opening} Without it, GDCB (A3) has {plus_minus(ours.regret)}, and {rival}"
+    paired = best.versus_cold
+    if paired is None or paired.low is None:
+        return [f"{words}."]
+    verdict = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}[paired.sign]
+    return [f"{words}; the paired difference is {plus_minus(paired)}: {verdict}."]
 
 
 def ablated(run: Document) -> str:
     """Say which ablations cost regret, and which did not."""
     found: dict[int, list[Method]] = {1: [], 0: [], -1: []}
-    for key in ("A1", "A3", "A4"):
+    for key in ("A1", "A3", "A3s", "A3a", "A4"):
         method = run.ablation(key)
         if method is not None and method.versus is not None:
             found[method.versus.sign].append(method)
@@ -305,7 +313,12 @@ def ablated(run: Document) -> str:
         0: "No difference can be told in {}.",
         -1: "Regret falls in {}: there the part that was taken away does harm.",
     }
-    return " ".join(phrases[sign].format(names(ms)) for sign, ms in found.items() if ms)
+    said = [phrases[sign].format(names(ms)) for sign, ms in found.items() if ms]
+    free = run.ablation("A2")
+    if free is not None and free.versus is not None and free.versus.sign:
+        way = "falls" if free.versus.sign < 0 else "rises"
+        said.append(f"It {way} without the gate (A2): another world, in which nobody overrides.")
+    return " ".join(said)
 
 
 def threshold_number(value: float | None, run: Document) -> str:
