@@ -232,9 +232,13 @@ def test_parts_that_do_not_sum_are_told(world: tuple[Shared, Setup]) -> None:
 @pytest.mark.parametrize(
     ("high", "without", "told"),
     [
-        (0.09, 10.0, "it saved 40 % of the regret without it. So the ratio does not decide"),
-        (0.11, 10.0, "it saved 40 % of the regret without it."),
-        (0.09, 6.2, "it saved 3 % of the regret without it."),
+        (
+            0.09,
+            10.0,
+            "scaler saved 40 % of the regret that was there without it. So the ratio does not decide",
+        ),
+        (0.11, 10.0, "scaler saved 40 % of the regret that was there without it."),
+        (0.09, 6.2, "scaler saved 3 % of the regret that was there without it."),
         (0.09, 4.0, "In this run a scaler did harm"),
     ],
 )

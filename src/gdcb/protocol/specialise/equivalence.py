@@ -104,11 +104,14 @@ def _use(past: Past, on: ContextBias | None, off: ContextBias | None) -> str:
         return "The history is too short to tell what it is good for."
     one, bare = (float(found.n_eff.sum() / found.n.sum()) for found in (on, off))
     curve, bare_curve = (float(found.shared_weight.mean()) for found in (on, off))
-    counts = f"with the scaler fitted {share(one)} of the rows at an arm count, off {share(bare)}"
+    counts = f"of the rows at an arm {share(one)} count with the scaler fitted"
+    counts += f", and {share(bare)} without"
     kept, without = one, bare
     if past.is_on_a_line:
         kept, without = curve, bare_curve
-        counts += f"; where arms share a curve {share(curve)} and {share(bare_curve)}"
+        counts += (
+            f". Where arms share a curve it is {share(curve)} with, and {share(bare_curve)} without"
+        )
     use = "arms too" if kept >= _ENOUGH else "arms only after an adjustment for context"
     told = f"The history can start the scaler, and {use}: {counts}."
     if without < _ENOUGH <= kept:

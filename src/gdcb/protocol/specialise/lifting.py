@@ -48,6 +48,6 @@ def _told(rho2: Any, inflation: Any, chance: float) -> str:
     if rho2["low"] is not None and rho2["low"] <= chance:
         return "Arm values and scaler share no information that could be told from chance."
     return (
-        "'Max, not sum' holds up to a factor: to learn both from this history takes at most "
-        f"{number(inflation['mean'])} times the rows of the slower loop."
+        "'Max, not sum' holds up to a factor: to learn both from this history takes, on average, "
+        f"at most {number(inflation['mean'])} times the rows of the slower loop."
     )

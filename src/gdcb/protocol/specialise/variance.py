@@ -71,6 +71,6 @@ def _against(gain: Estimate | None, runs: Runs, ratio: VarianceRatio | None) -> 
     if gain["low"] <= 0:
         return "In this run no difference can be told between with a scaler and without."
     part = gain["mean"] / float(runs.regret[WITHOUT].mean())
-    told = f"In this run it saved {share(part)} of the regret without it."
+    told = f"In this run the scaler saved {share(part)} of the regret that was there without it."
     is_misled = ratio is not None and ratio.high < MARGINAL and part >= _LARGE
     return f"{told} {MISLED}" if is_misled else told
