@@ -175,7 +175,7 @@ def test_scaler_makes_history_usable(world: tuple[Shared, Setup]) -> None:
     shared, setup = world
     found = specialised(shared, {"B4": record(even(1.0, 2.0, 3.0))}, 3, setup)
     values = figures(found, "t2")
-    assert values["b̂, scaler fitted"]["high"] < 0.5 * values["b̂, scaler off"]["low"]
+    assert values["b̂, scaler fitted"]["high"] < values["b̂, scaler off"]["low"]
     assert values["n_eff, scaler off"]["high"] < values["n_eff, scaler fitted"]["low"]
     assert values["n_eff, scaler fitted"]["mean"] <= 1461
     assert values["override rate"]["mean"] == 0.25
