@@ -273,6 +273,19 @@ def test_another_run_is_not_resumed(tmp_path: Path, change: dict[str, Any], text
     assert len(resumed(tmp_path)[0]) == N_TASKS - 3
 
 
+def test_what_else_the_result_hangs_on_is_compared(tmp_path: Path) -> None:
+    """By a digest, which says that it has changed and not how; the same one goes on."""
+    with Store(tmp_path, SMALL, about={"tuned settings": "ab"}) as store:
+        store.write(SMALL.tasks[0], episodes(SMALL.tasks[0]))
+    for about in ({"tuned settings": "cd"}, {}):
+        text = "the tuned settings have changed" if about else "tuned settings ab there, None here"
+        refused = pytest.raises(InvalidInput, match=f"is another one: {text}. Give the same")
+        with refused, Store(tmp_path, SMALL, True, about):
+            pass
+    with Store(tmp_path, SMALL, True, {"tuned settings": "ab"}) as store:
+        assert len(store.missing()) == N_TASKS - 1
+
+
 def test_another_numpy_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may round differently, and half a run would then be neither's."""
     interrupted(tmp_path, 3)

@@ -67,7 +67,13 @@ def entries(made: dict[str, Record]) -> dict[str, Entry]:
         return lambda: made[key]
 
     return {
-        key: Entry(f"title of {key}", provider(key), {"prior": 0.5}, is_gated=key != "B4u")
+        key: Entry(
+            f"title of {key}",
+            provider(key),
+            {"prior": 0.5},
+            is_gated=not key.endswith("u"),
+            rival={"B1": "cold", "B2": "cold", "B2w": "warm", "B3w": "warm"}.get(key),
+        )
         for key in made
     }
 
@@ -95,6 +101,7 @@ def test_the_keys_are_those_that_scripts_read(found: dict[str, Any]) -> None:
         "floor",
         "floor_curve",
         "methods",
+        "against_best",
         "cold_start",
     }
     assert list(found["methods"]) == list(KEYS)
@@ -192,6 +199,38 @@ def test_differences_from_ours_are_paired_and_corrected(
     others = [key for key in KEYS if key != ours]
     expected = metrics.paired({key: totals[key] - totals[ours] for key in others})
     assert {key: found["methods"][key][f"vs_{ours}"] for key in others} == expected
+
+
+def test_the_best_rival_is_the_one_of_least_excess_that_starts_as_ours_does() -> None:
+    """Its ratio is of means, and its interval Fieller's: 1 less the share saved, ends swapped."""
+    levels = {"B4": 0.4, "A3": 1.2, "B1": 2.0, "B2": 1.5, "B2w": 0.9, "B3w": 1.1}
+    made = {key: record(T, R, i, level) for i, (key, level) in enumerate(levels.items())}
+    best, floor = of(made)["against_best"], ground(T, R).floor.sum(axis=0)
+    assert list(best) == ["warm", "cold"]
+    for start, ours, rival in (("warm", "B4", "B2w"), ("cold", "A3", "B2")):
+        mine, theirs = (made[key].parts[..., 0].sum(axis=0) - floor for key in (ours, rival))
+        saved = metrics.saving(mine, theirs)
+        assert saved is not None
+        assert saved["low"] is not None
+        assert saved["high"] is not None
+        assert best[start]["rival"] == rival
+        ratio = best[start]["ratio"]
+        assert ratio["mean"] == pytest.approx(mine.mean() / theirs.mean())
+        assert (ratio["low"], ratio["high"]) == (1 - saved["high"], 1 - saved["low"])
+        assert ratio["low"] < ratio["mean"] < ratio["high"]
+
+
+def test_without_a_rival_or_ours_there_is_no_ratio(made: dict[str, Record]) -> None:
+    """B4 has no warm rival here; one replicate has no interval, and no floor no excess."""
+    assert of(made)["against_best"]["warm"] is None
+    assert of(made)["against_best"]["cold"]["rival"] == "B1"
+    without = {key: value for key, value in made.items() if key != "A3"}
+    assert of(without)["against_best"] == {"warm": None, "cold": None}
+    alone = of(records(T, 1))["against_best"]["cold"]["ratio"]
+    assert alone["low"] is alone["high"] is None
+    nothing = Ground(np.full((T, R), np.nan), ground(T, R).edges)
+    found = document(settings(T, R), entries(made), nothing)
+    assert found["against_best"] == {"warm": None, "cold": None}
 
 
 def test_the_cold_start_is_ours_with_its_history_against_ours_without(

@@ -150,6 +150,8 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[str, Any]:
+    import numpy as np
+
     from gdcb.engine import named
     from gdcb.protocol.experiment import experiment
 
@@ -163,7 +165,7 @@ def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[
                     bar.update(task, description="writing the report")
 
             return experiment(settings, folder, named(engine), step, notice, resume)
-    except GdcbError as error:
+    except (GdcbError, np.linalg.LinAlgError, OSError) as error:
         fail(f"{settings.name}: {error}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,7 +25,7 @@ from gdcb.protocol.files import (
     write_text_whole,
 )
 from gdcb.protocol.ground import shared_by
-from gdcb.protocol.methods import DEFAULT, SAME, parse, tuned_settings
+from gdcb.protocol.methods import DEFAULT, RIVALS, SAME, parse, tuned_settings
 from gdcb.protocol.report import report
 from gdcb.protocol.runner import run
 from gdcb.protocol.specialise import specialised
@@ -81,9 +83,11 @@ def experiment(
 
     `progress` hears of finished tasks, `say` what else people should know.
     """
-    # Two ablations are other methods by the paper's name: they run once and are shown twice.
+    # Two ablations are other methods by the paper's name: whatever is asked for, they run once.
     once = tuple(dict.fromkeys(SAME.get(key, key) for key in settings.methods))
-    with Store(folder, replace(settings, methods=once), resume) as store:
+    tuned = tuned_settings(settings.name, settings.variant)
+    about = {"tuned settings": _digest(tuned)}
+    with Store(folder, replace(settings, methods=once), resume, about) as store:
         for notice in store.notices:
             say(notice)
         said = len(store.notices)
@@ -91,7 +95,6 @@ def experiment(
         for notice in store.notices[said:]:
             say(notice)
         shared = shared_by(store.settings.task(0, GROUND))
-        tuned = tuned_settings(settings.name, settings.variant)
         entries = {key: _entry(key, partial(results.__getitem__, key), tuned) for key in once}
         extras: Mapping[str, Any] = {
             **specialised(shared, results, settings.seed),
@@ -103,7 +106,7 @@ def experiment(
         for key, other in SAME.items():
             if key in settings.methods:
                 found["methods"][key] = {**found["methods"][other], "label": parse(key).label}
-        found["methods"] = {key: found["methods"][key] for key in _shown(settings, found)}
+        found["methods"] = {key: found["methods"][key] for key in settings.methods}
         with store.publishing() as staging:
             providers = {key: entry.record for key, entry in entries.items()}
             write_episodes(staging / EPISODES, providers, ground)
@@ -114,12 +117,13 @@ def experiment(
 
 def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any]) -> Entry:
     method = parse(key)
-    return Entry(method.label, record, dict(tuned[method.family]), method.is_gated)
+    start = "warm" if method.is_warm else "cold"
+    rival = start if method.family in RIVALS and method.is_gated else None
+    return Entry(method.label, record, dict(tuned[method.family]), method.is_gated, rival)
 
 
-def _shown(settings: Settings, found: Mapping[str, Any]) -> list[str]:
-    wanted = [key for key in settings.methods if key in found["methods"]]
-    return wanted + [key for key in found["methods"] if key not in wanted]
+def _digest(tuned: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(tuned, sort_keys=True).encode()).hexdigest()
 
 
 def _asked(settings: Settings) -> dict[str, Any]:

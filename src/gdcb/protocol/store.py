@@ -13,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -46,18 +46,26 @@ class Store:
     folder : where `FINAL` will be; made if it is not there
     settings : what the result depends on
     resume : whether to go on with the unfinished run in the folder
+    about : digests of what else the result hangs on, by a noun in the plural
 
     Attributes
     ----------
     notices : sentences about what was found there, for people
     """
 
-    def __init__(self, folder: Path, settings: Settings, resume: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        resume: bool = False,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder, self.settings, self.resume = folder, settings, resume
         self.notices: list[str] = []
         self._parts = folder / ".parts"
         self._manifest = self._parts / "manifest.json"
-        self._about = _about(settings)
+        self._digests = dict(about or {})
+        self._about = _about(settings) | self._digests
         self._digest = hashlib.sha256(json.dumps(self._about).encode()).digest()
         self._lock: int | None = None
 
@@ -132,7 +140,9 @@ class Store:
         names = [name for name in here | there if here.get(name) != there.get(name)]
         if names:
             differ = "; ".join(
-                f"{name} {_shown(there.get(name))} there, {_shown(here.get(name))} here"
+                f"the {name} have changed"
+                if name in self._digests
+                else f"{name} {_shown(there.get(name))} there, {_shown(here.get(name))} here"
                 for name in names
             )
             raise InvalidInput(

@@ -34,6 +34,8 @@ from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.record_checks import check_ground, check_record
 
 OURS, COLD, WEIGHTED = "B4", "A3", "B4ope"
+# Which of ours a rival is held against: the one that starts as it does.
+FACES = {"warm": OURS, "cold": COLD}
 SAVING_AT = 50
 
 SETTINGS = (
@@ -65,12 +67,14 @@ class Entry:
     record : returns its record; asked once, so that one record at a time is in memory
     tuned : its tuned settings by name
     is_gated : whether it runs behind the gate; without it there is no floor to exceed
+    rival : how a rival behind the gate starts, 'warm' or 'cold'; None: it is no rival
     """
 
     label: str
     record: Callable[[], Record]
     tuned: Mapping[str, Any] = field(default_factory=dict)
     is_gated: bool = True
+    rival: str | None = None
 
 
 @dataclass(slots=True)
@@ -100,7 +104,9 @@ def document(
     Returns
     -------
     `settings`, `variance_ratio`, `specification`, `theorems`, `floor` and `floor_curve`,
-    `methods` by key and `cold_start` (GDCB with its history, B4, against the same without, A3).
+    `methods` by key, `against_best` (the excess of B4 over that of the best warm rival, of A3 over
+    that of the best cold one) and `cold_start` (GDCB with its history, B4, against the same
+    without, A3).
     `vs_B4` is corrected by Holm over all other methods of the run, and so is `vs_A3`, in which
     the recommended learner has no history either.
 
@@ -151,6 +157,7 @@ def document(
         "floor": estimate(ground.floor.sum(axis=0)),
         "floor_curve": _curve(ground.floor),
         "methods": entries,
+        "against_best": _against_best(methods, totals, ground),
         "cold_start": _cold_start(kept, ground, seed),
     }
     return {name: plain(value) for name, value in found.items()}
@@ -247,6 +254,35 @@ def _against(totals: dict[str, Array], ours: str) -> dict[str, Any]:
         return {}
     mine = totals[ours]
     return dict(paired({key: total - mine for key, total in totals.items() if key != ours}))
+
+
+def _against_best(
+    methods: Mapping[str, Entry], totals: dict[str, Array], ground: Ground
+) -> dict[str, Any]:
+    """Return, by start, the rival of least excess, and our excess over its, paired by Fieller.
+
+    The rival is chosen on the same replicates; the interval takes it as given.
+    """
+    floor = ground.floor.sum(axis=0)
+    found: dict[str, Any] = dict.fromkeys(FACES)
+    for start, ours in FACES.items():
+        rivals = [key for key, entry in methods.items() if entry.rival == start and entry.is_gated]
+        if ours not in totals or not rivals or not np.isfinite(floor).all():
+            continue
+        best = min(rivals, key=lambda key: (float(totals[key].mean()), key))
+        saved = saving(totals[ours] - floor, totals[best] - floor)
+        found[start] = {"rival": best, "ratio": None if saved is None else _rest(saved)}
+    return found
+
+
+def _rest(saved: Estimate) -> Estimate:
+    """Return the share that is left of a share saved."""
+    low, high = saved["low"], saved["high"]
+    return Estimate(
+        mean=1 - saved["mean"],
+        low=None if high is None else 1 - high,
+        high=None if low is None else 1 - low,
+    )
 
 
 def _cold_start(kept: dict[str, _Kept], ground: Ground, seed: int) -> dict[str, Any]:
