@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdcb.protocol.metrics import saving
+
 Array = npt.NDArray[np.float64]
 
 # Key: label, regret an episode early and late, how fast it falls, calibration share, gate part.
@@ -80,8 +82,10 @@ def _method(key: str, totals: dict[str, Array], floor: Array) -> dict[str, Any]:
     rate = 0.2 + 0.25 * np.exp(-t / 60) + own.normal(0, 0.05, total.shape)
     has_scaler = key.startswith(("B4", "A")) and key != "A1"
     error = 0.04 + 0.2 * (0.3 if key in ("B4", "A3s") else 1) * np.exp(-t / 50)
-    difference = (total - totals["B4"]).sum(axis=0)
-    versus = estimate(difference) | {"p": 0.0004 if abs(difference.mean()) > 20 else 0.21}
+    versus = {
+        ours: None if key == ours else _versus((total - totals[ours]).sum(axis=0))
+        for ours in ("B4", "A3")
+    }
     is_slow = late > 2.5
     median = None if is_slow else 20 + 20 * early
     edges = np.linspace(0.4, 2.2, 25)
@@ -92,7 +96,8 @@ def _method(key: str, totals: dict[str, Array], floor: Array) -> dict[str, Any]:
         "label": label,
         "regret": estimate(total.sum(axis=0)),
         "excess": estimate((total - floor).sum(axis=0)),
-        "vs_B4": None if key == "B4" else versus,
+        "vs_B4": versus["B4"],
+        "vs_A3": versus["A3"],
         "regret_curve": curve(total.cumsum(axis=0)),
         "excess_curve": curve((total - floor).cumsum(axis=0)),
         "parts": {name: estimate(part.sum(axis=0)) for name, part in parts.items()},
@@ -119,6 +124,19 @@ def _method(key: str, totals: dict[str, Array], floor: Array) -> dict[str, Any]:
         },
         "tuned": {"prior_scale": 0.5 * early, "noise": 0.3, "forms": ["multiplicative", "gp"]},
     }
+
+
+def _versus(difference: Array) -> dict[str, float | None]:
+    return estimate(difference) | {"p": 0.0004 if abs(difference.mean()) > 20 else 0.21}
+
+
+def _best(totals: dict[str, Array], floor: Array, ours: str, rival: str) -> dict[str, Any]:
+    above = [(totals[key] - floor).sum(axis=0) for key in (ours, rival)]
+    saved = saving(*above)
+    ends = () if saved is None else (saved["mean"], saved["high"], saved["low"])
+    rest = [None if end is None else 1 - end for end in ends]
+    ratio = dict(zip(("mean", "low", "high"), rest, strict=True)) if rest else None
+    return {"rival": rival, "ratio": ratio}
 
 
 def _bump(x: Array) -> Array:
@@ -161,6 +179,10 @@ def build(episodes: int = 200, replicates: int = 100) -> dict[str, Any]:
         "floor": estimate(floor.sum(axis=0)),
         "floor_curve": curve(floor.cumsum(axis=0)),
         "methods": methods,
+        "against_best": {
+            "warm": _best(totals, floor, "B4", "B2gw"),
+            "cold": _best(totals, floor, "A3", "B2g"),
+        },
         "cold_start": {
             "warm_curve": methods["B4"]["regret_curve"],
             "cold_curve": methods["A3"]["regret_curve"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import shlex
@@ -14,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from gdcb.cli import app
-from gdcb.protocol import tuning
+from gdcb.errors import GdcbError
+from gdcb.protocol import experiment, tuning
 from gdcb.protocol.experiment import settings_of
+from gdcb.protocol.methods import tuned_settings
 from gdcb.protocol.store import FINAL, Store
 from tests.toy_tasks import wait_until
 
@@ -30,7 +34,16 @@ LEAST = ("--methods", "B1,B4", "--replicates", "2", "--episodes", "3", "--option
 # What scripts read, and which of it is an estimate, a curve, or neither.
 DOCUMENT = {
     *("instance", "variant", "episodes", "replicates", "seed", "variance_ratio", "floor"),
-    *("methods", "cold_start", "version", "command", "options", "floor_curve", "theorems"),
+    *(
+        "methods",
+        "against_best",
+        "cold_start",
+        "version",
+        "command",
+        "options",
+        "floor_curve",
+        "theorems",
+    ),
 }
 ESTIMATES = {"regret", "excess", "vs_B4", "reward"}
 CURVES = {"regret_curve", "calibration_error_curve", "override_rate_curve"}
@@ -92,7 +105,7 @@ def test_the_keys_are_those_that_scripts_read(document: dict[str, Any]) -> None:
     assert document.keys() >= DOCUMENT
     about = {"instance": "str", "variant": "well", "episodes": 25, "replicates": 4, "seed": 0}
     assert {name: document[name] for name in about} == about
-    assert list(document["methods"])[: len(KEYS)] == list(KEYS)
+    assert list(document["methods"]) == list(KEYS)  # A2, and not B4u, which it is
     for method in document["methods"].values():
         assert method.keys() >= METHOD
         assert method["parts"].keys() == PARTS
@@ -126,7 +139,7 @@ def test_every_estimate_has_a_mean_within_its_interval(document: dict[str, Any])
         assert value.keys() >= {"mean", "low", "high"}, where
         assert value["low"] <= value["mean"] <= value["high"], where
     # B4 is not compared with itself, and without a gate there is no floor to be above.
-    assert missing == {"B4.vs_B4", "A2.excess", "B4u.excess"}
+    assert missing == {"B4.vs_B4", "A2.excess"}
 
 
 def test_curves_end_where_the_sums_are(document: dict[str, Any]) -> None:
@@ -155,7 +168,7 @@ def test_every_episode_is_in_the_table_of_episodes(whole: tuple[Called, Path]) -
 
     folder = whole[1]
     rows = pl.read_parquet(folder / "episodes.parquet")
-    methods = [key for key in stored(folder)["methods"] if key != "A2"]  # B4u under another name
+    methods = ["B4u" if key == "A2" else key for key in stored(folder)["methods"]]
     assert rows.height == len(methods) * 4 * 25
     assert rows["method"].unique(maintain_order=True).to_list() == methods
     gap = rows["calibration"] + rows["bandit"] + rows["gate"] - rows["regret"]
@@ -174,14 +187,22 @@ def test_a_pool_leaves_the_same_bytes_and_prints_a_table(
         assert files_of(tmp_path / name) == files_of(whole[1])
     lines = called.out.splitlines()
     assert lines[0] == "Short-term rental pricing, variant well: 4 replicates of 25 episodes"
-    for key in (*KEYS, "B4u"):
+    for key in KEYS:
         [row] = [line for line in lines if line.split()[:1] == [key]]
         assert " ± " in row
     *table, last = lines
     assert max(len(line) for line in table) <= 80
     assert last.startswith(f"Report: {tmp_path / 'here' / 'report.html'};")
-    for word in ("vs B4", "above floor", "Gate floor", "Cold-start compression", "made, not real"):
-        assert word in called.out
+    for word in (
+        "vs B4",
+        "vs A3",
+        "the best rival with the history in these runs",
+        "above floor",
+        "Gate floor",
+        "Cold-start compression",
+        "made, not real",
+    ):
+        assert word in " ".join(called.out.split())
 
 
 def test_the_recorded_command_gives_the_same_bytes_again(
@@ -223,6 +244,9 @@ def test_options_reach_the_world_and_the_document(kind: str, tmp_path: Path) -> 
         assert found["options"] == {"nights": 40, "manager": manager}
         assert f"--option nights=40 --option manager={manager}" in found["command"]
         rewards[manager] = found["methods"]["B1"]["reward"]
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert ("know the manager's signal" in html.unescape(page)) == (manager == "private")
+        assert ("no proposal avoids" in page) == (manager != "private")
     assert rewards["plain"] != rewards[kind]
 
 
@@ -319,6 +343,43 @@ def test_nothing_to_resume_is_a_fresh_start(tmp_path: Path) -> None:
     assert called.code == 0
     assert "nothing to resume" in called.err
     assert sorted(files_of(tmp_path)) == sorted(FINAL)
+
+
+def test_a_run_is_not_resumed_with_other_tuned_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise GdcbError("stopped")
+
+    arguments = ("str", *LEAST, "--engine", "local", "--out", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run", stopped)
+        assert call(*arguments).code == 1
+        tuned = tuned_settings("str", "well")
+        tuned["B1"] = tuned["B1"] | {"scale": 0.123}
+        patch.setattr(experiment, "tuned_settings", lambda *_: tuned)
+        called = call(*arguments, "--resume")
+        assert called.code == 1
+        assert "is another one: the tuned settings have changed" in called.err
+    assert call(*arguments, "--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (np.linalg.LinAlgError("Singular matrix"), "gdcb: str: Singular matrix\n"),
+        (OSError(28, "No space left on device"), "gdcb: str: [Errno 28] No space left on device\n"),
+    ],
+)
+def test_what_goes_wrong_under_way_is_one_sentence(
+    error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(experiment, "run", failing)
+    called = call("str", *LEAST, "--engine", "local", "--out", str(tmp_path))
+    assert (called.code, called.out, called.err) == (1, "", said)
 
 
 # Ctrl-C in mid-run

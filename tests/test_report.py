@@ -28,16 +28,16 @@ from gdcb.protocol.report.document import ABLATIONS, Estimate
 from gdcb.protocol.report.drawing import spread, ticks
 from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, share
 from gdcb.protocol.report.read import read
+from gdcb.protocol.report.standing import against, losses, ratio
 from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
 from gdcb.protocol.report.words import (
     ADVICE,
-    against,
     booked,
     compression,
     dominant,
     history,
-    losses,
     made_of,
+    opening,
 )
 from gdcb.protocol.summary import Entry
 from tests.protocol_builders import ground, record
@@ -183,7 +183,8 @@ def test_hostile_labels_are_words() -> None:
     hostile["methods"]["B4"]["label"] = hostile["methods"]["B1"]["label"] = bad
     hostile["methods"][f"B9{bad}"] = hostile["methods"]["B2gw"]
     hostile["methods"]["B1"]["tuned"] = {bad: bad}
-    hostile["about"] = dict.fromkeys(("title", "unit", "action", "real", "made"), bad)
+    about = ("title", "unit", "action", "real", "made", "oracle_knows")
+    hostile["about"] = dict.fromkeys(about, bad)
     hostile["options"] = {bad: [bad, {bad: bad}]}
     hostile["specification"] = [[bad, bad, bad]]
     hostile["theorems"]["t1"] = {
@@ -295,18 +296,83 @@ def test_losses_are_said_in_words() -> None:
     run["methods"]["B2gw"]["vs_B4"] = {"mean": -12.0, "low": -15.0, "high": -9.0, "p": 0.001}
     run["methods"]["B2sw"]["vs_B4"] = {"mean": 1.0, "low": -3.0, "high": 5.0, "p": 0.7}
     text = Page(report(run)).text
-    assert "GDCB loses to B2gw by 12.0 ± 3.0 € a listing." in text
+    assert "With the history, GDCB (B4) loses to B2gw by 12.0 ± 3.0 € a listing." in text
     assert "loses to B2gw (logistic TS, warm)" in text
     assert "It cannot be told from B2sw (LinTS shared, warm)." in text
-    assert "9 of 11 rivals" in text
+    assert "With the history, GDCB (B4) has less regret than 3 of 5 rivals" in text
     assert "GDCB worse" in text
 
 
 def test_wins_are_not_losses() -> None:
     """Where every interval lies above zero, the page says that too."""
     run = read(DOCUMENT)
-    assert losses(run)[0] == "GDCB loses to no rival behind the same gate."
-    assert "all 11 rivals" in against(run)
+    for key, start, n in (("B4", "With the history", 5), ("A3", "Without history", 6)):
+        assert f"{start}, GDCB ({key}) loses to no rival behind the same gate." in losses(run)
+        assert f"{start}, GDCB ({key}) has less regret than all {n} rivals" in against(run)
+
+
+def test_rivals_without_history_are_held_against_ours_without() -> None:
+    """A cold rival that B4 beats and A3 loses to is a loss; a warm one is B4's matter alone."""
+    run = document()
+    loss = {"mean": -12.0, "low": -15.0, "high": -9.0, "p": 0.001}
+    run["methods"]["B2g"]["vs_A3"] = run["methods"]["B2gw"]["vs_A3"] = loss
+    found = read(run)
+    assert "Without history, GDCB (A3) has less regret than 5 of 6 rivals" in against(found)
+    assert "and loses to B2g (logistic TS)." in against(found)
+    assert "With the history, GDCB (B4) has less regret than all 5 rivals" in against(found)
+    text = Page(report(run)).text
+    assert "Without history, GDCB (A3) loses to B2g by 12.0 ± 3.0 € a listing." in text
+    [row] = re.findall(r"B2g logistic TSnoA3.*?GDCB (?:better|worse)", text)
+    assert row.endswith("0.001GDCB worse")
+    assert "B2gw logistic TS, warmyesB4" in text
+    assert "Rivals without history, less A3" in text
+
+
+def test_without_a_cold_start_of_ours_nothing_is_said_of_cold_rivals() -> None:
+    """B4 knows more than they do: the figure shows the difference, and says so."""
+    run = document()
+    run["methods"] = {key: run["methods"][key] for key in ("B1", "B2gw", "B4")}
+    for method in run["methods"].values():
+        method["vs_A3"] = None
+    found = read(run)
+    assert "1 of 1 rival that start so. B1 (Beta-Thompson) had no history" in against(found)
+    text = Page(report(run)).text
+    assert "(A3) was not run, so that nothing is said of them" in text
+    assert "Rivals without history, less B4, which has it" in text
+    assert "loses to no rival" in text
+
+
+def test_the_ratio_to_the_best_rival_has_an_interval() -> None:
+    """Ours above the floor over the best rival's that starts alike; and that it was chosen here."""
+    run = document()
+    third = {"mean": 0.333, "low": 0.3, "high": 0.37}
+    run["against_best"] = {
+        "warm": {"rival": "B2gw", "ratio": third},
+        "cold": {"rival": "B2g", "ratio": None},
+    }
+    said = ratio(read(run))
+    assert (
+        "B4 has 0.333 [0.300, 0.370] times the regret of the best rival with the history, "
+        "B2gw (logistic TS, warm): "
+    ) in said
+    assert "A3 and the best rival without history, B2g (logistic TS), have " in said
+    assert "Both best rivals were chosen on these same runs" in said
+    assert said in against(read(run))
+    run["against_best"] = {"warm": None, "cold": {"rival": "B99", "ratio": third}}
+    assert ratio(read(run)) == ""
+
+
+def test_what_only_the_oracle_knows_is_said_instead_of_what_would_be_false() -> None:
+    """Where optimum and floor know what no method sees, nobody could have saved the rest."""
+    false = ("no proposal avoids", "even the best proposal", "could still have saved")
+    plain_text = Page(report(DOCUMENT)).text
+    assert [words for words in false if words in plain_text] == list(false)
+    run = document()
+    run["about"]["oracle_knows"] = "The optimum knows the signal."
+    text = Page(report(run)).text
+    assert [words for words in false if words in text] == []
+    assert text.count("The optimum knows the signal.") == 3
+    assert opening(read(run)).endswith("is the gate floor. The optimum knows the signal.")
 
 
 def test_own_variants_and_ungated_forms_are_not_rivals() -> None:
@@ -502,7 +568,9 @@ def test_the_document_that_a_run_writes() -> None:
     entries = {}
     for i, key in enumerate(keys):
         made = record(*sizes, seed=i, level=0.5 + 0.1 * i, has_scaler=key.startswith(("B4", "A")))
-        entries[key] = Entry(f"label {key}", partial(copy.copy, made), {"scale": [0.1] * 25})
+        rival = {"B1": "cold", "B2gw": "warm"}.get(key)
+        scale = {"scale": [0.1] * 25}
+        entries[key] = Entry(f"label {key}", partial(copy.copy, made), scale, rival=rival)
     written = summary.document(settings_of(*sizes), entries, ground(*sizes))
     page = report(json.loads(json.dumps(written)))
     is_whole(page)
@@ -510,6 +578,10 @@ def test_the_document_that_a_run_writes() -> None:
     assert "25 numbers from 0.100 to 0.100" in text
     assert "GDCB's regret" in text
     run = read(written)
+    assert {start: best.rival.key for start, best in run.against_best.items()} == {
+        "warm": "B2gw",
+        "cold": "B1",
+    }
     assert run.ours is not None
     for name in ("regret", "excess", "reward", "threshold", "actions", "parts", "parts_paper"):
         assert getattr(run.ours, name) is not None
@@ -531,6 +603,7 @@ def test_the_document_that_a_run_writes() -> None:
         (["methods", "B4", "actions", "edges"], [1.0, 1.0], "expected rising numbers"),
         (["methods", "B4", "actions", "executed"], [1.0], "expected 24 shares"),
         (["specification"], [["X", "context"]], "rows of symbol, word and value"),
+        (["against_best", "warm"], 3, "against_best.warm: expected an object or null"),
         (["cold_start"], 3, "cold_start: expected an object or null"),
         (["theorems", "t1"], True, "theorems.t1: expected an object or null"),
     ],
@@ -675,9 +748,10 @@ def crowded() -> dict[str, Any]:
     run = document()
     for i, method in enumerate(run["methods"].values()):
         method["regret_curve"] = DOCUMENT["methods"]["B4"]["regret_curve"]
-        if method["vs_B4"]:
+        for versus in ("vs_B4", "vs_A3"):
             middle = (-1) ** i * 10.0 ** (i % 5)
-            method["vs_B4"] = {"mean": middle, "low": middle - 2, "high": middle + 2, "p": 0.5}
+            value = {"mean": middle, "low": middle - 2, "high": middle + 2, "p": 0.5}
+            method[versus] = value if method[versus] else None
     return run
 
 

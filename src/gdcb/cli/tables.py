@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from gdcb.protocol.report.document import ColdStart, Document, Estimate
-from gdcb.protocol.report.numbers import common_digits, fixed, percent, plus_minus
+from gdcb.protocol.report.document import ColdStart, Document, Estimate, Method
+from gdcb.protocol.report.numbers import bracketed, common_digits, fixed, percent, plus_minus
 from gdcb.protocol.report.read import read
+from gdcb.protocol.report.standing import FACED
 from gdcb.protocol.report.words import some
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
@@ -43,7 +44,8 @@ def _table(run: Document) -> Table:
     columns = {
         "regret": _sizes([method.regret for method in methods]),
         "above floor": _sizes([method.excess for method in methods]),
-        "vs B4": _differences([method.versus for method in methods]),
+        "vs B4": _differences([None if _is_cold(m, run) else m.versus for m in methods]),
+        "vs A3": _differences([m.versus_cold if _is_cold(m, run) else None for m in methods]),
     }
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     table = Table(
@@ -57,6 +59,11 @@ def _table(run: Document) -> Table:
         style = "bold" if method.key == "B4" else None
         table.add_row(method.key, escape(method.label), *cells, style=style)
     return table
+
+
+def _is_cold(method: Method, run: Document) -> bool:
+    """Say whether a method is held against GDCB without history: a rival without it."""
+    return method.is_rival and not method.is_warm and "A3" in run.methods
 
 
 def _sizes(values: Sequence[Estimate | None]) -> list[str]:
@@ -76,25 +83,33 @@ def _differences(values: Sequence[Estimate | None]) -> list[str]:
 def _footnotes(run: Document) -> list[str]:
     said = [f"Regret over all episodes, {run.unit}: mean ± half a 95 % interval."]
     if any(method.excess for method in run.methods.values()):
-        said.append("above floor: less what even the best proposal loses behind the gate.")
+        lost = "what even the best proposal loses behind the gate"
+        said.append(f"above floor: less {'the gate floor' if run.oracle_knows else lost}.")
     if any(method.versus for method in run.methods.values()):
-        said.append("vs B4: paired difference; * where its interval, after Holm, excludes 0.")
+        said.append("vs: paired difference; * where its interval, after Holm, excludes 0.")
     seen = [word for end, word in ENDINGS.items() if any(key.endswith(end) for key in run.methods)]
     said += [f"Keys that end {', '.join(seen)}."] if seen else []
     if run.ours is not None and any(not method.is_warm for method in run.rivals):
-        said.append("The history is known to B4; rivals without w start cold.")
+        cold = ", as A3 does" if "A3" in run.methods else ""
+        said.append(f"The history is known to B4; rivals without w start cold{cold}.")
     return [*said, "All worlds are simulated: made, not real."]
 
 
 def _ours(run: Document) -> list[str]:
-    """Say what B4's regret is made of, and what no proposal avoids."""
-    said = []
+    """Say how ours stands to the best rival, what B4's regret is made of, and the floor."""
+    said = [
+        f"Above the floor, {FACED[start][0]} has {bracketed(best.ratio)} times the regret of "
+        f"{best.rival.key}, the best rival {FACED[start][1]} in these runs."
+        for start, best in run.against_best.items()
+        if best.ratio is not None
+    ]
     if run.ours is not None and run.ours.parts is not None:
         parts = run.ours.parts
         words = ", ".join(f"{name} {plus_minus(part)}" for name, part in parts.items())
         said.append(f"Parts of B4's regret: {words}.")
     if run.floor is not None:
-        said.append(f"Gate floor, which even the best proposal loses: {plus_minus(run.floor)}.")
+        lost = "" if run.oracle_knows else ", which even the best proposal loses"
+        said.append(f"Gate floor{lost}: {plus_minus(run.floor)}. {run.oracle_knows}".rstrip())
     return said
 
 

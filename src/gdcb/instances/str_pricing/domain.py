@@ -59,6 +59,11 @@ ABOUT: dict[str, Any] = {
     ],
 }
 
+KNOWN = (
+    "The optimum and the gate floor know the manager's signal, which no method sees: part of the "
+    "regret above the floor is out of every method's reach."
+)
+
 
 def instance(manager: Manager) -> Instance:
     """Return the tuple."""
@@ -131,7 +136,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         sample_delta=learners.delta_of,
         delta=delta,
         specification=specification(variant, kind, nights),
-        about=ABOUT,
+        about=ABOUT | ({"oracle_knows": KNOWN} if kind == "private" else {}),
     )
 
 

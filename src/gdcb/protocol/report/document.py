@@ -91,6 +91,14 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """The rival of least excess, and GDCB's excess as a multiple of its."""
+
+    rival: Method
+    ratio: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
 class Compression:
     """Cold-start compression, and whether it is a lower limit, or applies at all."""
 
@@ -144,12 +152,14 @@ class Document:
     action: str
     real: list[str]
     made: list[str]
+    oracle_knows: str
     options: dict[str, Any]
     specification: list[tuple[str, str, str]]
     variance_ratio: Estimate | None
     floor: Estimate | None
     floor_curve: Curve
     methods: dict[str, Method]
+    against_best: dict[str, Best]
     cold_start: ColdStart | None
     theorems: dict[str, Theorem | None]
 
@@ -162,6 +172,15 @@ class Document:
     def rivals(self) -> list[Method]:
         """Every rival behind the same gate."""
         return [method for method in self.methods.values() if method.is_rival]
+
+    def faced(self, *, is_warm: bool) -> list[tuple[Method, Estimate]]:
+        """Return rivals by how they start, with regret less that of GDCB which starts alike.
+
+        With the history that is B4, without it A3.
+        """
+        alike = [m for m in self.rivals if m.is_warm == is_warm]
+        pairs = [(m, m.versus if is_warm else m.versus_cold) for m in alike]
+        return [(m, value) for m, value in pairs if value is not None]
 
     @property
     def distinct(self) -> list[Method]:

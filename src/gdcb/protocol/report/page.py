@@ -6,7 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from gdcb.protocol.report import tables, words
+from gdcb.protocol.report import standing, tables, words
 from gdcb.protocol.report.document import Document, Theorem
 from gdcb.protocol.report.figures import Figures
 from gdcb.protocol.report.layout import MISSING, folded, paragraph, prose
@@ -43,7 +43,7 @@ def report(document: Mapping[str, Any]) -> str:
     """
     run = read(document)
     e = html.escape
-    sentences = "".join(f"<li>{prose(sentence)}</li>" for sentence in words.summary(run))
+    sentences = "".join(f"<li>{prose(sentence)}</li>" for sentence in summary(run))
     facts = [f"variant {run.variant}" if run.variant else "", f"{run.replicates:,} replicates"]
     facts += [f"{run.episodes:,} episodes", f"seed {run.seed}" if run.seed else ""]
     figures = Figures()
@@ -63,6 +63,13 @@ def report(document: Mapping[str, Any]) -> str:
 <section id="again"><h2>Reproduction</h2>{again(run)}</section></main>
 </body></html>
 """
+
+
+def summary(run: Document) -> list[str]:
+    """Return the three to five sentences at the top of the page."""
+    found = [words.opening(run), standing.against(run), words.history(run)]
+    found += [words.made_of(run)[0], words.REACH]
+    return [sentence for sentence in found if sentence]
 
 
 def specification(run: Document) -> str:

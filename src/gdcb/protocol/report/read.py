@@ -11,6 +11,7 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol.report.document import (
     PARTS,
     Actions,
+    Best,
     ColdStart,
     Compression,
     Curve,
@@ -43,7 +44,8 @@ def read(document: Mapping[str, Any]) -> Document:
         raise InvalidInput(f"report: expected the document of a run, got {_shown(document)}")
     about = _mapping(document.get("about"), "about")
     instance = _text(document.get("instance"))
-    methods = _mapping(document.get("methods"), "methods")
+    entries = _mapping(document.get("methods"), "methods")
+    methods = {str(key): _method(str(key), value) for key, value in entries.items() if value}
     theorems = _mapping(document.get("theorems"), "theorems")
     return Document(
         instance=instance,
@@ -58,12 +60,14 @@ def read(document: Mapping[str, Any]) -> Document:
         action=_text(about.get("action")) or "action, relative",
         real=_lines(about.get("real"), "about.real"),
         made=_lines(about.get("made"), "about.made"),
+        oracle_knows=_text(about.get("oracle_knows")),
         options=dict(_mapping(document.get("options"), "options")),
         specification=[_row(row) for row in _sequence(document.get("specification"), "spec")],
         variance_ratio=_estimate(document.get("variance_ratio"), "variance_ratio"),
         floor=_estimate(document.get("floor"), "floor"),
         floor_curve=_curve(document.get("floor_curve"), "floor_curve"),
-        methods={str(key): _method(str(key), value) for key, value in methods.items() if value},
+        methods=methods,
+        against_best=_against_best(document.get("against_best"), methods),
         cold_start=_cold_start(document.get("cold_start")),
         theorems={str(k): _theorem(v, f"theorems.{k}") for k, v in theorems.items()},
     )
@@ -199,6 +203,17 @@ def _actions(value: Any, at: str) -> Actions | None:
             f"got {len(recommended)} recommended and {len(executed)} executed"
         )
     return Actions(finite, recommended, executed)
+
+
+def _against_best(value: Any, methods: Mapping[str, Method]) -> dict[str, Best]:
+    found, whole = {}, _mapping(value, "against_best")
+    for start in ("warm", "cold"):
+        at = f"against_best.{start}"
+        entry = _mapping(whole.get(start), at)
+        rival = methods.get(_text(entry.get("rival")))
+        if rival is not None:
+            found[start] = Best(rival, _estimate(entry.get("ratio"), f"{at}.ratio"))
+    return found
 
 
 def _cold_start(value: Any) -> ColdStart | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from gdcb.protocol.report import tables, words
+from gdcb.protocol.report import standing, tables, words
 from gdcb.protocol.report.bars import Row, forest, stack_legend, stacks
 from gdcb.protocol.report.document import PARTS, Document, Estimate, Method
 from gdcb.protocol.report.drawing import Series, extent, ticks
@@ -42,6 +42,9 @@ def regret(run: Document, figures: Figures) -> str:
     found = []
     band = "" if run.replicates == 1 else " Bands: 95 % intervals of the mean over replicates."
     floor = "; the gate floor is what even the best proposal would lose behind the same gate"
+    saved = "What a method could still have saved behind this gate: its regret less the floor."
+    if run.oracle_knows:
+        floor, saved = f". {run.oracle_knows.removesuffix('.')}", run.oracle_knows
     if lines:
         found.append(
             figures.figure(
@@ -60,7 +63,7 @@ def regret(run: Document, figures: Figures) -> str:
                 "Regret above the gate floor",
                 at_the_end(above),
                 curves(above, f"above the floor, {run.unit}"),
-                "What a method could still have saved behind this gate: its regret less the floor.",
+                saved,
                 legend=above,
             )
         )
@@ -95,25 +98,26 @@ def others(run: Document, figures: Figures, methods: Sequence[Method]) -> str:
 def rivals(run: Document, figures: Figures) -> str:
     """Return the paired differences, as a figure and as a table, and where GDCB loses in words."""
     if run.ours is None:
-        return paragraph(*words.losses(run))
+        return paragraph(*standing.losses(run))
+    variants = [m for m in run.distinct if _is_variant(m)]
+    ungated = [m for m in run.distinct if m.is_ungated]
     groups = [
-        ("Rivals behind the same gate", run.rivals),
-        ("GDCB's own variants", [m for m in run.distinct if _is_variant(m)]),
-        ("Ungated, as in the paper", [m for m in run.distinct if m.is_ungated]),
+        ("Rivals with the history, less B4", run.faced(is_warm=True)),
+        *_cold(run),
+        ("GDCB's own variants, less B4", _less(variants)),
+        ("Ungated as in the paper, less B4", _less(ungated)),
     ]
     rows: list[tuple[Row, Estimate]] = []
-    for title, methods in groups:
-        pairs = [(m, m.versus) for m in methods if m.versus is not None]
-        pairs.sort(key=lambda pair: (pair[1].mean, pair[0].key))
-        for i, (m, value) in enumerate(pairs):
+    for title, pairs in groups:
+        ranked = sorted(pairs, key=lambda pair: (pair[1].mean, pair[0].key))
+        for i, (m, value) in enumerate(ranked):
             rows.append((Row(m.key, m.label, heading="" if i else title), value))
     if not rows:
-        return paragraph(*words.losses(run)) or MISSING
+        return paragraph(*standing.losses(run)) or MISSING
     text = "; ".join(f"{row.key} {bracketed(value)}" for row, value in rows)
-    faced = [m for m in tables.by_regret(run.rivals) if m.versus is not None]
     return "".join(
         [
-            paragraph(*words.losses(run)),
+            paragraph(*standing.losses(run)),
             figures.figure(
                 "Regret less GDCB's, paired",
                 f"Above zero GDCB is better. {text}.",
@@ -121,9 +125,21 @@ def rivals(run: Document, figures: Figures) -> str:
                 "Intervals corrected after Holm over all methods. Filled square: GDCB better; "
                 "triangle: GDCB worse; ring: not told apart; an arrow lies outside the figure.",
             ),
-            folded("Table of rivals", tables.versus(faced)) if faced else "",
+            folded("Table of rivals", tables.versus(run)) if run.rivals else "",
         ]
     )
+
+
+def _less(methods: Sequence[Method]) -> list[tuple[Method, Estimate]]:
+    return [(m, m.versus) for m in methods if m.versus is not None]
+
+
+def _cold(run: Document) -> list[tuple[str, list[tuple[Method, Estimate]]]]:
+    """Return rivals without history against A3, or against B4 where that was not run."""
+    if "A3" in run.methods:
+        return [("Rivals without history, less A3", run.faced(is_warm=False))]
+    cold = [m for m in run.rivals if not m.is_warm]
+    return [("Rivals without history, less B4, which has it", _less(cold))]
 
 
 def _is_variant(method: Method) -> bool:

@@ -97,20 +97,26 @@ def all_methods(run: Document) -> str:
     return table(caption, head, rows, keys=[m.key for m in methods])
 
 
-def versus(methods: Sequence[Method]) -> str:
-    """Return the paired difference to GDCB of each, with its corrected interval."""
-    shown = [m for m in methods if m.versus is not None]
-    differences = [m.versus for m in shown if m.versus is not None]
+def versus(run: Document) -> str:
+    """Return the paired difference of each rival to GDCB that starts alike, with its interval."""
+    pairs = {m.key: (value, "B4") for m, value in run.faced(is_warm=True)}
+    pairs |= {m.key: (value, "A3") for m, value in run.faced(is_warm=False)}
+    shown = [m for m in by_regret(run.rivals) if m.key in pairs]
+    differences = [pairs[m.key][0] for m in shown]
     rows = _rows(
         shown,
         ["yes" if m.is_warm else "no" for m in shown],
+        [pairs[m.key][1] for m in shown],
         _column([m.regret for m in shown]),
         _column(differences, is_bracketed=True),
         [probability(v.p) for v in differences],
         [VERDICTS[v.sign] if v.low is not None else NONE for v in differences],
     )
-    head = ["rival", "history", "regret", "regret − GDCB's", "p", "verdict"]
-    caption = "Paired differences over the same worlds; intervals and p corrected after Holm."
+    head = ["rival", "history", "against", "regret", "regret − GDCB's", "p", "verdict"]
+    caption = (
+        "Paired differences over the same worlds, to GDCB that starts alike: B4 has the history, "
+        "A3 has not. Intervals and p corrected after Holm."
+    )
     return table(caption, head, rows, keys=[m.key for m in shown])
 
 

@@ -6,7 +6,6 @@ from gdcb.protocol.report.document import (
     ALIASES,
     PARTS,
     Document,
-    Estimate,
     Method,
     Split,
     Threshold,
@@ -29,12 +28,6 @@ def capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def summary(run: Document) -> list[str]:
-    """Return the three to five sentences at the top of the page."""
-    found = [opening(run), against(run), history(run), made_of(run)[0], REACH]
-    return [sentence for sentence in found if sentence]
-
-
 def opening(run: Document) -> str:
     """Say how much GDCB lost against the oracle, and how much of it no proposal could save."""
     ours = run.ours
@@ -49,45 +42,10 @@ def opening(run: Document) -> str:
     if run.floor is None or ours.regret.mean <= 0:
         return f"{lost}."
     part = run.floor.mean / ours.regret.mean
-    floor = f"{plus_minus(run.floor)} ({share(part)}) is the gate floor, which no proposal avoids"
+    avoided = f". {run.oracle_knows}" if run.oracle_knows else ", which no proposal avoids."
     if part > 1:
         return f"{lost}, less than the gate floor of {plus_minus(run.floor)}."
-    return f"{lost}; of this, {floor}."
-
-
-def outcomes(run: Document) -> dict[int, list[Method]]:
-    """Return the rivals that GDCB beats (1), cannot be told from (0) and loses to (−1)."""
-    found: dict[int, list[Method]] = {1: [], 0: [], -1: []}
-    for method in run.rivals:
-        if method.versus is not None:
-            found[method.versus.sign].append(method)
-    return found
-
-
-def against(run: Document) -> str:
-    """Say how GDCB stands against the rivals behind the same gate."""
-    if run.ours is None:
-        return ""
-    won, even, lost = (outcomes(run)[sign] for sign in (1, 0, -1))
-    n = len(won) + len(even) + len(lost)
-    if not n:
-        return "No rival was run beside it."
-    if run.replicates == 1:
-        return f"With one replicate nothing can be said against {some(n, 'rival')}."
-    beaten = f"all {some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {some(n, 'rival')}"
-    words = [f"it has less regret than {beaten} behind the same gate"]
-    n_warm = sum(m.is_warm for m in won)
-    if n_warm:
-        words[0] += f" ({n_warm} with the same history, {len(won) - n_warm} without)"
-    if even:
-        words.append(f"cannot be told from {names(even)}")
-    if lost:
-        words.append(f"loses to {names(lost)}")
-    return f"{capital(_clauses(words))}. {ratio(run)}".strip()
-
-
-def _clauses(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"{lost}; of this, {plus_minus(run.floor)} ({share(part)}) is the gate floor{avoided}"
 
 
 def some(n: int, noun: str) -> str:
@@ -98,29 +56,6 @@ def some(n: int, noun: str) -> str:
 def names(methods: list[Method]) -> str:
     """Join the methods as a sentence does, key and label."""
     return listed(m.key if m.label == m.key else f"{m.key} ({m.label})" for m in methods)
-
-
-def best_excess(run: Document) -> Method | None:
-    """Return the rival of least regret above the floor."""
-    found = [(m.excess.mean, m.key) for m in run.rivals if m.excess is not None]
-    return run.methods[min(found)[1]] if found else None
-
-
-def ratio(run: Document) -> str:
-    """Say GDCB's regret above the floor as a multiple of the best rival's."""
-    best, ours = best_excess(run), run.ours
-    if best is None or best.excess is None or ours is None or ours.excess is None:
-        return ""
-    if best.excess.mean <= 0 or ours.excess.mean < 0:
-        return (
-            f"Above the gate floor it has {plus_minus(ours.excess)}, the best rival, {best.key}, "
-            f"{plus_minus(best.excess)}."
-        )
-    value = ours.excess.mean / best.excess.mean
-    return (
-        f"Above the gate floor it has {fixed(value, 2)} times the regret of the best rival, "
-        f"{names([best])}: {plus_minus(ours.excess)} against {plus_minus(best.excess)}."
-    )
 
 
 def history(run: Document) -> str:
@@ -190,6 +125,7 @@ def dominant(split: Split | None) -> tuple[str | None, str]:
 
     Examples
     --------
+    >>> from gdcb.protocol.report.document import Estimate
     >>> split = {
     ...     "calibration": Estimate(5, 4, 6),
     ...     "bandit": Estimate(1, 0, 2),
@@ -246,59 +182,6 @@ def _floor(run: Document, main: str) -> str:
         f" The gate floor is {plus_minus(run.floor)}: better proposals cannot save that, "
         "only another gate can."
     )
-
-
-def losses(run: Document) -> list[str]:
-    """Say in words where GDCB loses, cannot be told apart, and to which of its own variants."""
-    found = outcomes(run)
-    sentences = []
-    if run.ours is None:
-        return ["GDCB (B4) was not run."]
-    if run.replicates == 1:
-        return ["One replicate has no interval: nothing below is a finding."]
-    if found[-1]:
-        gaps = [f"{m.key} by {plus_minus(_flipped(m.versus))}" for m in found[-1] if m.versus]
-        sentences.append(f"GDCB loses to {listed(gaps)} {run.unit}.")
-    elif any(found.values()):
-        sentences.append("GDCB loses to no rival behind the same gate.")
-    if found[0]:
-        sentences.append(f"It cannot be told from {names(found[0])}.")
-    own = [
-        m
-        for m in run.distinct
-        if (m.key.startswith(("A", "B4")) and m.versus and m.versus.sign < 0 and not m.is_ungated)
-    ]
-    if own:
-        sentences.append(f"Of its own variants, {names(own)} did better than B4.")
-    free = [m for m in run.distinct if m.is_ungated and m.versus and m.versus.sign < 0]
-    if free:
-        sentences.append(
-            f"Without the gate {names(free)} had less regret than GDCB behind it; they face "
-            "another world, in which nobody overrides."
-        )
-    return [*sentences, *cold_against_cold(run)]
-
-
-def _flipped(value: Estimate) -> Estimate:
-    if value.low is None or value.high is None:
-        return Estimate(-value.mean)
-    return Estimate(-value.mean, -value.high, -value.low)
-
-
-def cold_against_cold(run: Document) -> list[str]:
-    """Set GDCB without history beside the best rival without: B4 itself is warm."""
-    cold, ours = [m for m in run.rivals if not m.is_warm and m.regret], run.methods.get("A3")
-    if ours is None or ours.regret is None or not cold:
-        return []
-    best = min(cold, key=lambda m: m.regret.mean if m.regret else 0.0)
-    rival = f"the best cold rival, {names([best])}, {plus_minus(best.regret)}"
-    opening = "B4 has the history, rivals without a w have not."
-    words = f"{opening} Without it, GDCB (A3) has {plus_minus(ours.regret)}, and {rival}"
-    paired = best.versus_cold
-    if paired is None or paired.low is None:
-        return [f"{words}."]
-    verdict = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}[paired.sign]
-    return [f"{words}; the paired difference is {plus_minus(paired)}: {verdict}."]
 
 
 def ablated(run: Document) -> str:

@@ -19,8 +19,9 @@ STATEMENT = (
     "Regret is the sum of a calibration part, which no arm could have saved, a bandit part, which "
     "another arm would have saved behind the gate, and a signed gate part. The paper's order of "
     "the same total can blame both loops where nothing is lost, so advice follows only where both "
-    "agree. Against an ungated oracle regret is linear: the gate floor is what no proposal avoids."
+    "agree. Against an ungated oracle regret is linear"
 )
+_AVOIDED = ": the gate floor is what no proposal avoids."
 _MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "gate")  # of a record
 _UNDEFINED = "not defined: there is no δ*"
 
@@ -46,7 +47,9 @@ def regret(shared: Shared, runs: Runs) -> dict[str, Any]:
     if told:
         blamed = f"{OURS}'s regret {told}"
         blamed += f"; in the paper's order it {told_paper}." if told_paper else "."
-    return theorem(STATEMENT, figures, (_sums(runs), blamed, told_floor))
+    knows = shared.study.about.get("oracle_knows")
+    statement = STATEMENT + (f". {knows}" if knows else _AVOIDED)
+    return theorem(statement, figures, (_sums(runs), blamed, told_floor))
 
 
 def _sums(runs: Runs) -> str:
