@@ -235,7 +235,7 @@ def test_parts_that_do_not_sum_are_told(world: tuple[Shared, Setup]) -> None:
         (
             0.09,
             10.0,
-            "scaler saved 40 % of the regret that was there without it. So the ratio does not decide",
+            "saved 40 % of the regret that was there without it. So the ratio does not",
         ),
         (0.11, 10.0, "scaler saved 40 % of the regret that was there without it."),
         (0.09, 6.2, "scaler saved 3 % of the regret that was there without it."),
