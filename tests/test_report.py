@@ -335,7 +335,7 @@ def test_without_a_cold_start_of_ours_nothing_is_said_of_cold_rivals() -> None:
     for method in run["methods"].values():
         method["vs_A3"] = None
     found = read(run)
-    assert "1 of 1 rival that start so. B1 (Beta-Thompson) had no history" in against(found)
+    assert "1 of 1 rival with the same start. B1 (Beta-Thompson) had no history" in against(found)
     text = Page(report(run)).text
     assert "(A3) was not run, so that nothing is said of them" in text
     assert "Rivals without history, less B4, which has it" in text

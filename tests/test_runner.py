@@ -282,6 +282,12 @@ def test_what_else_the_result_hangs_on_is_compared(tmp_path: Path) -> None:
         refused = pytest.raises(InvalidInput, match=f"is another one: {text}. Give the same")
         with refused, Store(tmp_path, SMALL, True, about):
             pass
+    other = dataclasses.replace(SMALL, variant="mis")
+    with (
+        pytest.raises(InvalidInput, match=r"one: variant well there, mis here\. Give"),
+        Store(tmp_path, other, True, {"tuned settings": "cd"}),
+    ):
+        pass
     with Store(tmp_path, SMALL, True, {"tuned settings": "ab"}) as store:
         assert len(store.missing()) == N_TASKS - 1
 

@@ -81,7 +81,8 @@ class Study:
     sample_delta : (sample) → (n, 1, 1) the δ that the scaler would find there
     delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
     specification : (symbol, word, value) rows: the tuple, filled in
-    about : title, unit of the reward, what the action is, what is real and what is made
+    about : title, unit of the reward, what the action is, what is real and what is made; and
+        `oracle_knows`, a sentence, where optimum and floor know what no method sees
     """
 
     domain: Domain

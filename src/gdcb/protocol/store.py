@@ -138,6 +138,8 @@ class Store:
             ) from error
         here = self._about
         names = [name for name in here | there if here.get(name) != there.get(name)]
+        # A digest often changes with the settings, and then says nothing more than they do.
+        names = [name for name in names if name not in self._digests] or names
         if names:
             differ = "; ".join(
                 f"the {name} have changed"

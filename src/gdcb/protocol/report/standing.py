@@ -41,7 +41,7 @@ def _against(run: Document, start: str) -> str:
     if not n:
         return unfaced(run) if start == "cold" else ""
     beaten = f"all {some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {some(n, 'rival')}"
-    clauses = [f"{words}, GDCB ({key}) has less regret than {beaten} that start so"]
+    clauses = [f"{words}, GDCB ({key}) has less regret than {beaten} with the same start"]
     if even:
         clauses.append(f"cannot be told from {names(even)}")
     if lost:
