@@ -71,7 +71,8 @@ def test_json_is_one_document_and_nothing_else(tmp_path: Path) -> None:
     assert code == 0
     document = json.loads(out)
     assert document == json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    assert set(document) == {*SETTINGS, *EXTRAS, "floor", "floor_curve", "methods", "cold_start"}
+    computed = {"floor", "floor_curve", "methods", "cold_start", "against_best"}
+    assert set(document) == {*SETTINGS, *EXTRAS} | computed
     assert document["cold_start"] is document["variance_ratio"] is None
     for method in document["methods"].values():
         total = sum(part["mean"] for part in method["parts"].values())

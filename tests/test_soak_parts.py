@@ -233,8 +233,8 @@ def _curve_against_refit(name: str, n: int, seed: int) -> float:
             phi = bandit._features(state, coord[rows])[0]
             pull, centre, sd = bandit.prior_mean, np.zeros(phi.shape[1]), np.ones(phi.shape[1])
         else:
-            phi = bandit._inputs(state, coord[rows], delta[rows])
-            pull, (centre, sd) = 0.0, bandit._prior(1)
+            phi = bandit.inputs(state.frame, coord[rows], delta[rows])
+            pull, (centre, sd) = 0.0, bandit.prior(1)
         root = np.sqrt(weight[rows])
         design = np.concatenate(((root * scale[rows])[:, None] * phi, np.diag(1.0 / sd)))
         target = np.concatenate((root * (y[rows] - scale[rows] * pull), centre / sd))
