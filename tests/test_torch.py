@@ -115,7 +115,9 @@ class FedStream:
 class FedStreams:
     """Takes the place of both kinds of streams."""
 
-    def __init__(self, seed: int, device: Any = None, rows_per_replicate: int = 1) -> None:
+    def __init__(
+        self, seed: int, device: Any = None, rows_per_replicate: int = 1, first_block: int = 0
+    ) -> None:
         self._device = device
 
     def at(self, stage: int, t: int) -> FedStream:
