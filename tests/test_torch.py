@@ -199,7 +199,8 @@ class Loans:
         return Rows(xp.arange(n, device=group.device), group, x, mask)
 
     def mean(self, state: Any, e: Any, rows: Rows) -> Any:
-        value = state[:, None] - (e[..., 0] - 4.0) ** 2 + 0.1 * e[..., -1] * rows.x[:, 1:2]
+        value = state[rows.unit][:, None] - (e[..., 0] - 4.0) ** 2
+        value = value + 0.1 * e[..., -1] * rows.x[:, 1:2]
         value = put_where(value, value != value, -1.0)
         return 1.0 / (1.0 + namespace(e).exp(-value)) if self.is_class else value
 
