@@ -141,6 +141,18 @@ class CentredSums:
             scatter_add(new.scatter, place[part], outer)
         self._join(who, new)
 
+    def put(self, owner: Array, z: Array, weight: Array) -> None:
+        """Put the sums of rows z (m, n, d), weight (m, n), in place of what m owners had.
+
+        Rows of weight 0 add nothing. An owner's sums are the same whoever is beside.
+        """
+        count = weight.sum(axis=1)
+        share = weight / np.where(count > 0, count, 1.0)[:, None]
+        mean = (share[:, None, :] @ z)[:, 0]
+        off = z - mean[:, None]
+        self.count[owner], self.mean[owner] = count, mean
+        self.scatter[owner] = (weight[..., None] * off).swapaxes(-1, -2) @ off
+
     def merge(self, other: CentredSums) -> None:
         """Add the sums of other rows of the same owners."""
         self._join(np.arange(self.count.size), other)

@@ -10,8 +10,9 @@ from scipy.optimize import minimize, minimize_scalar
 
 from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
+from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
-from gdcb.scalers.best_action import _share, follow
+from gdcb.scalers.best_action import FORMS, _share, follow
 
 PRIOR = np.array([3.0, 3.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.5, 1.5])
 
@@ -39,7 +40,7 @@ def test_how_far_the_best_action_moves() -> None:
 
     for level in (0.5, 2.0, 4.0):
         slope = (best(level + 1e-3) - best(level - 1e-3)) / 2e-3
-        assert abs(slope - _share(np.array([level]))[0]) < 1e-4
+        assert abs(slope - _share(np.array([level]))[0][0]) < 1e-4
 
 
 def test_the_scaled_form_is_the_exact_mode() -> None:
@@ -56,25 +57,65 @@ def test_the_scaled_form_is_the_exact_mode() -> None:
         return float(-(weight[0] * (p[0] * z - np.logaddexp(0.0, z))).sum())
 
     exact: Any = minimize(loss, np.array([3.0, 3.0, 0.0, 0.0]), method="BFGS")
-    found, _ = follow(phi, e, p, weight, *PRIOR)
-    np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=1e-3)
+    for form in ("both", "scaled"):
+        found, _ = follow(phi, e, p, weight, *PRIOR, form)
+        np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=1e-3)
 
 
 def test_the_shifted_form_gives_how_the_best_price_moves() -> None:
     """Exact shares of the shifted form: θ is the slope of log e* at the mean context."""
     phi, e, _ = rows_of(2, "shifted", owners=1, n=4000)
     p = logistic(3.2 - 3.4 * e + 4.0 * (phi @ np.array([0.4, -0.2])))
-    found, _ = follow(phi, e, p, np.full(e.shape, 20.0), *PRIOR)
     expected = 4.0 * np.array([0.4, -0.2]) * _share(np.array([3.2]))[0]
-    np.testing.assert_allclose(found[0, 2:] / found[0, 1], expected, rtol=0.03)
+    for form in ("both", "shifted"):
+        found, _ = follow(phi, e, p, np.full(e.shape, 20.0), *PRIOR, form)
+        np.testing.assert_allclose(found[0, 2:] / found[0, 1], expected, rtol=0.03)
 
 
-def test_an_owner_is_the_same_alone() -> None:
-    """Bit for bit, whatever other owners there are; rows without an outcome change nothing."""
+def test_both_lie_between_the_two() -> None:
+    """θ of both is a weighted mean of each form's, and all but θ is that of the scaled one."""
+    phi, e, y = rows_of(6, "shifted", n=400)
+    rows = (phi, e, y, np.ones(e.shape))
+    both, scaled, shifted = (follow(*rows, *PRIOR, form)[0] for form in FORMS)
+    one, other, mean = (found[:, 2:] / found[:, 1:2] for found in (scaled, shifted, both))
+    share = (mean - other) / (one - other)
+    np.testing.assert_allclose(share[:, 0], share[:, 1], atol=1e-9)
+    assert ((share >= 0) & (share <= 1)).all()
+    np.testing.assert_array_equal(both[:, :2], scaled[:, :2])
+
+
+def test_the_error_of_a_shifted_fit_is_that_of_the_delta_method() -> None:
+    """A root of cov(α, β, βθ) is the gradient of (α, β, β·ζ·share(α)) times that of (α, β, ζ).
+
+    The gradient is taken by differences, the root of (α, β, ζ) from the fit itself.
+    """
+    phi, e, y = rows_of(7, "shifted", owners=1)
+    weight = np.ones(e.shape)
+    found, root = follow(phi, e, y, weight, *PRIOR, "shifted")
+    slope, share = PRIOR[0][1], _share(PRIOR[0][:1])[0][0]
+    mean = np.concatenate((PRIOR[0][:2], PRIOR[0][2:] / slope / share))
+    sd = np.concatenate((PRIOR[1][:2], PRIOR[1][2:] / slope / share))
+    design = np.concatenate((np.ones((*e.shape, 1)), -e[..., None], phi), axis=-1)
+    plain = LogisticPosterior.fit(design, y, weight, mean, sd**-2.0)
+
+    def moved(w: Array) -> Array:
+        return np.concatenate((w[:2], w[1] * w[2:] * _share(w[:1])[0]))
+
+    at = plain.mean[0]
+    np.testing.assert_allclose(found[0], moved(at), rtol=1e-8)
+    steps = 1e-6 * np.eye(at.size)
+    gradient = np.stack([(moved(at + h) - moved(at - h)) / 2e-6 for h in steps], axis=1)
+    expected = gradient @ plain.root[0] @ plain.root[0].T @ gradient.T
+    np.testing.assert_allclose(root[0] @ root[0].T, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_owner_is_the_same_alone(form: str) -> None:
+    """Bit for bit, whatever other owners there are."""
     phi, e, y = rows_of(3, "scaled")
     weight = np.ones(e.shape)
-    together = follow(phi, e, y, weight, *PRIOR)
-    alone = follow(phi[1:2], e[1:2], y[1:2], weight[1:2], *PRIOR)
+    together = follow(phi, e, y, weight, *PRIOR, form)
+    alone = follow(phi[1:2], e[1:2], y[1:2], weight[1:2], *PRIOR, form)
     for a, b in zip(together, alone, strict=True):
         assert a[1].tobytes() == b[0].tobytes()
 
@@ -86,15 +127,15 @@ def scaler(**changes: Any) -> LogLinearScaler:
         level=3.0,
         slope=3.0,
         row_by_row=False,
-        follows="best",
-        **changes,
+        **{"follows": "both"} | changes,
     )
 
 
 @pytest.mark.parametrize("form", ["scaled", "shifted"])
-def test_a_scaler_publishes_what_it_follows(form: str) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_scaler_publishes_what_it_follows(form: str, is_known: bool) -> None:
     """From 4,000 rows an owner θ̂ lies within 0.08 of how log e* moves; measured: 0.05 at most."""
-    part, n = scaler(), 4000
+    part, n = scaler(follows=form if is_known else "both"), 4000
     phi, e, y = rows_of(4, form, n=n)
     state, owner = part.init(3), np.repeat(np.arange(3), n)
     x, action = phi.reshape(-1, 2), e.reshape(-1, 1)
@@ -120,6 +161,6 @@ def test_owners_without_rows_return_to_the_prior() -> None:
 
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidInput, match="row_by_row"):
-        LogLinearScaler(factors={"a": (0,)}, follows="best")
+        LogLinearScaler(factors={"a": (0,)}, follows="both")
     with pytest.raises(InvalidInput, match="follows"):
         LogLinearScaler(factors={"a": (0,)}, follows="worst")

@@ -396,12 +396,15 @@ def test_a_constant_never_moves() -> None:
 @given(seed=st.integers(0, 9999), n=st.integers(4, 30))
 @fixed
 def test_centred_sums_are_those_of_all_rows(seed: int, n: int) -> None:
-    """Means, scatter and residual variance by NumPy; batches of any size; merged halves."""
+    """Means, scatter and residual variance by NumPy; batches of any size; merged halves; put."""
     rng = rng_of(seed)
     z = 1e3 + rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3))
     weight, zero = rng.uniform(0.5, 2.0, n), np.zeros(n, dtype=np.int64)
-    whole, left, right = (CentredSums.zeros(1, 3) for _ in range(3))
+    whole, left, right, put = (CentredSums.zeros(1, 3) for _ in range(4))
     whole.add(zero, z, weight)
+    put.add(zero, -z, weight)  # which is replaced
+    more = np.concatenate((z, z[:1] + 7.0))[None], np.append(weight, 0.0)[None]
+    put.put(zero[:1], *more)
     cut = int(rng.integers(0, n + 1))
     for sums, rows in ((left, range(cut)), (right, range(cut, n))):
         for i in rows:
@@ -411,7 +414,7 @@ def test_centred_sums_are_those_of_all_rows(seed: int, n: int) -> None:
     root = np.sqrt(weight)[:, None]
     rest = np.linalg.lstsq(root * off[:, :2], root[:, 0] * off[:, 2], rcond=None)[0]
     left_over = (weight * (off[:, 2] - off[:, :2] @ rest) ** 2).sum()
-    for sums in (whole, left):
+    for sums in (whole, left, put):
         np.testing.assert_allclose(sums.count[0], weight.sum(), rtol=1e-12)
         np.testing.assert_allclose(sums.mean[0], (z - off)[0], rtol=1e-12)
         np.testing.assert_allclose(sums.scatter[0], (weight[:, None] * off).T @ off, atol=1e-9)

@@ -229,6 +229,8 @@ def test_an_unclear_slope_keeps_rows_and_window() -> None:
 def test_an_agent_says_whose_fit_changed() -> None:
     """Too few rows are refused, kept, and count once more have come; asked again, nothing is new.
 
+    Two rows more are fitted together with all before them.
+
     The events replay, refusals included.
     """
     scaler = LogLinearScaler(factors={"gap": ("gap",)}, every=1_000)
@@ -249,9 +251,9 @@ def test_an_agent_says_whose_fit_changed() -> None:
             booked = float(rng.random() < 1 / (1 + case.executed["action"] ** 3))
             agent.observe(case.id, {"booked": booked})
         asked.append(agent.refit())
-    assert asked == [[], [0], [], []]
-    assert agent.state.scaler.versions.tolist() == [1]
-    assert agent.state.scaler.since.tolist() == [2]
+    assert asked == [[], [0], [], [0]]
+    assert agent.state.scaler.versions.tolist() == [2]
+    assert agent.state.scaler.since.tolist() == [0]
     again = Agent.replay(agent.events, instance, BetaThompson(), seed=3)
     assert records.to_bytes(again.state.scaler) == records.to_bytes(agent.state.scaler)
 
@@ -511,8 +513,8 @@ def test_growth_spaces_publications_by_a_share_of_all_rows() -> None:
 
 
 def test_a_watched_row_is_counted_and_not_learned() -> None:
-    """Rows, due, and excitation are those of `observe`; the posterior waits for `refit`, which
-    then is the exact fit, and may be published."""
+    """Rows and due are those of `observe`; posterior and excitation wait for `refit`, which then
+    is the exact fit of rows that varied as much, and may be published."""
     scaler, (x, action, y) = scaler_of(every=100), nights(400, 36)
     weight = rng_of(37).uniform(0.0, 2.0, 400) * (rng_of(38).random(400) < 0.9)
     y[::7] = np.nan
@@ -523,12 +525,15 @@ def test_a_watched_row_is_counted_and_not_learned() -> None:
     assert records.to_bytes(watched.posterior) == before
     taught = int((np.isfinite(y) & (weight > 0)).sum())
     assert watched.rows.tolist() == watched.since.tolist() == [taught, 0]
-    assert records.to_bytes(watched.window) == records.to_bytes(seen.window)
+    assert records.to_bytes(watched.window) == records.to_bytes(scaler.init(2).window)
     assert scaler.due(watched).tolist() == [0]
     assert scaler.publish(watched, zero(1)).size == 0  # β has its prior: not clearly above 0
     scaler.refit(watched, zero(1), zero(400), x, action, y, weight)
     expected = scaler.fit(x, action, y, weight).posterior.mean[0]
     np.testing.assert_allclose(watched.posterior.mean[0], expected, rtol=0, atol=1e-10)
+    for name in ("count", "mean", "scatter"):
+        one, other = getattr(watched.window, name), getattr(seen.window, name)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     assert scaler.publish(watched, zero(1)).tolist() == [0]
 
 

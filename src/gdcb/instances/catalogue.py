@@ -76,9 +76,10 @@ class Study:
     chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
     scaler : tuned settings → the scaler, its prior filled in
     learner : tuned settings → the recommended learner, its prior filled in
-    fitted : (sample, moments) → those settings, from what a prior is made of
+    forms : how context may enter the response, 'not known' first; tuning picks one
+    fitted : (sample, moments, form) → those settings, from what a prior is made of
         (`gdcb.protocol.priors`)
-    sample_delta : (sample) → (n, 1, 1) the δ that the scaler would find there
+    sample_delta : (sample, form) → (n, 1, 1) the δ that the scaler would find there
     delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
     specification : (symbol, word, value) rows: the tuple, filled in
     about : title, unit of the reward, what the action is, what is real and what is made; and
@@ -94,8 +95,9 @@ class Study:
     chance: Callable[[Any, Array, Rows], Array]
     scaler: Callable[[Mapping[str, Any]], Scaler]
     learner: Callable[[Mapping[str, Any]], Bandit]
-    fitted: Callable[[Any, Any], dict[str, Any]]
-    sample_delta: Callable[[Any], Array]
+    forms: tuple[str, ...]
+    fitted: Callable[[Any, Any, str], dict[str, Any]]
+    sample_delta: Callable[[Any, str], Array]
     delta: Callable[[Any, Rows], Array]
     specification: tuple[tuple[str, str, str], ...]
     about: Mapping[str, Any]

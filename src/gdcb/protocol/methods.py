@@ -31,6 +31,7 @@ LABELS = {
     "B2g": "logistic Thompson",
     "B3": "HierTS",
     "B4": "GDCB",
+    "B4avg": "GDCB, forms averaged",
     "B4fac": "GDCB, factored arms",
     "B4flat": "GDCB, independent arms",
     "B4ope": "GDCB, importance-weighted start",
@@ -44,10 +45,11 @@ LABELS = {
 }
 # Ablations that are another key's run, by the paper's name for them.
 SAME = {"A2": "B4u", "A4": "B4flat"}
+SCALED = ("B4", "B4avg", "B4fac", "B4flat")  # the families with a scaler
 RIVALS = ("B1", "B2", "B2s", "B2g", "B3", "B5")
 DEFAULT = (
     *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w"),
-    *("B4", "B4fac", "B4flat", "B4ope", "B5", "B5w"),
+    *("B4", "B4avg", "B4fac", "B4flat", "B4ope", "B5", "B5w"),
     *("B1u", "B2u", "B2su", "B2gu", "B3u", "B4u", "B5u"),
     *("A1", "A2", "A3", "A3s", "A3a", "A4"),
 )
@@ -89,7 +91,7 @@ def parse(key: str) -> Method:
     ('B2g', True, True, 'logistic Thompson, warm')
     """
     asked = SAME.get(key, key)
-    if asked in ("B4", "B4fac", "B4flat"):
+    if asked in SCALED:
         return Method(key, asked, True)
     if asked == "B4ope":
         return Method(key, "B4", True, is_reweighted=True)
@@ -145,9 +147,9 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     else:
         plain = replace(plain, gate=plain.chain)
     family = method.family
-    if family in ("B4", "B4fac", "B4flat"):
+    if family in SCALED:
         with_scaler = replace(plain, scaler=study.scaler(settings), gate=plain.chain)
-        bandit = study.learner(settings) if family == "B4" else _arms(family, settings)
+        bandit = study.learner(settings) if family in ("B4", "B4avg") else _arms(family, settings)
         return Setup(method, with_scaler, bandit, _same)
     without = replace(plain, scaler=ConstantScaler(1.0), gate=plain.chain)
     units = study.domain.units

@@ -1,7 +1,8 @@
 """Tune every method by one procedure, on worlds that no result is computed on.
 
 1. The prior: each family's own parameters, fitted to tuning worlds (`gdcb.protocol.priors`).
-2. Its form, where it has several (one learner a unit or a group; degree; interactions).
+2. Its form, where it has several: one learner a unit or a group, degree, interactions; for the
+   recommended learner, how context enters the response. `B4avg` averages over its forms instead.
 3. Three numbers: `scale` multiplies the prior's standard deviations of levels and slopes, `signal`
    those of what context says, `width` those of the posterior that is drawn from. From (1, 1, ½) on
    each is halved and doubled as long as that helps; families have those that they know.
@@ -31,7 +32,7 @@ from gdcb.instances import STUDIES, study
 from gdcb.protocol import priors
 from gdcb.protocol.block import run_setup
 from gdcb.protocol.ground import shared_by
-from gdcb.protocol.methods import build
+from gdcb.protocol.methods import SCALED, build
 from gdcb.protocol.task import Task
 from gdcb.scalers import ConstantScaler
 
@@ -48,6 +49,7 @@ JUDGED = {
     "B2g": ("B2g", "B2gw"),
     "B3": ("B3", "B3w"),
     "B4": ("A3", "B4"),
+    "B4avg": ("B4avg",),
     "B4fac": ("B4fac",),
     "B4flat": ("B4flat",),
     "B5": ("B5", "B5w"),
@@ -62,6 +64,7 @@ KNOBS = {
     "B2g": ("scale", "signal", "width"),
     "B3": ("scale", "width"),
     "B4": ("scale", "signal", "width"),
+    "B4avg": ("scale", "signal", "width"),
     "B4fac": ("scale", "signal"),
     "B4flat": ("scale", "signal"),
     "B5": ("scale", "width"),
@@ -109,27 +112,27 @@ def fitted_priors(name: str, variant: str) -> dict[str, Any]:
     without = replace(plain, scaler=ConstantScaler(1.0), gate=plain.chain)
     found = priors.sample(subject, without, PRIOR_SEED)
     flat = priors.arm_counts(found, priors.arm_chances(found))
-    scaled = priors.arm_chances(found, subject.sample_delta(found))
-    scaled_counts = priors.arm_counts(found, scaled)
     curve = CurveThompson().inputs(frame_of(without.space), found.coord, None)
     chance = found.by_unit(found.chance)
     at_neutral = priors.spread(priors.logistic_weights(found.by_unit(curve), chance), found.units)
-    ours = subject.fitted(found, priors.spread)
-    signal = {"scaler": ours["scaler"]}
     out: dict[str, Any] = {
         "B1": flat,
         "B2": priors.arm_weights(found, subject.features) | {"noise": NOISE},
         "B3": flat | {"noise": NOISE},
-        "B4": ours,
-        "B4flat": scaled_counts | signal,
-        "B4fac": priors.level_counts(found, scaled, without) | signal,
         "B5": {},
         "A1": at_neutral,
     }
+    for one in subject.forms:
+        ours = subject.fitted(found, priors.spread, one)
+        scaled = priors.arm_chances(found, subject.sample_delta(found, one))
+        signal, key = {"form": one, "scaler": ours["scaler"]}, {"form": one}
+        out[_key("B4", key)] = out[_key("B4avg", key)] = ours
+        out[_key("B4flat", key)] = priors.arm_counts(found, scaled) | signal
+        out[_key("B4fac", key)] = priors.level_counts(found, scaled, without) | signal
     for family, forms in FORMS.items():
         fit = priors.logistic_weights if family == "B2g" else priors.linear_weights
         for form in forms:
-            key = f"{family} {json.dumps(form, sort_keys=True)}"
+            place = _key(family, form)
             design = priors.shared_design(
                 found, subject.features, form["degree"], form["interactions"]
             )
@@ -138,10 +141,10 @@ def fitted_priors(name: str, variant: str) -> dict[str, Any]:
                 moments = priors.pooled_moments(
                     moments, len(subject.features), found.units, **_shape(form)
                 )
-            out[key] = form | {"n_features": len(subject.features)}
-            out[key] |= {"mean": moments["mean"], "sd": moments["sd"]}
+            out[place] = form | {"n_features": len(subject.features)}
+            out[place] |= {"mean": moments["mean"], "sd": moments["sd"]}
             if family == "B2s":
-                out[key]["noise"] = NOISE
+                out[place]["noise"] = NOISE
     return out
 
 
@@ -152,7 +155,7 @@ def _shape(form: dict[str, Any]) -> dict[str, Any]:
 def tune(search: Search) -> dict[str, Any]:
     """Return the settings of one family, as the procedure finds them."""
     found, family = _priors(search.name, search.variant), search.family
-    forms = FORMS.get(family, [{}])
+    forms = _forms(search)
     best, score = _best(search, [found[_key(family, form)] | START for form in forms])
     tried = {_place(best)}
     while True:
@@ -166,6 +169,16 @@ def tune(search: Search) -> dict[str, Any]:
         best, score = other, value
     judged = dict(zip(JUDGED[family], np.round(score, 1).tolist(), strict=True))
     return best | {"judged": judged, "tried": len(tried) + len(forms) - 1}
+
+
+def _forms(search: Search) -> list[dict[str, Any]]:
+    """Return the forms among which a family is tuned."""
+    ours = study(search.name, search.variant, {}, EPISODES).forms
+    if search.family == "B4avg":
+        return [{"form": ours[0]}]
+    if search.family in SCALED:
+        return [{"form": one} for one in ours]
+    return FORMS.get(search.family, [{}])
 
 
 @cache

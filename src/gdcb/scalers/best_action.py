@@ -7,8 +7,9 @@ hangs on how context enters the log odds:
 - *shifted*: α − β·e + ζᵀφ. The best e solves β·e = 1 + ω with ω = W(exp(α + ζᵀφ − 1)), so that its
   logarithm moves with ζᵀφ by ω/(1 + ω)².
 
-Both are fitted to the same rows. They are averaged by how likely they make them (Laplace's
-approximation of the marginal likelihood), and none is selected.
+Whoever knows the form names it. Who does not fits *both* to the same rows: they are averaged by
+how likely they make them (Laplace's approximation of the marginal likelihood), and none is
+selected.
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.logistic import LogisticPosterior
 
+FORMS = ("both", "scaled", "shifted")
+LEAST = 0.1  # lowest slope that anything is divided by
 _TURNS = 3  # times that the scaled form is linearised anew around its θ
 
 
 def follow(
-    phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array
+    phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array, form: str = "both"
 ) -> tuple[Array, Array]:
-    """Fit both forms to the rows of some owners.
+    """Fit a form, or both, to the rows of some owners.
 
     Parameters
     ----------
     phi, e, y, weight : (owners, n, k), (owners, n) each; a NaN y is left out
     mean, sd : (2 + k,) prior of (α, β, βθ)
+    form : one of `FORMS`
 
     Returns
     -------
-    coefficients (owners, 2 + k) = (α, β, βθ), θ averaged over the forms, and a root (owners, 2 + k,
-    2 + k) of their covariance: that of the scaled form.
+    coefficients (owners, 2 + k) = (α, β, βθ), and a root (owners, 2 + k, 2 + k) of their
+    covariance. Of both forms θ is the average, and the rest is that of the scaled one.
 
     Examples
     --------
@@ -48,9 +52,28 @@ def follow(
     >>> bool(abs(found[0, 2] / found[0, 1] - 0.5) < 0.01)
     True
     """
-    slope = max(float(mean[1]), 0.1)
+    if form == "shifted":
+        return _shifted(phi, e, y, weight, mean, sd)[:2]
+    found, root, log_odds = _scaled(phi, e, y, weight, mean, sd)
+    if form == "scaled":
+        return found, root
+    other, _, less = _shifted(phi, e, y, weight, mean, sd)
+    is_scaled = 1.0 / (1.0 + np.exp(np.clip(less - log_odds, -700.0, 700.0)))[:, None]
+    beta = found[:, 1:2]
+    found[:, 2:] = is_scaled * found[:, 2:] + (1.0 - is_scaled) * other[:, 2:] * (
+        beta / other[:, 1:2]
+    )
+    return found, root
+
+
+def _scaled(
+    phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array
+) -> tuple[Array, Array, Array]:
+    """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence."""
+    slope = max(float(mean[1]), LEAST)
     centre = mean[2:] / slope
     theta = np.tile(centre, (phi.shape[0], 1))
+    start = np.tile(mean, (phi.shape[0], 1))
     for _ in range(_TURNS):
         relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
         design = _columns(relative, relative[..., None] * phi)
@@ -58,23 +81,35 @@ def follow(
         away = np.concatenate(
             (np.broadcast_to(mean[:2], (theta.shape[0], 2)), slope * (centre - theta)), axis=1
         )
-        scaled = _fit(design, y, weight, away, sd)
-        beta = np.maximum(scaled.mean[:, 1:2], 0.1)
-        theta = theta + scaled.mean[:, 2:] / beta
-    level = float(mean[0])
-    share = _share(np.array([level]))[0]
-    prior = np.concatenate((mean[:2], centre / share))
+        start[:, 2:] = 0.0  # the last fit, seen from where it is linearised now
+        fitted = _fit(design, y, weight, away, sd, start)
+        start = fitted.mean.copy()
+        beta = np.maximum(fitted.mean[:, 1:2], LEAST)
+        theta = theta + fitted.mean[:, 2:] / beta
+    found = np.concatenate((fitted.mean[:, :1], beta, beta * theta), axis=1)
+    return found, fitted.root, _evidence(design, y, weight, fitted, away, sd)
+
+
+def _shifted(
+    phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array
+) -> tuple[Array, Array, Array]:
+    """Fit α − β·e + ζᵀφ: (α, β, βθ) with the θ of its best action, a root, log evidence."""
+    slope = max(float(mean[1]), LEAST)
+    share = _share(mean[:1])[0][0]
+    prior = np.concatenate((mean[:2], mean[2:] / slope / share))
     spread = np.concatenate((sd[:2], sd[2:] / slope / share))
     tiled = np.tile(prior, (phi.shape[0], 1))
-    shifted_design = _columns(e, phi)
-    shifted = _fit(shifted_design, y, weight, tiled, spread)
-    log_odds = _evidence(design, y, weight, scaled, away, sd)
-    log_odds -= _evidence(shifted_design, y, weight, shifted, tiled, spread)
-    is_scaled = 1.0 / (1.0 + np.exp(np.clip(-log_odds, -700.0, 700.0)))[:, None]
-    moved = shifted.mean[:, 2:] * _share(shifted.mean[:, 0])[:, None]
-    both = is_scaled * theta + (1.0 - is_scaled) * moved
-    found = np.concatenate((scaled.mean[:, :1], beta, beta * both), axis=1)
-    return found, scaled.root
+    design = _columns(e, phi)
+    fitted = _fit(design, y, weight, tiled, spread, tiled)
+    share, rise = (part[:, None] for part in _share(fitted.mean[:, 0]))
+    beta, zeta = np.maximum(fitted.mean[:, 1:2], LEAST), fitted.mean[:, 2:]
+    theta = share * zeta
+    found = np.concatenate((fitted.mean[:, :1], beta, beta * theta), axis=1)
+    # d(βθ) = β·(share·dζ + ζ·share′·dα) + θ·dβ, row by row of the covariance's root.
+    root = fitted.root.copy()
+    moves = share[..., None] * root[:, 2:] + (zeta * rise)[..., None] * root[:, :1]
+    root[:, 2:] = beta[..., None] * moves + theta[..., None] * root[:, 1:2]
+    return found, root, _evidence(design, y, weight, fitted, tiled, spread)
 
 
 def _columns(action: Array, context: Array) -> Array:
@@ -82,27 +117,31 @@ def _columns(action: Array, context: Array) -> Array:
     return np.concatenate((np.ones((*action.shape, 1)), -action[..., None], context), axis=-1)
 
 
-def _share(level: Array) -> Array:
-    """Return ω/(1 + ω)² with ω = W(exp(level − 1)): how far log e* moves with the log odds.
+def _share(level: Array) -> tuple[Array, Array]:
+    """Return ω/(1 + ω)² with ω = W(exp(level − 1)), and its derivative by the level.
 
-    ω = 1 where level = 2, since W(e) = 1: a quarter.
+    That is how far log e* moves with the log odds: a quarter where level = 2, since W(e) = 1. It
+    is largest there.
 
-    >>> _share(np.array([2.0])).round(9).tolist()
-    [0.25]
+    >>> [part.round(9).tolist() for part in _share(np.array([2.0]))]
+    [[0.25], [0.0]]
     """
     from scipy.special import wrightomega
 
     omega = np.asarray(wrightomega(level - 1.0))
-    return np.asarray(omega / (1.0 + omega) ** 2)
+    share = omega / (1.0 + omega) ** 2
+    return share, share * (1.0 - omega) / (1.0 + omega) ** 2
 
 
-def _fit(design: Array, y: Array, weight: Array, mean: Array, sd: Array) -> LogisticPosterior:
+def _fit(
+    design: Array, y: Array, weight: Array, mean: Array, sd: Array, start: Array
+) -> LogisticPosterior:
     """Fit owners whose priors have means of their own (owners, d): shift, fit around 0, shift back.
 
     z = design·(w − mean) + design·mean, so the second part is an offset.
     """
     offset = (design @ mean[..., None])[..., 0]
-    found = LogisticPosterior.fit(design, y, weight, 0.0, sd**-2.0, offset)
+    found = LogisticPosterior.fit(design, y, weight, 0.0, sd**-2.0, offset, start - mean)
     return LogisticPosterior(found.mean + mean, found.root)
 
 

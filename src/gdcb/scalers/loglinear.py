@@ -20,10 +20,11 @@ from gdcb.parts import (
     take_all,
 )
 from gdcb.regression import CentredSums
-from gdcb.scalers.best_action import follow
+from gdcb.scalers.best_action import FORMS, follow
 from gdcb.scalers.head import positive
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
+_SAME = 1e-6  # a mode is found to 1e-7
 _EXPECTED = "at least one factor: {name: columns}, or a list of factors (name, features)"
 
 
@@ -51,7 +52,7 @@ class LogLinearState:
     rows : (owners,) rows that taught so far
     versions, since : (owners,) publications so far, rows that taught since the last one
     tried : (owners,) how often `every` of these rows had come when one was last refused
-    window : sums of (φ − φ̄, log e) in the same rows
+    window : sums of (φ − φ̄, log e) in the same rows, or in those of the last `refit`
     """
 
     posterior: LogisticPosterior
@@ -85,16 +86,17 @@ class LogLinearScaler:
     centre : φ̄, the mean of all columns, factor by factor, over a frozen reference sample: mean
         log δ = 0 there. None: δ is not normalised.
     floor : excitation floor. A publication is refused while the residual variance of log e given
-        φ(x), since the last one, is below it: β is then not identified.
+        φ(x), in the rows since the last one, or in all that were refitted, is below it: β is then
+        not identified.
     sure : a publication is refused while β̂ is less than so many posterior sds above 0
     least : lowest β̂ that θ̂ is divided by, and that is published
     per : 'unit' or 'group'
     row_by_row : whether the posterior follows every row. Without, rows are only counted until
         `refit` fits all of them, as every publication with a log does; that spares time
-    follows : 'ratio': θ is the ratio of coefficients above; 'best': how the best action moves with
-        the context where outcomes pay the action, averaged over two forms of the response
-        (`gdcb.scalers.best_action`); slope and level are then those of α − β·e/δ, and
-        `row_by_row` must be false
+    follows : 'ratio': θ is the ratio of coefficients above. Else how the best action moves with
+        the context where outcomes pay the action (`gdcb.scalers.best_action`): under the form
+        α − β·e/δ ('scaled'), under α − β·e + ζᵀφ ('shifted'), or averaged over them ('both').
+        Slope and level are then those of α − β·e/δ, and `row_by_row` must be false
 
     Notes
     -----
@@ -184,9 +186,11 @@ class LogLinearScaler:
         flag: Any = self.row_by_row
         if not isinstance(flag, bool):
             raise InvalidInput(f"scaler.row_by_row: expected true or false, got {flag!r}")
-        check_choice("scaler.follows", self.follows, ("ratio", "best"))
-        if self.follows == "best" and self.row_by_row:
-            raise InvalidInput("scaler.follows: 'best' is fitted to all rows; row_by_row = false")
+        check_choice("scaler.follows", self.follows, ("ratio", *FORMS))
+        if self.follows != "ratio" and self.row_by_row:
+            raise InvalidInput(
+                f"scaler.follows: '{self.follows}' is fitted to all rows; row_by_row = false"
+            )
 
     @property
     def is_informed(self) -> bool:
@@ -284,7 +288,10 @@ class LogLinearScaler:
             return
         design, y = self._rows(x, action, label)
         state.posterior.observe(owner, design, y, weight)
-        self._watch(state, owner, design, y, weight)
+        self._count(state, owner, y, weight)
+        if self.floor > 0:
+            taught: Array = np.asarray(np.isfinite(y) & (weight > 0))
+            state.window.add(owner, _varied(design), np.where(taught, weight, 0.0))
 
     def watch(
         self,
@@ -295,26 +302,16 @@ class LogLinearScaler:
         label: Array,
         weight: Array,
     ) -> None:
-        """Count rows, and how their actions varied, without learning them: `refit` will."""
+        """Count rows without learning them: `refit` will."""
         design, y = self._rows(x, action, label)
         state.posterior.check(owner, design, y, weight)
-        self._watch(state, owner, design, y, weight)
+        self._count(state, owner, y, weight)
 
-    def _watch(
-        self,
-        state: LogLinearState,
-        owner: Array,
-        design: Array,
-        y: Array,
-        weight: Array,
-    ) -> None:
-        """Count the rows that taught something, and how log e varied in them."""
-        taught: Array = np.asarray(np.isfinite(y) & (weight > 0))
-        scatter_add(state.since, owner, taught.astype(np.int64))
-        scatter_add(state.rows, owner, taught.astype(np.int64))
-        if self.floor > 0:
-            columns = np.concatenate((design[:, 2:], -design[:, 1:2]), axis=1)
-            state.window.add(owner, columns, np.where(taught, weight, 0.0))
+    def _count(self, state: LogLinearState, owner: Array, y: Array, weight: Array) -> None:
+        """Count the rows that taught something."""
+        taught = (np.isfinite(y) & (weight > 0)).astype(np.int64)
+        scatter_add(state.since, owner, taught)
+        scatter_add(state.rows, owner, taught)
 
     def _rows(self, x: Array, action: Array, label: Array) -> tuple[Array, Array]:
         """Return (1, −log e, φ − φ̄) and y (NaN: learn nothing)."""
@@ -331,7 +328,7 @@ class LogLinearScaler:
         return design, np.where(ran, label[:, 0], np.nan)
 
     def excitation(self, state: LogLinearState, owners: Array) -> Array:
-        """Return the residual variance of log e given φ(x) since the last publication."""
+        """Return the residual variance of log e given φ(x) in the rows of the window."""
         return state.window.residual_variance(owners)
 
     def due(self, state: LogLinearState) -> Array:
@@ -344,8 +341,8 @@ class LogLinearScaler:
     def publish(self, state: LogLinearState, owners: Array) -> Array:
         """Put θ̂ in force where β̂ is clearly above 0 and log e varied enough given x.
 
-        Owners whose θ̂ is the one in force keep their version. Those that are refused keep their
-        rows and window, and are due again after `every` more.
+        Owners whose θ̂ is the one in force, to a millionth, keep their version. Those that are
+        refused keep their rows and window, and are due again after `every` more.
         """
         if owners.size == 0:
             return owners
@@ -359,7 +356,7 @@ class LogLinearScaler:
         if self.floor > 0:
             state.window.clear(owners)
         theta = self.estimate(state, owners)[0]
-        is_new: Array = np.asarray((theta != state.theta[owners, 0]).any(axis=1))
+        is_new: Array = np.asarray((np.abs(theta - state.theta[owners, 0]) > _SAME).any(axis=1))
         owners = owners[is_new]
         state.theta[owners, 0] = theta[is_new]
         state.versions[owners] += 1
@@ -380,8 +377,9 @@ class LogLinearScaler:
         state.posterior = LogisticPosterior.fit(
             design, y, weight, self._prior_mean(), self._prior_sd() ** -2.0
         )
-        weights = np.ones(y.size) if weight is None else weight
-        self._watch(state, np.zeros(y.size, dtype=np.int64), design, y, weights)
+        weights, rows = np.ones(y.size) if weight is None else weight, np.arange(y.size)[None]
+        self._count(state, np.zeros(y.size, dtype=np.int64), y, weights)
+        self._vary(state, zero, design[rows], y[rows], weights[rows])
         self.publish(state, zero)
         return state
 
@@ -398,8 +396,8 @@ class LogLinearScaler:
         """Replace what some owners know by the exact mode of these rows, under these weights.
 
         What is in force stays until `publish`. An owner without rows is back at the prior, and
-        what `decay` discounted counts again, unless the weights say so. The count of rows and
-        their excitation are those of the rows as they came.
+        what `decay` discounted counts again, unless the weights say so. The count of rows is that
+        of the rows as they came; excitation is that of the rows here.
 
         Parameters
         ----------
@@ -417,33 +415,39 @@ class LogLinearScaler:
             raise InvalidInput(
                 f"owners: expected different ones of 0 to {n_owners - 1}, got {owners}"
             )
-        some = np.flatnonzero(np.isin(owner, owners))
-        rows = (owner[some], design[some], target[some], weight[some])
-        if self.follows == "best":
-            self._follow(state, owners, *rows)
-        else:
-            state.posterior.refit(owners, rows, self._prior_mean(), self._prior_sd())
-
-    def _follow(
-        self,
-        state: LogLinearState,
-        owners: Array,
-        owner: Array,
-        design: Array,
-        y: Array,
-        weight: Array,
-    ) -> None:
-        """Put in place the θ that the best action follows."""
+        state.posterior.check(owner, design, target, weight, None)
         mean, sd = self._prior_mean(), self._prior_sd()
-        state.posterior.check(owner, design, y, weight, None)
-        found = LogisticPosterior.prior(owners.size, mean, sd)
-        for some, rows in equally_long(owners, np.where(np.isfinite(y), owner, -1)):
-            e, phi = np.exp(-design[rows, 1]), design[rows, 2:]
-            fitted = follow(phi, e, y[rows], weight[rows], mean, sd)
-            found.mean[some], found.root[some] = fitted
-        state.posterior.mean[owners], state.posterior.root[owners] = found.mean, found.root
+        if self.follows == "ratio":
+            some = np.flatnonzero(np.isin(owner, owners))
+            rows = (owner[some], design[some], target[some], weight[some])
+            state.posterior.refit(owners, rows, mean, sd)
+        else:
+            prior = LogisticPosterior.prior(owners.size, mean, sd)
+            state.posterior.mean[owners], state.posterior.root[owners] = prior.mean, prior.root
+        if self.floor > 0:
+            state.window.clear(owners)
+        # Owners with equally many rows go together, bit for bit as alone.
+        for some, own in equally_long(owners, np.where(np.isfinite(target), owner, -1)):
+            stacked, y, w = design[own], target[own], weight[own]
+            if self.follows != "ratio":
+                e, phi = np.exp(-stacked[..., 1]), stacked[..., 2:]
+                found = follow(phi, e, y, w, mean, sd, self.follows)
+                state.posterior.mean[owners[some]], state.posterior.root[owners[some]] = found
+            self._vary(state, owners[some], stacked, y, w)
+
+    def _vary(
+        self, state: LogLinearState, owners: Array, design: Array, y: Array, weight: Array
+    ) -> None:
+        """Put how log e varied in rows (m, n) in place of the window of m owners."""
+        if self.floor > 0:
+            state.window.put(owners, _varied(design), np.where(np.isfinite(y), weight, 0.0))
 
     def decay(self, state: LogLinearState, factor: float, owner: Array) -> None:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""
         check_number("decay", factor, 0.0, 1.0)
         state.posterior.decay(owner, factor, self._prior_mean(), self._prior_sd())
+
+
+def _varied(design: Array) -> Array:
+    """Return (φ − φ̄, log e) of rows (1, −log e, φ − φ̄)."""
+    return np.concatenate((design[..., 2:], -design[..., 1:2]), axis=-1)

@@ -132,6 +132,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         chance=world.chance,
         scaler=learners.scaler,
         learner=learners.learner,
+        forms=tuple(learners.FORMS),
         fitted=learners.fitted,
         sample_delta=learners.delta_of,
         delta=delta,

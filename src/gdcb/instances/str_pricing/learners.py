@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.bandits import CurveThompson, HierarchicalCurveThompson, StackedThompson
+from gdcb.bandits import Bandit, CurveThompson, HierarchicalCurveThompson, StackedThompson
 from gdcb.bandits.nodes import frame_of
 from gdcb.instances.str_pricing.columns import CENTRE, FACTORS, features
 from gdcb.logistic import LogisticPosterior
@@ -17,6 +17,7 @@ from gdcb.scalers.best_action import follow
 
 # A cautious prior for whoever has not tuned one: a rise in demand where the night is busy.
 UNTUNED: dict[str, Any] = {
+    "form": "both",
     "scale": 1.0,
     "signal": 1.0,
     "width": 1.0,
@@ -31,6 +32,8 @@ UNTUNED: dict[str, Any] = {
     "relative": {"mean": [0.0, -1.5], "group": [0.7, 0.3], "own": [0.4, 0.15]},
     "additive": {"mean": [0.0, -1.5, 3.0], "group": [0.7, 0.3, 1.0], "own": [0.4, 0.15, 0.3]},
 }
+# How context enters demand: in e/δ, beside e with an offset in log δ, or not known: both averaged.
+FORMS = {"both": "both", "relative": "scaled", "additive": "shifted"}
 WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
 EVERY, GROWTH = 80, 0.5  # ten nights of eight listings; then half as many rows again
 
@@ -50,12 +53,14 @@ def scaler(tuned: Mapping[str, Any]) -> LogLinearScaler:
         every=EVERY,
         growth=GROWTH,
         row_by_row=False,
-        follows="best",
+        follows=FORMS[tuned["form"]],
     )
 
 
-def learner(tuned: Mapping[str, Any]) -> StackedThompson:
-    """Return two forms of demand, each shared by the listings of a market, averaged."""
+def learner(tuned: Mapping[str, Any]) -> Bandit:
+    """Return demand in the form that is known, or both averaged; listings of a market share."""
+    if tuned["form"] != "both":
+        return curve(tuned, tuned["form"])
     return StackedThompson((curve(tuned, "relative"), curve(tuned, "additive")))
 
 
@@ -73,15 +78,16 @@ def curve(tuned: Mapping[str, Any], form: str) -> HierarchicalCurveThompson:
     )
 
 
-def fitted(found: Any, spread: Any) -> dict[str, Any]:
+def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
     """Fit scaler and curves to a sample of tuning worlds (`gdcb.protocol.priors.Sample`).
 
     `spread` turns coefficients (units, d) into their moments.
     """
-    market = _market(found)
+    market = _market(found, form)
     moments = spread(market, 1)
-    theta, delta = market[:, 2:] / market[:, 1:2], delta_of(found)
+    theta, delta = market[:, 2:] / market[:, 1:2], delta_of(found, form)
     out: dict[str, Any] = {
+        "form": form,
         "scaler": {
             "level": moments["mean"][0],
             "slope": moments["mean"][1],
@@ -89,17 +95,17 @@ def fitted(found: Any, spread: Any) -> dict[str, Any]:
             "level_sd": moments["sd"][0],
             "slope_sd": moments["sd"][1],
             "sd": moments["sd"][2:],
-        }
+        },
     }
     frame, chance = frame_of(found.instance.space), found.by_unit(found.chance)
-    for form in ("relative", "additive"):
-        inputs = CurveThompson(form=form).inputs(frame, found.coord / delta[:, 0], delta)
+    for one in ("relative", "additive") if form == "both" else (form,):
+        inputs = CurveThompson(form=one).inputs(frame, found.coord / delta[:, 0], delta)
         weights = LogisticPosterior.fit(found.by_unit(inputs), chance, None, 0.0, WEAK).mean
-        out[form] = spread(weights, found.units)
+        out[one] = spread(weights, found.units)
     return out
 
 
-def _market(found: Any) -> Array:
+def _market(found: Any, form: str) -> Array:
     """Return (α, β, βθ) of every market, as the scaler would find them from all its rows."""
 
     def by_market(values: Array) -> Array:
@@ -108,11 +114,12 @@ def _market(found: Any) -> Array:
 
     phi, e, chance = (by_market(v) for v in (features(found.rows.x), found.coord, found.chance))
     centre, wide = np.array([0.0, 3.0, *[0.0] * phi.shape[2]]), np.full(2 + phi.shape[2], 100.0)
-    return follow(phi, e[..., 0], chance, np.ones(chance.shape), centre, wide)[0]
+    rows = (phi, e[..., 0], chance, np.ones(chance.shape))
+    return follow(*rows, centre, wide, FORMS[form])[0]
 
 
-def delta_of(found: Any) -> Array:
+def delta_of(found: Any, form: str) -> Array:
     """Return δ̂ of the sample's rows (n, 1, 1): what the scaler would find there."""
-    phi, market = features(found.rows.x), _market(found)
+    phi, market = features(found.rows.x), _market(found, form)
     theta = np.repeat(market[:, 2:] / market[:, 1:2], phi.shape[0] // market.shape[0], axis=0)
     return np.asarray(np.exp((theta * phi).sum(axis=1)))[:, None, None]
