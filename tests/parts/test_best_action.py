@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import minimize, minimize_scalar
 
 from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
-from gdcb.scalers.best_action import FORMS, _share, follow
+from gdcb.scalers.best_action import FORMS, _scaled, _share, _shifted, follow
 
 PRIOR = np.array([3.0, 3.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.5, 1.5])
 
@@ -43,23 +44,74 @@ def test_how_far_the_best_action_moves() -> None:
         assert abs(slope - _share(np.array([level]))[0][0]) < 1e-4
 
 
-def test_the_scaled_form_is_the_exact_mode() -> None:
-    """Where rows are scaled beyond doubt, θ is SciPy's mode of the scaled form: to 1e-3.
+def test_the_scaled_form_is_the_exact_mode_under_its_prior() -> None:
+    """From few rows: SciPy's mode under N(θ̄, (sd/β̄)²) of θ and the priors of α and β, to 0.01.
 
-    The prior of β(θ − θ₀) is that of a slope of 3, so the two differ by what the prior weighs.
+    Three turns leave a hundredth of a standard deviation. The error of θ is that of SciPy's
+    Hessian, by differences.
     """
-    phi, e, _ = rows_of(1, "scaled", owners=1, n=4000)
-    p = logistic(3.2 - 3.4 * e * np.exp(-(phi @ np.array([0.4, -0.2]))))
-    weight = np.full(e.shape, 20.0)  # exact shares, so that chance does not decide the form
+    phi, e, y = rows_of(1, "scaled", owners=1, n=300)
+    mean = np.concatenate((PRIOR[0][:2], PRIOR[0][2:] / PRIOR[0][1]))
+    sd = np.concatenate((PRIOR[1][:2], PRIOR[1][2:] / PRIOR[0][1]))
 
     def loss(w: Array) -> float:
         z = w[0] - w[1] * e[0] * np.exp(-(phi[0] @ w[2:]))
-        return float(-(weight[0] * (p[0] * z - np.logaddexp(0.0, z))).sum())
+        far = (w - mean) / sd
+        return float(-(y[0] * z - np.logaddexp(0.0, z)).sum() + 0.5 * (far * far).sum())
 
-    exact: Any = minimize(loss, np.array([3.0, 3.0, 0.0, 0.0]), method="BFGS")
-    for form in ("both", "scaled"):
-        found, _ = follow(phi, e, p, weight, *PRIOR, form)
-        np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=1e-3)
+    exact: Any = minimize(loss, mean, method="BFGS", options={"gtol": 1e-9})
+    found, root = follow(phi, e, y, np.ones(e.shape), *PRIOR, "scaled")
+    np.testing.assert_allclose(found[0, :2], exact.x[:2], atol=0.01)
+    np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=0.005)
+    h = 1e-3 * np.eye(4)
+    hessian = np.array(
+        [
+            [
+                loss(exact.x + a + b) - loss(exact.x + a - b) - loss(exact.x - a + b)
+                + loss(exact.x - a - b)
+                for b in h
+            ]
+            for a in h
+        ]
+    ) / 4e-6  # fmt: skip
+    error = np.sqrt(np.diag(np.linalg.inv(hessian)))[2:]
+    part = scaler(follows="scaled")
+    state = part.init(1)
+    state.posterior.mean[:], state.posterior.root[:] = found, root
+    np.testing.assert_allclose(part.estimate(state, np.zeros(1, int))[1][0], error, rtol=0.1)
+
+
+def test_evidence_compares_the_forms_under_the_same_prior_of_theta() -> None:
+    """Laplace's log evidence of each form against importance sampling: to 0.1 nats."""
+    for seed, form in ((8, "scaled"), (9, "shifted")):
+        phi, e, y = rows_of(seed, form, owners=1, n=300)
+        rows = (phi, e, y, np.ones(e.shape))
+        slope, rng = PRIOR[0][1], np.random.default_rng(seed)
+        for fit, is_scaled in ((_scaled, True), (_shifted, False)):
+            found, root, evidence = fit(*rows, *PRIOR)
+            share = _share(PRIOR[0][:1])[0][0]
+            unit = 1.0 if is_scaled else 1.0 / share
+            mean = np.concatenate((PRIOR[0][:2], PRIOR[0][2:] / slope * unit))
+            sd = np.concatenate((PRIOR[1][:2], PRIOR[1][2:] / slope * unit))
+            # Around the fit, in (α, β, θ or ζ), with the prior's errors shrunk to the posterior's.
+            theta = found[0, 2:] / found[0, 1]
+            if not is_scaled:
+                theta = theta / _share(found[:, 0])[0][0]
+            centre = np.concatenate((found[0, :2], theta))
+            error = np.sqrt((root[0] ** 2).sum(axis=1))
+            around = np.minimum(
+                sd, 1.5 * np.concatenate((error[:2], error[2:] / found[0, 1] * unit))
+            )
+            z = rng.standard_t(6, size=(60_000, 4))
+            w = centre + around * z
+            context = w[:, 2:] @ phi[0].T
+            price = w[:, 1:2] * e[0]
+            eta = w[:, :1] - price * np.exp(-context) if is_scaled else w[:, :1] - price + context
+            log: Array = (y[0] * eta - np.logaddexp(0.0, eta)).sum(axis=1)
+            log += np.asarray(stats.norm.logpdf(w, mean, sd)).sum(axis=1)
+            log -= (stats.t.logpdf(z, 6) - np.log(around)).sum(axis=1)
+            exact = np.log(np.exp(log - log.max()).mean()) + log.max()
+            assert abs(evidence[0] - exact) < 0.15, (form, is_scaled, evidence[0], exact)
 
 
 def test_the_shifted_form_gives_how_the_best_price_moves() -> None:

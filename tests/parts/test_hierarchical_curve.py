@@ -654,8 +654,8 @@ def test_weights_without_end_are_refused(way: str) -> None:
         ({"curve": CurveThompson(link="identity")}, "bandit.curve: expected a logistic Curve"),
         ({"curve": CurveThompson}, "bandit.curve: expected a logistic CurveThompson, got"),
         ({"curve": (CurveThompson(),)}, "bandit.curve: expected a logistic CurveThompson, got"),
-        ({"own_sd": 0.0}, "bandit.own_sd: expected a number > 0, got 0"),
-        ({"own_sd": (0.5, -1.0)}, "bandit.own_sd: expected a number > 0, got -1"),
+        ({"own_sd": 0.0}, "bandit.own_sd: expected a number >= 1e-05, got 0"),
+        ({"own_sd": (0.5, -1.0)}, "bandit.own_sd: expected a number >= 1e-05, got -1"),
         ({"own_sd": float("nan")}, "bandit.own_sd: expected a finite number"),
         ({"own_sd": [0.5, 0.5]}, "bandit.own_sd: expected a finite number"),
         ({"width": -1.0}, "bandit.width: expected a number >= 0, got -1"),
@@ -766,7 +766,7 @@ def test_a_file_declares_it() -> None:
         ('curve = { part = "beta-thompson" }', r"bandit\.curve: expected a logistic Curve"),
         ("curve = 3", r"bandit\.curve: expected a table such as"),
         ('curve = { part = "curve-thompson", degree = 3 }', r"bandit\.curve\.degree: expected 1"),
-        ("own_sd = 0.0", r"bandit\.own_sd: expected a number > 0"),
+        ("own_sd = 0.0", r"bandit\.own_sd: expected a number >= 1e-05"),
     ],
 )
 def test_a_file_s_mistakes_are_named(line: str, message: str) -> None:

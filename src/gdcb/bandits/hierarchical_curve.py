@@ -20,6 +20,8 @@ from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
+LEAST_OWN = 1e-5  # below it what units tell each other is a difference of equal numbers
+
 
 @dataclass(slots=True)
 class HierarchicalCurveState:
@@ -63,7 +65,8 @@ class HierarchicalCurveThompson:
     Parameters
     ----------
     curve : the form of the curves and the prior of the group's coefficients (logistic link)
-    own_sd : standard deviation of a unit's coefficients around its group's; a number, or one each
+    own_sd : standard deviation of a unit's coefficients around its group's; a number, or one each.
+        At least 1e-5: nearer units lose their digits, and are better made one
     share : units share once the weight of the rows since the last time is this part of that
         before. They can whenever as many rows came as there are units; with 0 they then do
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
@@ -110,7 +113,7 @@ class HierarchicalCurveThompson:
             raise InvalidInput(f"bandit.curve: expected a logistic CurveThompson, got {curve!r}")
         sds = self.own_sd if isinstance(self.own_sd, tuple) else (self.own_sd,)
         for sd in sds:
-            check_number("bandit.own_sd", sd, 0.0, open_low=True)
+            check_number("bandit.own_sd", sd, LEAST_OWN)
         check_number("bandit.share", self.share, 0.0)
         check_number("bandit.width", self.width, 0.0)
 

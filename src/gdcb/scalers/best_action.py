@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.logistic import LogisticPosterior
+from gdcb.logistic import LogisticPosterior, logistic_mode
 
 FORMS = ("both", "scaled", "shifted")
 LEAST = 0.1  # lowest slope that anything is divided by
@@ -32,7 +32,7 @@ def follow(
     Parameters
     ----------
     phi, e, y, weight : (owners, n, k), (owners, n) each; a NaN y is left out
-    mean, sd : (2 + k,) prior of (α, β, βθ)
+    mean, sd : (2 + k,) prior of α, β and β̄θ, β̄ = mean[1]: of θ N(mean/β̄, (sd/β̄)²) in both forms
     form : one of `FORMS`
 
     Returns
@@ -69,25 +69,28 @@ def follow(
 def _scaled(
     phi: Array, e: Array, y: Array, weight: Array, mean: Array, sd: Array
 ) -> tuple[Array, Array, Array]:
-    """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence."""
-    slope = max(float(mean[1]), LEAST)
-    centre = mean[2:] / slope
-    theta = np.tile(centre, (phi.shape[0], 1))
-    start = np.tile(mean, (phi.shape[0], 1))
+    """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence.
+
+    Around θ₀ it is linear in (α, β, γ) with γ = β(θ − θ₀), of which θ's prior says
+    N(β(centre − θ₀), (β·sd)²). β is that of the last turn there.
+    """
+    n, slope = phi.shape[0], max(float(mean[1]), LEAST)
+    centre, theta_sd = mean[2:] / slope, sd[2:] / slope
+    theta, beta = np.tile(centre, (n, 1)), np.full((n, 1), slope)
+    away, wide, start = (np.tile(part, (n, 1)) for part in (mean, sd, mean))
     for _ in range(_TURNS):
-        relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
+        around = theta
+        relative = e * np.exp(-(phi @ around[:, :, None])[..., 0])
         design = _columns(relative, relative[..., None] * phi)
-        # The prior of β(θ − θ₀), around the θ₀ at which the form is linearised.
-        away = np.concatenate(
-            (np.broadcast_to(mean[:2], (theta.shape[0], 2)), slope * (centre - theta)), axis=1
-        )
+        away[:, 2:], wide[:, 2:] = beta * (centre - around), beta * theta_sd
         start[:, 2:] = 0.0  # the last fit, seen from where it is linearised now
-        fitted = _fit(design, y, weight, away, sd, start)
-        start = fitted.mean.copy()
-        beta = np.maximum(fitted.mean[:, 1:2], LEAST)
-        theta = theta + fitted.mean[:, 2:] / beta
+        fitted = _fit(design, y, weight, away, wide, start)
+        start, beta = fitted.mean.copy(), np.maximum(fitted.mean[:, 1:2], LEAST)
+        theta = around + fitted.mean[:, 2:] / beta
     found = np.concatenate((fitted.mean[:, :1], beta, beta * theta), axis=1)
-    return found, fitted.root, _evidence(design, y, weight, fitted, away, sd)
+    root = fitted.root.copy()
+    root[:, 2:] += around[..., None] * root[:, 1:2]  # d(βθ) = dγ + θ₀·dβ
+    return found, root, _evidence(design, y, weight, fitted, away, wide)
 
 
 def _shifted(
@@ -97,7 +100,7 @@ def _shifted(
     slope = max(float(mean[1]), LEAST)
     share = _share(mean[:1])[0][0]
     prior = np.concatenate((mean[:2], mean[2:] / slope / share))
-    spread = np.concatenate((sd[:2], sd[2:] / slope / share))
+    spread = np.tile(np.concatenate((sd[:2], sd[2:] / slope / share)), (phi.shape[0], 1))
     tiled = np.tile(prior, (phi.shape[0], 1))
     design = _columns(e, phi)
     fitted = _fit(design, y, weight, tiled, spread, tiled)
@@ -136,13 +139,14 @@ def _share(level: Array) -> tuple[Array, Array]:
 def _fit(
     design: Array, y: Array, weight: Array, mean: Array, sd: Array, start: Array
 ) -> LogisticPosterior:
-    """Fit owners whose priors have means of their own (owners, d): shift, fit around 0, shift back.
-
-    z = design·(w − mean) + design·mean, so the second part is an offset.
-    """
-    offset = (design @ mean[..., None])[..., 0]
-    found = LogisticPosterior.fit(design, y, weight, 0.0, sd**-2.0, offset, start - mean)
-    return LogisticPosterior(found.mean + mean, found.root)
+    """Fit owners with priors N(mean, sd²) of their own, (owners, d) each."""
+    seen = np.isfinite(y)
+    trials = np.where(seen, weight, 0.0)
+    wins = np.where(seen, trials * y, 0.0)
+    precision = sd**-2.0
+    prior = precision[:, :, None] * np.eye(sd.shape[1])
+    mode, found = logistic_mode(design, trials, wins, prior, precision * mean, start)
+    return LogisticPosterior(mode, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
 
 
 def _evidence(
@@ -154,4 +158,4 @@ def _evidence(
     likely = (seen * (np.nan_to_num(y) * z - np.logaddexp(0.0, z))).sum(axis=1)
     far = (found.mean - mean) / sd
     volume = np.log(np.abs(np.diagonal(found.root, axis1=-2, axis2=-1))).sum(axis=1)
-    return np.asarray(likely - 0.5 * (far * far).sum(axis=1) - np.log(sd).sum() + volume)
+    return np.asarray(likely - 0.5 * (far * far).sum(axis=1) - np.log(sd).sum(axis=1) + volume)
