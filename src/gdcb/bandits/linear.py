@@ -113,7 +113,9 @@ class LinearArms:
 
     def mean(self, state: LinearState, at: Setting, located: Located) -> Array:
         """Posterior mean φ(x)ᵀE[w] of the located arms."""
-        return self.value(self._predict(state, at)[0], located)
+        phi = with_intercept(require_context(at.x, type(self).__name__), self.features)
+        mean = (rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0]
+        return self.value(mean, located)
 
     def update(self, state: LinearState, evidence: Evidence) -> None:
         """Fold the credited rows into their arms' weights: rank-one, or in one go for many."""

@@ -161,14 +161,17 @@ class SharedLinear(ActionFeatures):
     def _coefficients(self, state: SharedState, at: Setting) -> tuple[Array, Array]:
         """Return mean (N, m) and covariance (N, m, m) of the polynomial at the row's context."""
         basis = self.at_context(at.x, state.frame)
-        turned = basis.swapaxes(1, 2)
-        mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
         whole = unpack(rows_at(state.weights.covariance, at.cell), basis.shape[1])
-        return mean, turned @ (whole @ basis)
+        return self._expected(state, at, basis), basis.swapaxes(1, 2) @ (whole @ basis)
+
+    def _expected(self, state: SharedState, at: Setting, basis: Array) -> Array:
+        """Return the mean (N, m) alone."""
+        weights = rows_at(state.weights.mean, at.cell)[:, :, None]
+        return np.asarray((basis.swapaxes(1, 2) @ weights)[:, :, 0])
 
     def mean(self, state: SharedState, at: Setting, located: Located) -> Array:
         """Posterior mean ψᵀE[w] at located actions."""
-        mean, _ = self._coefficients(state, at)
+        mean = self._expected(state, at, self.at_context(at.x, state.frame))
         return self.predictor(self.framed(state.frame, mean), located)
 
     def update(self, state: SharedState, evidence: Evidence) -> None:
@@ -391,12 +394,10 @@ class LogisticThompson(ActionFeatures):
 
     def mean(self, state: LogisticState, at: Setting, located: Located) -> Array:
         """Return E σ(ψᵀw) at located actions, under the normal posterior of w."""
-        framed = self._at(state, at, rows_at(state.weights.mean, at.cell))
-        eta = self.predictor(framed, located)
         powers = self.powers(located.coord, state.frame[0], state.frame[1])
-        turned = self.at_context(at.x, state.frame).swapaxes(1, 2)
-        phi = powers @ turned
+        phi = powers @ self.at_context(at.x, state.frame).swapaxes(1, 2)
         n, m, d = phi.shape
+        eta = (phi @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
         variance = state.weights.spread(np.repeat(at.cell, m), phi.reshape(n * m, d))
         return moderated(eta, variance.reshape(n, m))
 
