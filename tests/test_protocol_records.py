@@ -149,7 +149,7 @@ def test_a_replicate_is_the_same_in_a_larger_block(key: str, records: Any) -> No
     few, more = records["well"][key], ran(key, replicates_in_block=REPLICATES + 2)
     for name in ("parts", "parts_paper", "reward", "advantage", "overridden", "success", "error"):
         assert bytes_of(getattr(few, name)) == bytes_of(getattr(more, name)[:, :REPLICATES]), name
-    for name in ("recommended", "executed"):
+    for name in ("recommended", "executed", "overrides"):
         assert bytes_of(getattr(few, name)) == bytes_of(getattr(more, name)[:REPLICATES]), name
 
 
@@ -266,6 +266,36 @@ def test_a_record_is_what_its_turns_say(key: str, monkeypatch: pytest.MonkeyPatc
                 counts[k, g] += np.histogram(mine, BINS)[0]
     assert (counts[0] == record.recommended).all()
     assert (counts[1] == record.executed).all()
+
+
+@pytest.mark.parametrize("key", ["B4", "B2gw", "B5", "B4u", "A1"])
+def test_overrides_are_counted_as_a_plain_loop_counts_them(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row by row and feature by feature: plain, pooled, asked, ungated; some rounds at a time."""
+    seen = Seen()
+    monkeypatch.setattr(block, "simulate", seen)
+    monkeypatch.setattr(block, "ROUNDS", 4)  # six episodes: one whole batch, and a rest
+    record, shared = ran(key), shared_by(task_of(GROUND))
+    names, features = shared.instance.context.names, shared.study.features
+    assert record.overrides is not None
+    expected = np.zeros((REPLICATES, len(features), 5, 6))
+    for turn in seen.turns:
+        for i in range(turn.rows.n):
+            before, after = turn.decision.action[i, 0], turn.executed.action[i, 0]
+            fate = 1 if after > before else 2 if after < before else 0
+            for f, name in enumerate(features):
+                at_column = names.index(name)
+                known, value = shared.reference[:, at_column], turn.rows.x[i, at_column]
+                fifths = np.quantile(known, (0.2, 0.4, 0.6, 0.8))
+                edges = [0.5] if set(known) <= {0.0, 1.0} else list(fifths)
+                cell = expected[i // UNITS, f, sum(value >= edge for edge in edges)]
+                cell[fate] += 1
+                cell[5] += np.log(after / before)
+    assert (record.overrides[..., :5] == expected[..., :5]).all()
+    assert record.overrides[..., 5] == pytest.approx(expected[..., 5])
+    n_changed = expected[:, 0, :, 1:3].sum()
+    assert n_changed == 0 if key == "B4u" else 20 < n_changed < REPLICATES * UNITS * EPISODES / 2
 
 
 def test_the_incumbent_meets_the_verdicts_that_the_methods_meet(

@@ -134,7 +134,7 @@ def test_blocks_are_joined_in_the_order_of_replicates(tmp_path: Path) -> None:
         assert len(results) == 2
         blocks: list[Any] = [episodes(SMALL.task(block, "B4")) for block in range(3)]
         for name, array in flatten(results["B4"]).items():
-            axis = 0 if name in ("recommended", "executed") else 1
+            axis = 0 if name in ("recommended", "executed", "overrides") else 1
             expected = np.concatenate([getattr(block, name) for block in blocks], axis=axis)
             np.testing.assert_array_equal(array, expected, err_msg=name, strict=True)
         np.testing.assert_array_equal(results.ground.floor[0], np.arange(230) / 1000)

@@ -40,6 +40,7 @@ METHOD = {
     "episodes_to_threshold",
     "calibration_error_curve",
     "override_rate_curve",
+    "overrides",
     "actions",
     "tuned",
 }

@@ -178,6 +178,7 @@ def episodes(task: Task) -> Record | Ground:
         error=rng.random((t, r)),
         recommended=rng.integers(9, size=(r, bins)),
         executed=rng.integers(9, size=(r, bins)),
+        overrides=rng.integers(9, size=(2, 5, 6, r)).T.astype(float).transpose(0, 3, 2, 1),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.analysis.regret import regret_splits
 from gdcb.arrays import Array
 from gdcb.instance import Instance
+from gdcb.protocol.bands import FATES, MOST, bands_of, count, fates
 from gdcb.protocol.ground import BINS, Shared, shared_by
 from gdcb.protocol.importance import reweighted
 from gdcb.protocol.methods import Setup, build, tuned_settings
@@ -17,10 +18,12 @@ from gdcb.protocol.pooled import pooled_history
 from gdcb.protocol.preferences import without_rival
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.task import GROUND, Task
-from gdcb.records import History
+from gdcb.records import Executed, History
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, World, simulate
 from gdcb.streams import Streams
+
+ROUNDS = 32  # that are counted at once
 
 
 def run_task(task: Task) -> Record | Ground:
@@ -88,6 +91,9 @@ class Watch:
     def __init__(self, instance: Instance, shared: Shared, episodes: int, replicates: int) -> None:
         self.instance, self.shared = instance, shared
         self.world: Any = shared.world
+        features, schema = shared.study.features, shared.instance.context
+        self.bands = bands_of(schema, features, shared.reference)
+        self.is_ordered = not instance.actions[0].levels
         shape = (episodes, replicates)
         self.record = Record(
             parts=np.empty((*shape, 4)),
@@ -99,8 +105,10 @@ class Watch:
             error=np.full(shape, np.nan),
             recommended=np.zeros((replicates, BINS.size - 1)),
             executed=np.zeros((replicates, BINS.size - 1)),
+            overrides=np.zeros((replicates, len(self.bands.names), MOST, len(FATES) + 1)),
         )
         self._versions: Array | None = None
+        self._unseen: list[tuple[Array, ...]] = []
 
     def __call__(self, turn: Turn) -> None:
         """Write one round down."""
@@ -123,7 +131,30 @@ class Watch:
         record.success[t] = by_replicate(turn.outcome[:, 0])
         self._count(record.recommended, turn, turn.decision.action)
         self._count(record.executed, turn, turn.executed.action)
+        self._by_band(turn)
         record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
+
+    def _by_band(self, turn: Turn) -> None:
+        """Count what became of the proposals, many rounds at a time: that is quicker."""
+        record, ran = self.record, turn.executed
+        self._unseen.append(
+            (
+                turn.rows.group,
+                turn.rows.x,
+                turn.decision.action,
+                ran.action,
+                ran.is_null,
+                ran.is_own,
+            )
+        )
+        if len(self._unseen) < ROUNDS and turn.t + 1 < record.reward.shape[0]:
+            return
+        columns = [np.concatenate(column) for column in zip(*self._unseen, strict=True)]
+        self._unseen.clear()
+        group, x, proposed, action, is_null, is_own = columns
+        fate, log = fates(proposed, Executed(action, is_null, is_own, ~is_own), self.is_ordered)
+        assert record.overrides is not None
+        count(record.overrides, group, self.bands.of(x), fate, log)
 
     def _count(self, counts: Array, turn: Turn, action: Array) -> None:
         x = turn.rows.x[:, : self.shared.instance.context.width]

@@ -15,6 +15,7 @@ from gdcb.engine import Engine
 from gdcb.errors import InvalidInput
 from gdcb.instances import STUDIES
 from gdcb.protocol import tuning
+from gdcb.protocol.bands import bands_of
 from gdcb.protocol.block import run_task
 from gdcb.protocol.files import (
     EPISODES,
@@ -102,7 +103,9 @@ def experiment(
             "about": dict(shared.study.about),
         }
         ground = results.ground
-        found = document(_asked(settings), entries, ground, extras)
+        schema = shared.instance.context
+        bands = bands_of(schema, shared.study.features, shared.reference)
+        found = document(_asked(settings), entries, ground, extras, bands)
         for key, other in SAME.items():
             if key in settings.methods:
                 found["methods"][key] = {**found["methods"][other], "label": parse(key).label}

@@ -22,6 +22,9 @@ class Record:
     success : (T, R) share of rows whose outcome is the class that pays (booked)
     error : (T, R) ‖δ̂_t − δ°‖ in L²(reference), δ° the best of the family; NaN: no scaler
     recommended, executed : (R, bins) counts of e_rec and e_exec, relative, between `Ground.edges`
+    overrides : (R, F, MOST, 6) by feature and band of it (`gdcb.protocol.bands`): counts of what
+        became of the proposals, by `FATES`, and Σ log(e_exec/e_rec) over those raised or lowered,
+        NaN where there is no logarithm; None: not counted
     """
 
     parts: Array
@@ -33,6 +36,7 @@ class Record:
     error: Array
     recommended: Array
     executed: Array
+    overrides: Array | None = None
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.protocol.bands import FATES, PASSED
 from gdcb.protocol.record import Ground, Record
 
 # Regret parts sum to the total in every episode to this, relative to 1 and their sizes.
@@ -30,8 +31,10 @@ def check_ground(ground: Ground) -> tuple[int, int]:
 def check_record(key: str, record: Record, ground: Ground) -> None:
     """Refuse a record of another shape than the ground, with holes, or whose parts do not sum up.
 
-    `advantage`, `success`, `error` and `parts_paper` may be NaN where they do not apply; the rest
-    is finite. Both splits sum to the total regret in every episode and replicate.
+    Overrides by band count the same decisions for every feature, and of those as many changed as
+    `overridden` says. `advantage`, `success`, `error` and `parts_paper` may be NaN where they do
+    not apply; the rest is finite. Both splits sum to the total regret in every episode and
+    replicate.
     """
     shape = check_ground(ground)
     for name in _PLAIN:
@@ -54,8 +57,34 @@ def check_record(key: str, record: Record, ground: Ground) -> None:
                 f"record of {key}: expected {name} of shape {bins}, got "
                 f"{np.shape(getattr(record, name))}"
             )
+    if record.overrides is not None:
+        _check_overrides(key, record, shape[1])
     _check_sum(key, "parts", record.parts[..., 0], record.parts[..., 1:])
     _check_sum(key, "parts_paper", record.parts[..., 0], record.parts_paper)
+
+
+def _check_overrides(key: str, record: Record, replicates: int) -> None:
+    counts = record.overrides
+    assert counts is not None
+    where = f"record of {key}: expected overrides"
+    n = len(FATES)
+    if counts.ndim != 4 or counts.shape[::3] != (replicates, n + 1):
+        expected = f"({replicates}, features, bands, {n + 1})"
+        raise InvalidInput(f"{where} of shape {expected}, got {counts.shape}")
+    fates = counts[..., :n]
+    if not (fates >= 0).all() or (fates != np.floor(fates)).any():
+        raise InvalidInput(f"{where} that count decisions, got {fates.min():g} to {fates.max():g}")
+    totals = fates.sum(axis=2)
+    if (totals != totals[:, :1]).any():
+        raise InvalidInput(f"{where} of the same decisions for every feature")
+    if counts.shape[1]:
+        decisions = totals[:, 0].sum(axis=-1)
+        changed = decisions - totals[:, 0, PASSED]
+        gap = np.abs(changed - record.overridden.mean(axis=0) * decisions)
+        if (gap > TOLERANCE * (1.0 + decisions)).any():
+            raise InvalidInput(
+                f"{where} that add up to the share overridden, got a gap of {gap.max():g} decisions"
+            )
 
 
 def _check_sum(key: str, name: str, total: Array, parts: Array) -> None:

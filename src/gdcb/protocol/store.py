@@ -29,10 +29,10 @@ from gdcb.records import flatten, to_bytes
 
 # The result, in the order in which it appears: what people open comes last.
 FINAL = ("episodes.parquet", "summary.json", "report.html")
-FORMAT = 1
+FORMAT = 2
 _OURS = re.compile(r"b\d+-\w+\.npz(\.tmp)?|manifest\.json(\.tmp)?|lock")
 # The axis of replicates; None: the same in every block.
-_AXIS = {"recommended": 0, "executed": 0, "edges": None}
+_AXIS = {"recommended": 0, "executed": 0, "overrides": 0, "edges": None}
 
 
 class Store:
@@ -206,7 +206,11 @@ class Store:
         whole: dict[str, Array] = {}
         for block in range(self.settings.n_blocks):
             task = self.settings.task(block, method)
-            for name, array in flatten(self.read(task)).items():
+            arrays = flatten(self.read(task))
+            if block and arrays.keys() != whole.keys():
+                odd = ", ".join(sorted(arrays.keys() ^ whole.keys()))
+                raise InvalidInput(f"{task.key}: {odd} is not in every block")
+            for name, array in arrays.items():
                 axis = _AXIS.get(name, 1)
                 if axis is None:
                     if not np.array_equal(whole.setdefault(name, array), array):
@@ -302,6 +306,8 @@ def _check_shapes(task: Task, result: Record | Ground) -> None:
     """Refuse a result whose arrays are not those of the task's replicates."""
     for field in dataclasses.fields(result):
         array = getattr(result, field.name)
+        if array is None and field.default is None:
+            continue  # it was not counted
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:
             raise InvalidInput(f"{task.key}: expected an array of numbers for {field.name}")
         axis, size = _AXIS.get(field.name, 1), task.replicates_in_block

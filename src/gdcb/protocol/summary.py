@@ -18,6 +18,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.protocol.bands import Bands
 from gdcb.protocol.metrics import (
     Estimate,
     Waits,
@@ -26,6 +27,7 @@ from gdcb.protocol.metrics import (
     episodes_to_threshold,
     estimate,
     first_below,
+    overrides,
     paired,
     saving,
     threshold,
@@ -91,6 +93,7 @@ def document(
     methods: Mapping[str, Entry],
     ground: Ground,
     extras: Mapping[str, Any] | None = None,
+    bands: Bands | None = None,
 ) -> dict[str, Any]:
     """Return the document of a run, safe for JSON without NaN.
 
@@ -100,6 +103,7 @@ def document(
     methods : entries by key; B4 is what the others are compared with
     ground : the gate floor and the edges of the actions
     extras : what was measured beside the records, any of `EXTRAS`
+    bands : of context, by which overrides were counted; None: they were not
 
     Returns
     -------
@@ -142,7 +146,7 @@ def document(
         record = entry.record()
         check_record(key, record, ground)
         waits = _waits(record)
-        entries[key] = _method(entry, record, ground, waits, seed)
+        entries[key] = _method(entry, record, ground, waits, bands, seed)
         regret = record.parts[..., 0]
         totals[key] = regret.sum(axis=0)
         if key in (OURS, COLD, WEIGHTED):
@@ -200,7 +204,12 @@ def _check_settings(settings: Mapping[str, Any], extras: Mapping[str, Any], grou
 
 
 def _method(
-    entry: Entry, record: Record, ground: Ground, waits: Waits | None, seed: int
+    entry: Entry,
+    record: Record,
+    ground: Ground,
+    waits: Waits | None,
+    bands: Bands | None,
+    seed: int,
 ) -> dict[str, Any]:
     """Return a method's entry; what compares it with B4 is filled in when all are known."""
     regret = record.parts[..., 0]
@@ -223,6 +232,9 @@ def _method(
         "episodes_to_threshold": None if waits is None else threshold(waits, record.success, seed),
         "calibration_error_curve": _curve(record.error, cumulative=False),
         "override_rate_curve": _curve(record.overridden, cumulative=False),
+        "overrides": None
+        if bands is None or record.overrides is None
+        else overrides(record.overrides, bands),
         "actions": _actions(record, ground),
         "tuned": dict(entry.tuned),
     }

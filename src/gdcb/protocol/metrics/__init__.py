@@ -7,6 +7,7 @@ from gdcb.protocol.metrics.cold_start import (
     saving,
 )
 from gdcb.protocol.metrics.estimates import Estimate, curve, estimate, holm, in_words, paired
+from gdcb.protocol.metrics.overrides import overrides
 from gdcb.protocol.metrics.waiting import (
     WINDOW,
     Threshold,
@@ -32,6 +33,7 @@ __all__ = [
     "in_words",
     "kaplan_meier",
     "median",
+    "overrides",
     "paired",
     "saving",
     "threshold",
