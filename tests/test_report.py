@@ -27,6 +27,7 @@ from gdcb.protocol.report.bars import segments
 from gdcb.protocol.report.document import ABLATIONS, Estimate
 from gdcb.protocol.report.drawing import spread, ticks
 from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, share
+from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import against, losses, ratio
 from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
@@ -215,7 +216,8 @@ def test_advice_where_both_splits_agree(part: str) -> None:
     run["methods"]["B4"]["parts"] = run["methods"]["B4"]["parts_paper"] = split(**values)
     sentence, advice = made_of(read(run))
     assert advice == ADVICE[part]
-    assert f"dominated by {part}" in sentence
+    source = part if part == "calibration" else f"the {part}"
+    assert sentence.startswith(f"The largest part of GDCB's regret comes from {source} (")
     text = Page(report(run)).text
     assert [name for name in ADVICE if ADVICE[name] in text] == [part]
 
@@ -223,11 +225,11 @@ def test_advice_where_both_splits_agree(part: str) -> None:
 @pytest.mark.parametrize(
     ("main", "paper", "words"),
     [
-        (split(50, 5, 5), split(5, 50, 5), "the two disagree"),
-        (split(50, 49.5, 5), split(50, 5, 5), "the two disagree"),
+        (split(50, 5, 5), split(5, 50, 5), "the largest part of it comes from the bandit"),
+        (split(50, 49.5, 5), split(50, 5, 5), "The two disagree"),
         (split(50, 49.5, 5), split(49, 50, 5), "cannot be told apart"),
         (split(50, 5, 5), None, "not defined here"),
-        (split(-1, -2, -3), split(-1, -2, -3), "no part above zero"),
+        (split(-1, -2, -3), split(-1, -2, -3), "No part of GDCB's regret is above zero"),
     ],
 )
 def test_no_advice_where_the_splits_do_not_agree(main: Any, paper: Any, words: str) -> None:
@@ -287,6 +289,115 @@ def test_stacks_keep_every_part(values: list[float]) -> None:
     )
 
 
+# Where the gate changes proposals
+
+
+def gated() -> dict[str, Any]:
+    """Return a run in which the gate's part is the largest in both splits."""
+    run = document()
+    run["methods"]["B4"]["parts"] = run["methods"]["B4"]["parts_paper"] = split(5, 5, 240)
+    return run
+
+
+def test_advice_on_the_gate_points_at_the_band_where_most_is_changed() -> None:
+    """In words, with an interval, and as a link to the figure, which is there."""
+    page = report(gated())
+    top = DOCUMENT["methods"]["B4"]["overrides"]["highest"]
+    assert (top["feature"], top["band"], top["direction"]) == ("occupancy", 0, "raised")
+    words = " ".join(Page(page).text.split())
+    said = made_of(read(gated()))[0]
+    assert re.search(
+        r"most often where occupancy is below 0\.\d+ \(45\.0 % \[45\.0, 45\.0\] of the "
+        r"proposals there, mostly raised\): see “Where the gate changes proposals”\.",
+        said,
+    )
+    assert said in words
+    assert page.count(f'“<a href="#{ANCHOR}">{TITLE}</a>”') == 2
+    assert page.count(f'<h3 id="{ANCHOR}">{TITLE}</h3>') == 1
+    assert TITLE not in made_of(read(document()))[0]  # other parts, other advice
+
+
+def test_the_figure_of_overrides_shows_every_band_of_gdcb() -> None:
+    """Bars are as long as their shares, lowered left of zero; the words have all numbers."""
+    run = document()
+    band = run["methods"]["B4"]["overrides"]["features"][1]["bands"][1]
+    band["raised"], band["lowered"] = estimate(0.4, 0.02), estimate(0.1, 0.02)
+    band["changed"], band["vetoed"] = estimate(0.7, 0.02), estimate(0.2, 0.02)
+    page = report(run)
+    drawing = re.search(r'<svg class="chart wide"[^>]*><title[^>]*>Where.*?</svg>', page, re.S)
+    assert drawing is not None
+    bars = re.findall(
+        r'<rect class="f-(raised|lowered|stopped)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"',
+        drawing[0],
+    )
+    assert len(bars) == 2 * (5 + 2 + 2 + 2) + 1
+    (row,) = [y for name, _, y, _ in bars if name == "stopped"]
+    ends = {name: (float(x), float(x) + float(w)) for name, x, y, w in bars if y == row}
+    sizes = {name: high - low for name, (low, high) in ends.items()}
+    assert ends["lowered"][1] == pytest.approx(ends["raised"][0], abs=0.2)
+    assert ends["raised"][1] == pytest.approx(ends["stopped"][0], abs=0.2)
+    assert sizes["raised"] == pytest.approx(4 * sizes["lowered"], abs=0.4)
+    assert sizes["stopped"] == pytest.approx(2 * sizes["lowered"], abs=0.4)
+    text = Page(page).text
+    for words in ("or more", "day = sat", "stopped or changed otherwise", "70 %"):
+        assert words in text, words
+    assert "gap: no 2" in drawing[0]
+    assert "yes 40 % raised and 10 % lowered" in drawing[0]
+    assert "stopped or changed otherwise" not in Page(PAGE).text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"changed": estimate(0.31, 0.05)}, "No band clearly stands out; the largest share is"),
+        ({"changed": estimate(0.5, 0.05)}, "It did so most often where occupancy is below"),
+        ({"changed": {"mean": 0.5}}, "one replicate has no interval"),
+        ({"feature": "gap", "band": 0}, "It did so most often where gap is no: 45.0 %"),
+        ({"feature": "gap", "band": 1}, "It did so most often where gap is yes: 45.0 %"),
+        ({"feature": "day=sat", "band": 0}, "where day is not sat: 45.0 %"),
+        ({"feature": "day=sat", "band": 1, "direction": "lowered"}, "day is sat: 45.0 % [45.0, 45"),
+        ({"direction": "lowered"}, "mostly lowered (the interval allows for the choice among 11"),
+        ({"band": 4}, "or more: 45.0 %"),
+        ({"band": 1}, "where occupancy is from 0."),
+    ],
+)
+def test_the_band_with_most_changes_is_named(change: dict[str, Any], words: str) -> None:
+    run = document()
+    run["methods"]["B4"]["overrides"]["highest"] |= change
+    page = report(run)
+    is_whole(page)
+    assert words in Page(page).text
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (estimate(0.0953, 0.01), "ran on average 10.0 % [8.9, 11.1] above the proposal"),
+        (estimate(-0.1054, 0.01), "ran on average 10.0 % [9.1, 10.9] below the proposal"),
+        (estimate(0.001, 0.01), None),
+        (None, None),
+    ],
+)
+def test_by_how_much_is_said_where_it_can_be_told(log: Any, words: str | None) -> None:
+    run = document()
+    run["methods"]["B4"]["overrides"]["features"][0]["bands"][0]["log_ratio"] = log
+    text = Page(report(run)).text
+    assert words in text if words else "ran on average" not in text
+
+
+def test_overrides_of_an_open_gate_and_of_bands_without_a_decision() -> None:
+    run = document()
+    run["methods"]["B4"]["overrides"] = copy.deepcopy(run["methods"]["B4u"]["overrides"])
+    text = Page(report(run)).text
+    assert "The gate changed nothing of what GDCB proposed." in text
+    assert "most often" not in text
+    for name in ("changed", "raised", "lowered", "vetoed", "log_ratio"):
+        run["methods"]["B4"]["overrides"]["features"][0]["bands"][2][name] = None
+    page = report(run)
+    is_whole(page)
+    assert "no decision" in Page(page).text
+
+
 # Wins and losses
 
 
@@ -298,8 +409,8 @@ def test_losses_are_said_in_words() -> None:
     text = Page(report(run)).text
     assert "With the history, GDCB (B4) loses to B2gw by 12.0 ± 3.0 € a listing." in text
     assert "loses to B2gw (logistic TS, warm)" in text
-    assert "It cannot be told from B2sw (LinTS shared, warm)." in text
-    assert "With the history, GDCB (B4) has less regret than 3 of 5 rivals" in text
+    assert "It cannot be told apart from B2sw (LinTS shared, warm)." in text
+    assert "With the history, GDCB (B4) has less regret than 3 of the 5 rivals" in text
     assert "GDCB worse" in text
 
 
@@ -317,7 +428,7 @@ def test_rivals_without_history_are_held_against_ours_without() -> None:
     loss = {"mean": -12.0, "low": -15.0, "high": -9.0, "p": 0.001}
     run["methods"]["B2g"]["vs_A3"] = run["methods"]["B2gw"]["vs_A3"] = loss
     found = read(run)
-    assert "Without history, GDCB (A3) has less regret than 5 of 6 rivals" in against(found)
+    assert "Without history, GDCB (A3) has less regret than 5 of the 6 rivals" in against(found)
     assert "and loses to B2g (logistic TS)." in against(found)
     assert "With the history, GDCB (B4) has less regret than all 5 rivals" in against(found)
     text = Page(report(run)).text
@@ -335,7 +446,10 @@ def test_without_a_cold_start_of_ours_nothing_is_said_of_cold_rivals() -> None:
     for method in run["methods"].values():
         method["vs_A3"] = None
     found = read(run)
-    assert "1 of 1 rival with the same start. B1 (Beta-Thompson) had no history" in against(found)
+    said = against(found)
+    assert "B2gw (logistic TS, warm), the only rival with the same start. B1 (Beta-" in said
+    assert "of the only rival with the history" in said
+    assert "chosen" not in said
     text = Page(report(run)).text
     assert "(A3) was not run, so that nothing is said of them" in text
     assert "Rivals without history, less B4, which has it" in text
@@ -602,6 +716,10 @@ def test_the_document_that_a_run_writes() -> None:
         (["methods", "B4", "regret_curve"], "abc", "expected a list or null"),
         (["methods", "B4", "actions", "edges"], [1.0, 1.0], "expected rising numbers"),
         (["methods", "B4", "actions", "executed"], [1.0], "expected 24 shares"),
+        (["methods", "B4", "overrides"], [1], "methods.B4.overrides: expected an object or null"),
+        (["methods", "B4", "overrides", "highest", "band"], 5, "band: expected 0 to 4, got"),
+        (["methods", "B4", "overrides", "features"], [3], "features[0]: expected an object"),
+        (["methods", "B4", "overrides", "whole"], {"raised": "x"}, "whole.raised: expected a num"),
         (["specification"], [["X", "context"]], "rows of symbol, word and value"),
         (["against_best", "warm"], 3, "against_best.warm: expected an object or null"),
         (["cold_start"], 3, "cold_start: expected an object or null"),
@@ -798,14 +916,33 @@ def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
     assert papers == ["rgb(21, 23, 26)", "rgb(255, 255, 255)"]
 
 
-def n_printed(chromium: str, folder: Path, page: str) -> int:
-    """Return on how many sheets the page prints."""
+def printed(chromium: str, folder: Path, page: str) -> bytes:
+    """Return the page as it prints."""
     source, sheet = folder / "page.html", folder / "page.pdf"
     source.write_text(page, encoding="utf-8")
     flags = [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={sheet}"]
     command = [chromium, *FLAGS, *flags, source.as_uri()]
     subprocess.run(command, capture_output=True, timeout=120, check=True)
-    return len(re.findall(rb"/Type\s*/Page\b", sheet.read_bytes()))
+    return sheet.read_bytes()
+
+
+def n_printed(chromium: str, folder: Path, page: str) -> int:
+    """Return on how many sheets the page prints."""
+    return len(re.findall(rb"/Type\s*/Page\b", printed(chromium, folder, page)))
+
+
+def test_the_print_is_drawn_and_not_painted(chromium: str, tmp_path: Path) -> None:
+    """Textures are lines: a pattern of SVG would be an image of the whole sheet for each bar."""
+    sheets = printed(chromium, tmp_path, PAGE)
+    assert b"/Subtype /Image" not in sheets
+    assert len(sheets) < 2_000_000
+    patterned = PAGE.replace(
+        "<main>",
+        '<main><svg width="90" height="20"><defs><pattern id="p" width="6" height="6" '
+        'patternUnits="userSpaceOnUse"><circle cx="3" cy="3" r="2"/></pattern></defs>'
+        '<rect width="90" height="20" fill="url(#p)"/></svg>',
+    )
+    assert b"/Subtype /Image" in printed(chromium, tmp_path, patterned)  # the look can fail
 
 
 def test_what_is_folded_is_printed(chromium: str, tmp_path: Path) -> None:

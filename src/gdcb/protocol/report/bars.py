@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gdcb.protocol.report.document import PARTS, Actions, Estimate, Split
 from gdcb.protocol.report.drawing import (
     Frame,
+    bar,
     margin,
     marker,
     rule,
@@ -19,7 +20,6 @@ from gdcb.protocol.report.drawing import (
 )
 from gdcb.protocol.report.figures import NARROW, Draw
 from gdcb.protocol.report.numbers import bracketed, common_digits, fixed
-from gdcb.protocol.report.style import FILLS
 
 ROW = 24.0
 
@@ -92,11 +92,8 @@ def stacks(rows: Sequence[tuple[Row, Split]], floor: float | None, title: str) -
             kind = "bold" if row.is_ours else ""
             marks.append(text(frame.left - 8, middle + 4, row.shown(width), "end", kind))
             for name, start, end in stack:
-                x, y = frame.x(start), middle - 7
-                marks.append(
-                    f'<rect class="{FILLS[name]}" x="{x:.1f}" y="{y:.1f}" '
-                    f'width="{max(frame.x(end) - x, 0):.1f}" height="14"/>'
-                )
+                x = frame.x(start)
+                marks.append(bar(name, x, middle - 7, max(frame.x(end) - x, 0), 14))
             at, place = f"{frame.x(total):.1f},{middle:.1f}", width
             marks.append(f'<path class="total" d="M{at}m0,-5l5,5l-5,5l-5,-5z"/>')
             marks.append(text(place, middle + 4, numbers[i], "end", kind))
@@ -125,15 +122,20 @@ def _fewer(values: Sequence[float], frame: Frame) -> Sequence[float]:
 
 def stack_legend() -> str:
     """Return the legend of the stacks: patterns as well as colours."""
-    items = "".join(
-        f'<li><svg viewBox="0 0 38 12" aria-hidden="true" focusable="false"><rect '
-        f'class="{FILLS[name]}" x="4" y="1" width="30" height="10"/></svg>{name}</li>'
-        for name in PARTS
-    )
+    items = "".join(sample(name, name) for name in PARTS)
     total = '<path class="total" d="M19,6m0,-5l5,5l-5,5l-5,-5z"/>'
     return (
         f'{items}<li><svg viewBox="0 0 38 12" aria-hidden="true" focusable="false">{total}</svg>'
         "total</li>"
+    )
+
+
+def sample(name: str, words: str) -> str:
+    """Return the item of a legend for one kind of bar."""
+    drawn = bar(name, 4, 1, 30, 10)
+    return (
+        f'<li><svg viewBox="0 0 38 12" aria-hidden="true" focusable="false">{drawn}</svg>'
+        f"{words}</li>"
     )
 
 
@@ -227,8 +229,8 @@ def histogram(actions: Actions, title: str) -> Draw:
         marks = [y_axis(frame, values, "share of decisions", " %")]
         marks.append(x_axis(frame, ticks(edges[0], edges[-1], 5), title))
         line = [f"M{frame.x(edges[0]):.1f},{frame.y(0):.1f}"]
-        for a, b, bar, step in zip(edges[:-1], edges[1:], bars, steps, strict=True):
-            x, y = frame.x(a), frame.y(100 * bar)
+        for a, b, share, step in zip(edges[:-1], edges[1:], bars, steps, strict=True):
+            x, y = frame.x(a), frame.y(100 * share)
             marks.append(
                 f'<rect class="f-executed" x="{x:.1f}" y="{y:.1f}" '
                 f'width="{frame.x(b) - x:.1f}" height="{frame.y(0) - y:.1f}"/>'

@@ -53,6 +53,54 @@ class Actions:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """What the gate did: shares of the decisions, and the mean log(executed / recommended)."""
+
+    changed: Estimate | None
+    raised: Estimate | None
+    lowered: Estimate | None
+    vetoed: Estimate | None
+    log_ratio: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A band of a feature, from `low` on and below `high` (None: open), and what happened there."""
+
+    low: float | None
+    high: float | None
+    did: Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of the context and its bands; a flag has two, no and yes."""
+
+    name: str
+    is_flag: bool
+    bands: list[Band]
+
+
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """The band in which most was changed; the interval allows for the choice among all bands."""
+
+    feature: Feature
+    band: Band
+    changed: Estimate
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the gate did with a method's proposals, as a whole and by band of context."""
+
+    whole: Changes
+    features: list[Feature]
+    highest: Highest | None
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One method's results; None where the run did not say."""
 
@@ -71,6 +119,7 @@ class Method:
     parts_paper: Split | None
     parts_curve: dict[str, Curve] | None
     threshold: Threshold | None
+    overrides: Overrides | None
     actions: Actions | None
     tuned: dict[str, Any]
 

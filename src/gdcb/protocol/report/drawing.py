@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gdcb.protocol.report.document import Curve, Estimate
 from gdcb.protocol.report.numbers import decimals, fixed
-from gdcb.protocol.report.style import Pen
+from gdcb.protocol.report.style import TEXTURES, Pen
 
 LETTER = 7.0
 LINE = 15.0
@@ -101,6 +101,40 @@ def marker(shape: str, x: float, y: float, r: float = 3.6) -> str:
         "cross": f"M{at}m{-r},{-r}l{2 * r},{2 * r}m0,{-2 * r}l{-2 * r},{2 * r}",
     }
     return f'<path class="mark" d="{moves[shape]}" stroke-width="1.4"/>' if shape in moves else ""
+
+
+def bar(name: str, x: float, y: float, width: float, height: float) -> str:
+    """Return a bar with the texture of its name, so that it is told from others in grey.
+
+    Textures are strokes, not SVG patterns: browsers print a pattern as an image of the whole page.
+    """
+    box = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    solid = f'<rect class="f-{name}" {box}/>'
+    kind = TEXTURES.get(name)
+    if kind is None:
+        return solid
+    strokes = (_stripes if kind == "stripes" else _dots)(x, y, width, height)
+    return f'{solid}<path class="t-{kind}" d="{strokes}"/>' if strokes else solid
+
+
+def _stripes(x: float, y: float, width: float, height: float) -> str:
+    """Return rising diagonals 8.5 apart, cut at the bar; those of neighbouring bars line up."""
+    left, right, top, low = x + 1, x + width - 1, y + 1, y + height - 1
+    found, at = [], 8.5 * math.ceil((left + top) / 8.5)
+    while right > left and at < right + low:
+        start, end = max(left, at - low), min(right, at - top)
+        if end > start:
+            found.append(f"M{start:.1f},{at - start:.1f}L{end:.1f},{at - end:.1f}")
+        at += 8.5
+    return "".join(found)
+
+
+def _dots(x: float, y: float, width: float, height: float) -> str:
+    """Return points 6 apart that lie whole within the bar."""
+    n = max(int((height - 4) // 6) + 1, 1)
+    rows = [y + height / 2 + 6 * (i - (n - 1) / 2) for i in range(n)]
+    first, last = math.ceil((x + 2) / 6), math.floor((x + width - 2) / 6)
+    return "".join(f"M{6 * i},{row:.1f}h.01" for row in rows for i in range(first, last + 1))
 
 
 def swatch(pen: Pen) -> str:

@@ -6,15 +6,19 @@ import html
 import re
 
 from gdcb.protocol.report.document import Curve, Document, Method
+from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.style import COLD, OURS, RIVALS, Pen
 
 MISSING = '<p class="facts">Not measured in this run.</p>'
 
 
 def prose(words: str) -> str:
-    """Return words escaped, with numbers kept together where a line breaks."""
+    """Return words escaped, with numbers kept together where a line breaks.
+
+    The title of the figure that advice points at is a link to it.
+    """
     whole = re.sub(r"(?<=\d), (?=[\d−>…])|(?<=[>≥±×]) (?=\d)| (?=[±%])", _tied, words)
-    return html.escape(whole)
+    return html.escape(whole).replace(f"“{TITLE}”", f'“<a href="#{ANCHOR}">{TITLE}</a>”')
 
 
 def _tied(space: re.Match[str]) -> str:

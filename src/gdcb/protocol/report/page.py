@@ -13,7 +13,7 @@ from gdcb.protocol.report.layout import MISSING, folded, paragraph, prose
 from gdcb.protocol.report.numbers import anything, plus_minus
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.results import results
-from gdcb.protocol.report.style import CSS, PATTERNS
+from gdcb.protocol.report.style import CSS
 
 THEOREMS = {
     "t1": "Theorem 1, variance",
@@ -50,7 +50,7 @@ def report(document: Mapping[str, Any]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>gdcb: {e(run.title)}</title><style>{CSS}</style></head><body>{PATTERNS}
+<title>gdcb: {e(run.title)}</title><style>{CSS}</style></head><body>
 <header><h1>{e(run.title)}</h1>
 <p class="facts">{e(", ".join(fact for fact in facts if fact))}</p></header>
 <section class="summary" aria-label="Summary"><ul>{sentences}</ul></section>

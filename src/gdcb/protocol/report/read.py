@@ -11,13 +11,18 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol.report.document import (
     PARTS,
     Actions,
+    Band,
     Best,
+    Changes,
     ColdStart,
     Compression,
     Curve,
     Document,
     Estimate,
+    Feature,
+    Highest,
     Method,
+    Overrides,
     Split,
     Theorem,
     Threshold,
@@ -168,6 +173,7 @@ def _method(key: str, value: Any) -> Method:
         parts_paper=_split(entry.get("parts_paper"), f"{at}.parts_paper"),
         parts_curve=parts_curve if all(parts_curve.values()) else None,
         threshold=_threshold(entry.get("episodes_to_threshold"), f"{at}.episodes_to_threshold"),
+        overrides=_overrides(entry.get("overrides"), f"{at}.overrides"),
         actions=_actions(entry.get("actions"), f"{at}.actions"),
         tuned=dict(_mapping(entry.get("tuned"), f"{at}.tuned")),
     )
@@ -181,6 +187,47 @@ def _threshold(value: Any, at: str) -> Threshold | None:
         _number(entry.get(name), f"{at}.{name}") for name in ("median", "low", "high", "censored")
     )
     return Threshold(median, low, high, censored, _estimate(entry.get("booked"), f"{at}.booked"))
+
+
+def _overrides(value: Any, at: str) -> Overrides | None:
+    entry = _mapping(value, at)
+    features = [
+        _feature(feature, f"{at}.features[{i}]")
+        for i, feature in enumerate(_sequence(entry.get("features"), f"{at}.features"))
+    ]
+    if not features:
+        return None
+    top = _mapping(entry.get("highest"), f"{at}.highest")
+    changed = _estimate(top.get("changed"), f"{at}.highest.changed")
+    highest, number = None, _number(top.get("band"), f"{at}.highest.band")
+    for feature in features:
+        if feature.name == top.get("feature") and changed is not None and number is not None:
+            if not 0 <= number < len(feature.bands) or number != int(number):
+                raise InvalidInput(
+                    f"report: {at}.highest.band: expected 0 to {len(feature.bands) - 1}, "
+                    f"got {_shown(number)}"
+                )
+            band = feature.bands[int(number)]
+            highest = Highest(feature, band, changed, _text(top.get("direction")))
+    return Overrides(_changes(entry.get("whole"), f"{at}.whole"), features, highest)
+
+
+def _feature(value: Any, at: str) -> Feature:
+    entry = _mapping(value, at)
+    found = []
+    for k, band in enumerate(_sequence(entry.get("bands"), f"{at}.bands")):
+        where = f"{at}.bands[{k}]"
+        low, high = (
+            _number(_mapping(band, where).get(name), f"{where}.{name}") for name in ("low", "high")
+        )
+        found.append(Band(low, high, _changes(band, where)))
+    return Feature(_text(entry.get("name")), bool(entry.get("is_flag")), found)
+
+
+def _changes(value: Any, at: str) -> Changes:
+    entry = _mapping(value, at)
+    names = ("changed", "raised", "lowered", "vetoed", "log_ratio")
+    return Changes(*(_estimate(entry.get(name), f"{at}.{name}") for name in names))
 
 
 def _actions(value: Any, at: str) -> Actions | None:

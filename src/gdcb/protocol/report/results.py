@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from gdcb.protocol.report import standing, tables, words
+from gdcb.protocol.report import overrides, places, standing, tables, words
 from gdcb.protocol.report.bars import Row, forest, stack_legend, stacks
 from gdcb.protocol.report.document import PARTS, Document, Estimate, Method
 from gdcb.protocol.report.drawing import Series, extent, ticks
@@ -23,12 +23,16 @@ def results(run: Document, figures: Figures) -> str:
         ("GDCB against every rival", rivals(run, figures)),
         ("What the regret is made of", composition(run, figures)),
         ("Calibration and overrides", loops(run, figures)),
+        (places.TITLE, overrides.section(run, figures)),
         ("Recommended against executed", actions(run, figures)),
         ("Cold start", cold_start(run, figures)),
         ("Ablations", ablations(run)),
         ("Episodes to threshold", thresholds(run)),
     ]
-    return "".join(f"<h3>{html.escape(title)}</h3>{body}" for title, body in sections)
+    ids = {places.TITLE: f' id="{places.ANCHOR}"'}
+    return "".join(
+        f"<h3{ids.get(title, '')}>{html.escape(title)}</h3>{body}" for title, body in sections
+    )
 
 
 def regret(run: Document, figures: Figures) -> str:
@@ -53,7 +57,7 @@ def regret(run: Document, figures: Figures) -> str:
                 curves(lines, f"regret, {run.unit}"),
                 "Against the best ungated action, so that every line rises"
                 f"{floor if has_points(run.floor_curve) else ''}.{band} Of a "
-                "rival's forms the best is drawn.",
+                "rival's forms only the best is drawn.",
                 legend=lines,
             )
         )
@@ -122,8 +126,8 @@ def rivals(run: Document, figures: Figures) -> str:
                 "Regret less GDCB's, paired",
                 f"Above zero GDCB is better. {text}.",
                 forest(rows, f"difference in regret, {run.unit}"),
-                "Intervals corrected after Holm over all methods. Filled square: GDCB better; "
-                "triangle: GDCB worse; ring: not told apart; an arrow lies outside the figure.",
+                "Intervals corrected by Holm's method over all methods. Square: GDCB better; "
+                "triangle: GDCB worse; ring: no clear difference; arrow: beyond the figure.",
             ),
             folded("Table of rivals", tables.versus(run)) if run.rivals else "",
         ]

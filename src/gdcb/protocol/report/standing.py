@@ -40,13 +40,20 @@ def _against(run: Document, start: str) -> str:
     n = len(won) + len(even) + len(lost)
     if not n:
         return unfaced(run) if start == "cold" else ""
-    beaten = f"all {some(n, 'rival')}" if len(won) == n > 1 else f"{len(won)} of {some(n, 'rival')}"
-    clauses = [f"{words}, GDCB ({key}) has less regret than {beaten} with the same start"]
+    clauses = []
+    if won:
+        clauses.append(f"has less regret than {_beaten(won, n)} with the same start")
     if even:
-        clauses.append(f"cannot be told from {names(even)}")
+        clauses.append(f"cannot be told apart from {names(even)}")
     if lost:
         clauses.append(f"loses to {names(lost)}")
-    return f"{capital(_clauses(clauses))}."
+    return f"{capital(words)}, GDCB ({key}) {_clauses(clauses)}."
+
+
+def _beaten(won: list[Method], n: int) -> str:
+    if n == 1:
+        return f"{names(won)}, the only rival"
+    return f"all {n} rivals" if len(won) == n else f"{len(won)} of the {n} rivals"
 
 
 def _clauses(words: list[str]) -> str:
@@ -66,15 +73,21 @@ def unfaced(run: Document) -> str:
 
 def ratio(run: Document) -> str:
     """Say GDCB's regret above the floor as a multiple of the best rival's, by start."""
-    said = [_ratio(run, start, best) for start, best in run.against_best.items()]
-    said = [words for words in said if words]
+    found = {start: _ratio(run, start, best) for start, best in run.against_best.items()}
+    said = {start: words for start, words in found.items() if words}
     if not said:
         return ""
-    chosen = "The best rival was" if len(said) == 1 else "Both best rivals were"
-    return (
-        f"Above the gate floor, {'; '.join(said)}. {chosen} chosen on these same runs, which no "
-        "interval takes into account."
-    )
+    above = f"Above the gate floor, {'; '.join(said.values())}."
+    n_chosen = sum(_n_alike(run, start) > 1 for start in said)
+    if not n_chosen:
+        return above
+    chosen = "The best rival was" if n_chosen == 1 else "Both best rivals were"
+    return f"{above} {chosen} chosen on these same runs, which no interval takes into account."
+
+
+def _n_alike(run: Document, start: str) -> int:
+    """Return how many rivals start so: one alone was not chosen."""
+    return sum(m.is_warm == (start == "warm") for m in run.rivals)
 
 
 def _ratio(run: Document, start: str, best: Best) -> str:
@@ -83,7 +96,8 @@ def _ratio(run: Document, start: str, best: Best) -> str:
     if ours is None or ours.excess is None or rival.excess is None:
         return ""
     amounts = f"{plus_minus(ours.excess)} against {plus_minus(rival.excess)}"
-    of = f"the best rival {words}, {names([rival])}"
+    rank = "best" if _n_alike(run, start) > 1 else "only"
+    of = f"the {rank} rival {words}, {names([rival])}"
     if best.ratio is None or best.ratio.mean < 0:
         return f"{key} and {of}, have {amounts}"
     return f"{key} has {bracketed(best.ratio)} times the regret of {of}: {amounts}"
@@ -123,7 +137,7 @@ def _losses(run: Document, start: str) -> list[str]:
     elif faced:
         said.append(f"{capital(words)}, GDCB ({key}) loses to no rival behind the same gate.")
     if even:
-        said.append(f"It cannot be told from {names(even)}.")
+        said.append(f"It cannot be told apart from {names(even)}.")
     return said
 
 
@@ -140,10 +154,10 @@ def cold_against_cold(run: Document) -> list[str]:
         return []
     best = min(cold, key=lambda m: m.regret.mean if m.regret else 0.0)
     rival = f"the best cold rival, {names([best])}, {plus_minus(best.regret)}"
-    opening = "B4 has the history, rivals without a w have not."
+    opening = "B4 starts with the history, rivals without a w in their key do not."
     words = f"{opening} Without it, GDCB (A3) has {plus_minus(ours.regret)}, and {rival}"
     paired = best.versus_cold
     if paired is None or paired.low is None:
         return [f"{words}."]
-    verdict = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}[paired.sign]
+    verdict = {1: "GDCB better", 0: "no clear difference", -1: "GDCB worse"}[paired.sign]
     return [f"{words}; the paired difference is {plus_minus(paired)}: {verdict}."]

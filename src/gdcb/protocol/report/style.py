@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gdcb.protocol.report.document import PARTS
-
 
 @dataclass(frozen=True, slots=True)
 class Pen:
@@ -28,23 +26,13 @@ RIVALS = (
     Pen("c-purple", "12 3 2 3", "diamond"),
     Pen("c-gold", "8 3 2 3 2 3", "cross"),
 )
-FILLS = {name: f"f-{name}" for name in PARTS}
+# Bars are told apart in grey by what is drawn on them; a name without any is solid.
+TEXTURES = {"bandit": "stripes", "gate": "dots", "lowered": "stripes", "stopped": "dots"}
 PART_PENS = {
     "calibration": Pen("c-ours", "", "dot", 2.4),
     "bandit": Pen("c-red", "6 3", "square"),
     "gate": Pen("c-green", "2 3", "triangle"),
 }
-
-# Patterns stand beside the colours, so that bars are told apart in grey.
-PATTERNS = (
-    '<svg class="hidden" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
-    '<pattern id="p-bandit" width="6" height="6" patternUnits="userSpaceOnUse" '
-    'patternTransform="rotate(45)"><rect class="p-ground" width="6" height="6"/>'
-    '<rect class="p-red" width="2.6" height="6"/></pattern>'
-    '<pattern id="p-gate" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<rect class="p-ground" width="6" height="6"/><circle class="p-green" cx="3" cy="3" r="1.5"/>'
-    "</pattern></defs></svg>"
-)
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --soft: #555; --paper: #fff; --line: #d0d0d0;
@@ -88,7 +76,7 @@ figcaption b { color: var(--ink); }
 .many { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.6rem, 1fr));
   gap: .8rem; } .many figure { margin: 0; }
 .chart { display: block; width: 100%; height: auto; overflow: visible; }
-.narrow { display: none; } .hidden { position: absolute; }
+.narrow { display: none; }
 .pair .chart { max-width: 30rem; }
 .chart text { fill: var(--ink); font-size: 12.5px; font-family: inherit; }
 .chart .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 5px; }
@@ -102,10 +90,13 @@ figcaption b { color: var(--ink); }
 .c-green { --c: var(--green); } .c-purple { --c: var(--purple); } .c-gold { --c: var(--gold); }
 .c-floor { --c: var(--floor); } .c-ink { --c: var(--ink); }
 .f-calibration { fill: var(--ours); stroke: var(--ours); }
-.f-bandit { fill: url(#p-bandit); stroke: var(--red); }
-.f-gate { fill: url(#p-gate); stroke: var(--green); }
+.f-bandit, .f-lowered { fill: var(--paper); stroke: var(--red); }
+.f-gate, .f-stopped { fill: var(--paper); stroke: var(--green); }
+.f-raised { fill: var(--cold); stroke: var(--cold); }
+.t-stripes { stroke: var(--red); stroke-width: 2.3; fill: none; }
+.t-dots { stroke: var(--green); stroke-width: 3; stroke-linecap: round; fill: none; }
+.whisker { stroke: var(--ink); stroke-width: 1.3; }
 .f-executed { fill: var(--cold); opacity: .35; }
-.p-ground { fill: var(--paper); } .p-red { fill: var(--red); } .p-green { fill: var(--green); }
 .total { fill: var(--paper); stroke: var(--ink); stroke-width: 1.6; }
 summary { cursor: pointer; color: var(--ours); padding: .3rem 0; }
 @media screen { details:not([open]) + .folded { display: none; } }

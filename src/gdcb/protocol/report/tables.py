@@ -19,7 +19,7 @@ from gdcb.protocol.report.numbers import (
 )
 from gdcb.protocol.report.words import WINDOW, second_name, threshold_number
 
-VERDICTS = {1: "GDCB better", 0: "not told apart", -1: "GDCB worse"}
+VERDICTS = {1: "GDCB better", 0: "no clear difference", -1: "GDCB worse"}
 ABLATED = {
     "A1": "no scaler",
     "A2": "no gate",
@@ -114,8 +114,8 @@ def versus(run: Document) -> str:
     )
     head = ["rival", "history", "against", "regret", "regret − GDCB's", "p", "verdict"]
     caption = (
-        "Paired differences over the same worlds, to GDCB that starts alike: B4 has the history, "
-        "A3 has not. Intervals and p corrected after Holm."
+        "Paired differences over the same worlds. Each rival is set against GDCB with the same "
+        "start: B4 with the history, A3 without. Intervals and p are corrected by Holm's method."
     )
     return table(caption, head, rows, keys=[m.key for m in shown])
 
@@ -148,7 +148,10 @@ def ablations(run: Document) -> str:
         label = f"{word} (= {other})" if other else word
         rows.append([label, regrets[i], excesses[i], differences[i]])
     head = ["GDCB with", "regret", "above the floor", "regret − GDCB's"]
-    caption = "Ablations: GDCB with one part taken away; differences paired, corrected after Holm."
+    caption = (
+        "Ablations: GDCB with one part taken away. Differences are paired; their intervals are "
+        "corrected by Holm's method."
+    )
     return table(caption, head, rows, keys=[key for key, _ in methods])
 
 
@@ -178,10 +181,14 @@ def thresholds(run: Document) -> str:
     ranked = sorted(range(len(rows)), key=lambda i: order[i])
     head = ["method", "median", "95 % interval", "censored", "booked by then"]
     last = run.episodes - WINDOW + 1
-    seen = f"by episode {last:,}, the last that has them" if last > 0 else "in so short a run"
+    seen = (
+        f"by episode {last:,}, the last from which {WINDOW} are left"
+        if last > 0
+        else "in so short a run"
+    )
     caption = (
         f"The first episode from which {WINDOW} in a row are on average worth at least the "
-        f"incumbent's, which always stands behind the gate. Censored: not {seen}."
+        f"incumbent's, who always works behind the gate. Censored: not reached {seen}."
     )
     keys = [methods[i].key for i in ranked]
     return table(caption, head, [rows[i] for i in ranked], keys=keys)

@@ -11,6 +11,7 @@ from gdcb.protocol.report.document import (
     Threshold,
 )
 from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
+from gdcb.protocol.report.places import TITLE, way, where
 
 PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
 # Episodes in a row that are held against the incumbent.
@@ -19,8 +20,9 @@ REACH = "All worlds are simulated, with a known truth; this says nothing yet of 
 ADVICE = {
     "calibration": "Invest in better supervised data for the scaler.",
     "bandit": "Allow more exploration, or a deeper hierarchy of arms.",
-    "gate": "Look at the override patterns: where and why the gate changes what is proposed.",
+    "gate": "Look at where and why the gate changes what is proposed.",
 }
+SOURCE = {"calibration": "calibration", "bandit": "the bandit", "gate": "the gate"}
 
 
 def capital(sentence: str) -> str:
@@ -67,8 +69,7 @@ def history(run: Document) -> str:
         return "With one replicate nothing can be said of what the history was worth."
     n = start.below_from
     words = (
-        "Starting with the history was not better than starting without, at any stage that the "
-        "interval can tell"
+        "At no stage was starting with the history clearly better than starting without"
         if n is None
         else f"Starting with the history was better than starting without from episode {n} on"
     )
@@ -123,6 +124,8 @@ def dominant(split: Split | None) -> tuple[str | None, str]:
 
     A part dominates if it is positive and its whole interval lies above those of the others.
 
+    The sentence has {} where it names the regret.
+
     Examples
     --------
     >>> from gdcb.protocol.report.document import Estimate
@@ -131,21 +134,24 @@ def dominant(split: Split | None) -> tuple[str | None, str]:
     ...     "bandit": Estimate(1, 0, 2),
     ...     "gate": Estimate(-2, -3, -1),
     ... }
-    >>> dominant(split)[0]
-    'calibration'
+    >>> dominant(split)
+    ('calibration', 'the largest part of {} comes from calibration')
     """
     if split is None:
-        return None, "is not known"
+        return None, "the parts of {} are not known"
     order = sorted(PARTS, key=lambda name: -split[name].mean)
     first, second = order[0], order[1]
     top, next_one = split[first], split[second]
     if top.mean <= 0:
-        return None, "has no part above zero"
+        return None, "no part of {} is above zero"
+    largest = f"the largest part of {{}} comes from {SOURCE[first]}"
     if top.low is None or next_one.high is None:
-        return None, f"has {first} as its largest part, in one replicate: no interval says so"
+        return None, f"{largest}, in one replicate, which has no interval"
     if top.low <= max(next_one.high, 0.0):
-        return None, f"has no dominant part: {first} and {second} cannot be told apart"
-    return first, f"is dominated by {first}"
+        return None, (
+            f"no part of {{}} stands out: {SOURCE[first]} and {SOURCE[second]} cannot be told apart"
+        )
+    return first, largest
 
 
 def made_of(run: Document) -> tuple[str, str | None]:
@@ -155,20 +161,32 @@ def made_of(run: Document) -> tuple[str, str | None]:
         return "", None
     main, words = dominant(ours.parts)
     values = ", ".join(f"{name} {plus_minus(ours.parts[name])}" for name in PARTS)
-    opening = f"GDCB's regret {words} ({values})"
+    regret = "GDCB's regret"
+    opening = f"{capital(words.format(regret))} ({values})"
     if ours.parts_paper is None:
-        reason = (
-            "the paper's split is not defined here, so that there is nothing to hold it against"
-        )
-        return f"{opening}; {reason}, and no advice follows.", None
+        return (
+            f"{opening}. The paper's split is not defined here, so there is nothing to check this "
+            "against, and no advice follows."
+        ), None
     paper, paper_words = dominant(ours.parts_paper)
     if main is None and paper is None:
-        return f"{opening}; no advice follows.", None
+        return f"{opening}, so no advice follows.", None
     if main != paper:
-        other = f"in the paper's split it {paper_words}"
-        return f"{opening}, but {other}: the two disagree, and no advice follows.", None
+        other = f"in the paper's split {paper_words.format('it')}"
+        return f"{opening}, but {other}. The two disagree, so no advice follows.", None
     assert main is not None
-    return f"{opening}, in the paper's split too. {ADVICE[main]}{_floor(run, main)}", ADVICE[main]
+    advice = f"{ADVICE[main]}{_most_changed(run, main)}{_floor(run, main)}"
+    return f"{opening}, in the paper's split too. {advice}", ADVICE[main]
+
+
+def _most_changed(run: Document, main: str) -> str:
+    """Say, where the gate dominates, where most is changed, and which figure shows it."""
+    found = run.ours.overrides if run.ours else None
+    if main != "gate" or found is None or found.highest is None:
+        return ""
+    top = found.highest
+    size = f"{percent(top.changed)} of the proposals there, {way(found)}"
+    return f" It does so most often {where(top.feature, top.band)} ({size}): see “{TITLE}”."
 
 
 def _floor(run: Document, main: str) -> str:
@@ -192,15 +210,15 @@ def ablated(run: Document) -> str:
         if method is not None and method.versus is not None:
             found[method.versus.sign].append(method)
     phrases = {
-        1: "Regret rises in {}.",
-        0: "No difference can be told in {}.",
-        -1: "Regret falls in {}: there the part that was taken away does harm.",
+        1: "Regret is higher in {}.",
+        0: "There is no clear difference in {}.",
+        -1: "Regret is lower in {}: there the part that was taken away does harm.",
     }
     said = [phrases[sign].format(names(ms)) for sign, ms in found.items() if ms]
     free = run.ablation("A2")
     if free is not None and free.versus is not None and free.versus.sign:
-        way = "falls" if free.versus.sign < 0 else "rises"
-        said.append(f"It {way} without the gate (A2): another world, in which nobody overrides.")
+        way = "lower" if free.versus.sign < 0 else "higher"
+        said.append(f"It is {way} without the gate (A2): another world, in which nobody overrides.")
     return " ".join(said)
 
 

@@ -11,7 +11,7 @@ from gdcb.protocol.record_checks import TOLERANCE
 from gdcb.protocol.report import document
 from gdcb.protocol.report.numbers import plain as number
 from gdcb.protocol.report.numbers import share
-from gdcb.protocol.report.words import dominant
+from gdcb.protocol.report.words import capital, dominant
 from gdcb.protocol.specialise.figures import figure, some, theorem
 from gdcb.protocol.specialise.runs import OURS, Runs
 
@@ -45,8 +45,9 @@ def regret(shared: Shared, runs: Runs) -> dict[str, Any]:
     ]
     blamed = ""
     if told:
-        blamed = f"{OURS}'s regret {told}"
-        blamed += f"; in the paper's order it {told_paper}." if told_paper else "."
+        blamed = capital(told.format(f"{OURS}'s regret"))
+        paper = told_paper.format("it")
+        blamed += f"; in the paper's order {paper}." if paper else "."
     knows = shared.study.about.get("oracle_knows")
     statement = STATEMENT + (f". {knows}" if knows else _AVOIDED)
     return theorem(statement, figures, (_sums(runs), blamed, told_floor))
@@ -62,7 +63,7 @@ def _sums(runs: Runs) -> str:
 
 
 def _dominant(parts: Array | None, names: tuple[str, ...]) -> tuple[str | None, str, str]:
-    """Return the part that dominates, a note with all parts, and the end of a sentence."""
+    """Return the part that dominates, a note with all parts, and a sentence on it."""
     if parts is None:
         return None, f"{OURS} was not run", ""
     found = {name: estimate(parts[:, i]) for i, name in enumerate(names)}
