@@ -68,6 +68,14 @@ def called(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def test_the_help_names_the_theorems_once() -> None:
+    """A metavar with brackets of its own would be put into more of them."""
+    result = runner.invoke(app, ["verify", "--help"])
+    assert result.exit_code == 0
+    assert "verify [OPTIONS] [THEOREM]..." in result.stdout
+    assert "t1, t2, t3 or t4" in result.stdout
+
+
 def test_a_theorem_that_holds_when_repaired(heard: list[Any]) -> None:
     code, out, _ = called("t1", "--seed", "7")
     assert code == 0

@@ -27,7 +27,7 @@ _LOOK = 0.3  # seconds between two looks at what the checks are at
 
 def verify(
     theorems: Annotated[
-        list[str] | None, typer.Argument(metavar="[t1|t2|t3|t4]...", help="Default: all four.")
+        list[str] | None, typer.Argument(metavar="THEOREM", help="t1, t2, t3 or t4. Default: all.")
     ] = None,
     instance: Annotated[
         str, typer.Option(help="Whose methods (t3) and history (t4) are looked at.")
