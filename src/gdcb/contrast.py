@@ -19,7 +19,9 @@ from gdcb.arrays import (
     namespace,
     on_host,
     put_where,
+    rises,
     scatter_add,
+    take_at,
     zeros,
 )
 from gdcb.bandits import Bandit
@@ -54,27 +56,29 @@ class ContrastState:
         """Add rows' (weight, w·y, w·y²) and carry the change into the groups' totals."""
         n_arms = self.sums.shape[1]
         flat = cell * n_arms + arm
-        once = distinct(flat)
-        touched, which = once // n_arms, once % n_arms
-        before = self._message(touched, which)
+        once = flat if rises(cell) else distinct(flat)  # a row a cell: as they are
+        pairs = self.sums.reshape(-1, 2, 3)
+        before = _message(take_at(pairs, once))
         scatter_add(self.sums.reshape(-1, 3), flat * 2 + is_override, sums)
-        told = self._message(touched, which) - before
-        scatter_add(self.totals, self.group[touched], told, shared=True)
+        told = _message(take_at(pairs, once)) - before
+        scatter_add(self.totals, self.group[once // n_arms], told, shared=True)
 
-    def _message(self, cell: Array, arm: Array) -> Array:
-        sums, xp = self.sums[cell, arm], namespace(self.sums)
-        n, total, square = (sums[..., i] for i in range(3))  # (touched, 2) each
-        some = at_least(n, 1e-12)
-        mean = total / some
-        only = ~(n > 0).all(axis=-1)
-        weight = put_where(1.0 / (1.0 / some).sum(axis=-1), only, 0.0)
-        rest = at_least(square - n * mean**2, 0.0).sum(axis=-1)
-        freedom = (n - xp.astype(n > 0, n.dtype)).sum(axis=-1)
-        gap = mean[:, 0] - mean[:, 1]
-        shift, chance = weight * gap, 0.5 * xp.log1p(weight)
-        spread = gap**2 * weight**2 / (1.0 + weight)
-        message: Array = xp.stack((weight, shift, rest, freedom, chance, spread), axis=1)
-        return message
+
+def _message(sums: Array) -> Array:
+    """Return what cells and arms (n, 2, 3) add to their group's totals: (n, 6)."""
+    xp = namespace(sums)
+    n, total, square = (sums[..., i] for i in range(3))  # (touched, 2) each
+    some = at_least(n, 1e-12)
+    mean = total / some
+    only = ~(n > 0).all(axis=-1)
+    weight = put_where(1.0 / (1.0 / some).sum(axis=-1), only, 0.0)
+    rest = at_least(square - n * mean**2, 0.0).sum(axis=-1)
+    freedom = (n - xp.astype(n > 0, n.dtype)).sum(axis=-1)
+    gap = mean[:, 0] - mean[:, 1]
+    shift, chance = weight * gap, 0.5 * xp.log1p(weight)
+    spread = gap**2 * weight**2 / (1.0 + weight)
+    message: Array = xp.stack((weight, shift, rest, freedom, chance, spread), axis=1)
+    return message
 
 
 def no_private_information(state: ContrastState, group: Array) -> Array:
@@ -175,12 +179,15 @@ def look(
     if bandit.is_curve or bandit.is_contextual:
         delta = None if seen.delta is None else seen.delta[known]
         at = Setting(seen.cell[known], log.x[known], delta)
-        here = replace(located, arm=arm[:, None], coord=located.coord[known])
-        y = y - bandit.mean(state, at, here)[:, 0]
+        coord, which = located.coord[known], arm[:, None]
+        if not bandit.is_contextual:  # beside it the arm itself
+            xp = namespace(coord)
+            coord = xp.concat((coord, like(instance.space.coords, y)[arm][:, None]), axis=1)
+            which = xp.concat((which, which), axis=1)
+        expected = bandit.mean(state, at, replace(located, arm=which, coord=coord))
+        y = y - expected[:, 0]
         if not bandit.is_contextual:
-            coord = like(instance.space.coords, y)[arm]
-            there = replace(located, arm=arm[:, None], coord=coord[:, None])
-            y = y + bandit.mean(state, at, there)[:, 0]
+            y = y + expected[:, 1]
     sums = namespace(y).stack((weight, weight * y, weight * y * y), axis=1)
     return seen.cell[known], arm, log.is_override[known], sums
 

@@ -30,6 +30,8 @@ from gdcb.refold import TEACHES, check_teaches, publish, refold, warm_up
 from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, WORLD, Stream, Streams
 from gdcb.torch_streams import TorchStreams
 
+_LONG = 2**14  # rows from which a log is not copied again to be joined with others
+
 
 class World(Protocol):
     """A simulator whose truth is known: E[r | e, x] is exact.
@@ -184,15 +186,32 @@ def simulate(
         if device is not None and (t + 1) % REFRESH == 0 and hasattr(bandit, "refresh"):
             bandit.refresh(state.bandit)
         if due.shape[0]:
-            logs = [Log.concatenate(logs)]
-            known = {loop: Log.concatenate(rows + logs) for loop, rows in past.items()}
-            changed = publish(instance, state, due, group, known.get("scaler", logs[0]))
+            logs = _joined(logs)
+            of = due if instance.scaler.per == "group" else np.unique(group[due])
+            known = {loop: _rows_of(past.get(loop, []) + logs, of, group) for loop in TEACHES}
+            changed = publish(instance, state, due, group, known["scaler"])
             if changed.size:
-                refold(instance, bandit, state, known.get("arms", logs[0]), group, changed)
+                refold(instance, bandit, state, known["arms"], group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
     if device is not None:
         _check_finite(state.bandit)
     return Simulation(state, Log.concatenate(logs) if logs else None, group)
+
+
+def _joined(logs: list[Log]) -> list[Log]:
+    """Return the same rows in few logs: short ones are joined, long ones left where they are."""
+    at = len(logs)
+    while at > 0 and logs[at - 1].unit.shape[0] < _LONG:
+        at -= 1
+    return [*logs[:at], Log.concatenate(logs[at:])] if at < len(logs) else logs
+
+
+def _rows_of(logs: list[Log], groups: Array, group: Array) -> Log:
+    """Return the rows of some groups, in their order."""
+    if groups.shape[0] == int(group.max()) + 1:
+        return Log.concatenate(logs)
+    is_asked = np.isin(np.arange(int(group.max()) + 1), groups)
+    return Log.concatenate([log.take(np.flatnonzero(is_asked[log.group])) for log in logs])
 
 
 def check_on_device(instance: Instance, bandit: Bandit) -> None:

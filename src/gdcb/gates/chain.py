@@ -280,11 +280,17 @@ class Chain:
                 seen[row] &= at != i
             if not seen.any():
                 continue
-            some = rows.take(seen)
+            some, entered, left = rows, verdict.trail[:, i], verdict.trail[:, i + 1]
+            if not seen.all():
+                some, entered, left, status = (
+                    rows.take(seen),
+                    entered[seen],
+                    left[seen],
+                    status[seen],
+                )
             owner = some.unit if gate.per == "unit" else some.group
-            entered, left = verdict.trail[seen, i], verdict.trail[seen, i + 1]
             try:
-                gate.learn(kernel, owner, some, entered, left, status[seen])
+                gate.learn(kernel, owner, some, entered, left, status)
             except Exception as error:  # what it cannot learn must not undo a decision
                 text = f"gate '{gate.name}' could not learn: {type(error).__name__}: {error}"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)

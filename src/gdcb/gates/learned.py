@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any, scatter_add
+from gdcb.arrays import Array, count, is_all, is_any, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.gates.jumps import expect_normal, pieces_of
@@ -21,6 +21,9 @@ from gdcb.regression import RidgeSums, with_intercept
 
 # How far a proposal lies from the person's expected own number, in their standard deviations.
 _BANDS = np.array([-3.0, -1.5, -0.5, 0.5, 1.5, 3.0])
+# Columns of the counts by status: approved, changed, vetoed; others say nothing.
+_ANSWERS = np.full(256, -1)
+_ANSWERS[[PASSED, MODIFIED, VETOED, EXPIRED]] = 0, 1, 2, 2
 # Gauss-Hermite with three nodes: exact for values that are cubic in the person's number.
 _NODES = np.array([-(3.0**0.5), 0.0, 3.0**0.5])
 _WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6.0
@@ -241,8 +244,8 @@ class NumberKernel:
     def _own(self, state: NumberState, owner: Array, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the expected own number (N, D), its spread (N, D), and whether it is known."""
         phi = with_intercept(rows.x, self.features)
-        own = (state.theta[owner] @ phi[:, :, None])[..., 0]
-        spread = state.spread[owner]
+        own = (state.theta.take(owner, axis=0) @ phi[:, :, None])[..., 0]
+        spread = state.spread.take(owner, axis=0)
         base = self._base(rows)
         return own * base, spread * base, state.sums.count[owner, 0] > 0
 
@@ -307,13 +310,12 @@ class NumberKernel:
         """
         own, spread, known = self._own(state, owner, rows)
         band = self._band(entered[:, None], own, spread, known)[:, 0]
-        is_veto = (status == VETOED) | (status == EXPIRED)
-        answer = np.select([status == PASSED, status == MODIFIED, is_veto], [0, 1, 2], -1)
+        answer = _ANSWERS[status]
         seen = answer >= 0
         n_bands = state.counts.shape[1]
         flat = (owner * n_bands + band) * 3 + answer
-        scatter_add(state.counts.reshape(-1), flat[seen], np.ones(int(seen.sum())))
-        judged = np.unique(owner[seen])
+        scatter_add(state.counts.reshape(-1), flat[seen], np.ones(count(seen)))
+        judged = np.flatnonzero(np.bincount(owner[seen]))
         state.rates[judged] = self._rates(state.counts[judged])
         changed = status == MODIFIED
         if not changed.any():
@@ -321,13 +323,13 @@ class NumberKernel:
         some, owners = rows.take(changed), owner[changed]
         phi = with_intercept(some.x, self.features)
         state.sums.add(owners, phi, left[changed] / self._base(some), np.ones(owners.size))
-        touched = np.unique(owners)
-        count = state.sums.count[touched, 0]
-        is_due = count >= (1.0 + self.refit) * state.fitted[touched]
+        touched = np.flatnonzero(np.bincount(owners))
+        overrides = state.sums.count[touched, 0]
+        is_due = overrides >= (1.0 + self.refit) * state.fitted[touched]
         touched = touched[is_due]
         if touched.size == 0:
             return
-        state.fitted[touched] = count[is_due]
+        state.fitted[touched] = overrides[is_due]
         penalty = np.full(phi.shape[1], self.penalty)
         penalty[0] = 1e-6  # an own number far from zero must not be shrunk to it
         theta = state.sums.solve(touched, penalty)
