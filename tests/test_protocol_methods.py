@@ -304,7 +304,7 @@ def test_the_operator_is_asked_about_the_past() -> None:
 
 def test_rivals_have_nothing_to_do_with_the_nights() -> None:
     """600 nights of one replicate: 64 correlations below 5/√600; a false alarm of 4e-5."""
-    task = task_of("B5", episodes=600, replicates_in_block=1, options=FEW)
+    task = task_of("B5", episodes=600, replicates=1, options=FEW)
     shared = shared_by(task)
     world = build(shared.study, "B5", tuned()).world(shared.study.domain.world)
     state = shared.world.state

@@ -146,7 +146,7 @@ def test_a_task_gives_the_same_bytes_whatever_ran_before(key: str, records: Any)
     ],
 )
 def test_a_replicate_is_the_same_in_a_larger_block(key: str, records: Any) -> None:
-    few, more = records["well"][key], ran(key, replicates_in_block=REPLICATES + 2)
+    few, more = records["well"][key], ran(key, replicates=REPLICATES + 2)
     for name in ("parts", "parts_paper", "reward", "advantage", "overridden", "success", "error"):
         assert bytes_of(getattr(few, name)) == bytes_of(getattr(more, name)[:, :REPLICATES]), name
     for name in ("recommended", "executed", "overrides"):
@@ -160,8 +160,8 @@ def test_a_replicate_is_the_same_in_a_larger_block(key: str, records: Any) -> No
     ],
 )
 def test_a_later_block_is_that_of_a_long_run(key: str) -> None:
-    alone = ran(key, block=1, replicates_in_block=2, episodes=2, options=FEW)
-    long = ran(key, replicates_in_block=102, episodes=2, options=FEW)
+    alone = ran(key, block=1, replicates=2, episodes=2, options=FEW)
+    long = ran(key, replicates=102, episodes=2, options=FEW)
     for name in ("parts", "reward", "advantage", "error"):
         assert bytes_of(getattr(alone, name)) == bytes_of(getattr(long, name)[:, 100:]), name
 

@@ -88,7 +88,7 @@ def test_tasks_go_block_by_block() -> None:
     """230 replicates are blocks of 100, 100 and 30; each begins with what its methods share."""
     keys = [task.key for task in SMALL.tasks]
     assert keys == [f"b000{b}-{method}" for b in range(3) for method in ("ground", "B1", "B4")]
-    assert [task.replicates_in_block for task in SMALL.tasks[::3]] == [100, 100, 30]
+    assert [task.replicates for task in SMALL.tasks[::3]] == [100, 100, 30]
     assert len({hash(task) for task in SMALL.tasks}) == N_TASKS
 
 
@@ -123,6 +123,18 @@ def test_a_pool_leaves_the_bytes_of_this_process(
     """Every part, to the byte."""
     assert len(whole) == N_TASKS
     assert ran(tmp_path, Pool(workers)) == whole
+
+
+def test_two_blocks_go_together_where_there_are_many() -> None:
+    """430 replicates are tasks of 200, 200 and 30; of many episodes one block each."""
+    many = dataclasses.replace(SMALL, replicates=430, episodes=400)
+    assert [(task.block, task.replicates) for task in many.tasks if task.method == "B4"] == [
+        (0, 200),
+        (2, 200),
+        (4, 30),
+    ]
+    long = dataclasses.replace(many, episodes=401)
+    assert [task.replicates for task in long.tasks if task.method == "B4"] == [100] * 4 + [30]
 
 
 def test_blocks_are_joined_in_the_order_of_replicates(tmp_path: Path) -> None:
@@ -390,11 +402,11 @@ def test_a_part_of_another_run_is_not_believed(tmp_path: Path) -> None:
 
 
 def wrong_kind(task: Task) -> Record | Ground:
-    return Ground(np.zeros((4, task.replicates_in_block)), np.zeros(2))
+    return Ground(np.zeros((4, task.replicates)), np.zeros(2))
 
 
 def too_few(task: Task) -> Record | Ground:
-    return episodes(dataclasses.replace(task, replicates_in_block=task.replicates_in_block - 1))
+    return episodes(dataclasses.replace(task, replicates=task.replicates - 1))
 
 
 def no_array(task: Task) -> Record | Ground:

@@ -189,7 +189,7 @@ def test_a_history_tells_its_cross_information() -> None:
 
 def record_of(task: Task) -> Record:
     """Return a record whose parts miss the total by 1e-7 in one round of one method."""
-    shape = (task.episodes, task.replicates_in_block)
+    shape = (task.episodes, task.replicates)
     parts = np.tile([6.0, 1.0, 2.0, 3.0], (*shape, 1))
     paper = np.tile([4.0, 1.0, 1.0], (*shape, 1))
     if task.variant == "mis":

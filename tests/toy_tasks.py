@@ -162,7 +162,7 @@ def ignore(done: int, total: int) -> None:
 
 def episodes(task: Task) -> Record | Ground:
     """Return a small record that hangs on the task alone; one array is in Fortran's order."""
-    t, r, bins = task.episodes, task.replicates_in_block, 3
+    t, r, bins = task.episodes, task.replicates, 3
     if not task.method:
         first = task.block * BLOCK
         floor = np.arange(t)[:, None] + np.arange(first, first + r) / 1000

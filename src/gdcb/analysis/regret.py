@@ -69,10 +69,13 @@ class Truth:
     ----------
     best : (N,) μ(e*)
     oracle : (N, K) μ(Φ(a, δ*)) of every arm under the true scaler; None: δ* is unknown
+    arms : (N,) each, the largest μ of the arms as they are composed, and the largest behind the
+        gate; None: not known, since they hang on the method's scaler
     """
 
     best: Array
     oracle: Array | None = None
+    arms: tuple[Array, Array] | None = None
 
 
 @dataclass(slots=True)
@@ -151,14 +154,16 @@ def regret_splits(
     mean = TrueMean(instance, world, turn.world, rows)
     if truth is None:
         truth = truth_of(instance, world, turn.world, rows)
-    arm = decision.arm[:, None]
-    free = mean(decision.actions)
-    mean.actions, mean.known = decision.actions, free
-    gated = instance.chain.expect(mean, decision.actions, rows)
-    chosen = along(gated, arm, axis=1)[:, 0]
-    proposed = along(free, arm, axis=1)[:, 0]
+    arm, actions = decision.arm[:, None], decision.actions
+    if truth.arms is not None:  # then the one that was picked is all that is asked about
+        actions = decision.action[:, None]
+    free, gated = worth_of(instance, mean, actions, rows)
+    if truth.arms is None:
+        best_free, best_gated = _largest(free, rows), _largest(gated, rows)
+        chosen, proposed = along(gated, arm, axis=1)[:, 0], along(free, arm, axis=1)[:, 0]
+    else:
+        (best_free, best_gated), chosen, proposed = truth.arms, gated[:, 0], free[:, 0]
     best, ran = truth.best, mean(turn.executed.action[:, None])[:, 0]
-    best_free, best_gated = _largest(free, rows), _largest(gated, rows)
     total = best - ran
     main = RegretParts(
         total, best - best_free, best_gated - chosen, best_free - best_gated + chosen - ran
@@ -173,6 +178,26 @@ def regret_splits(
         total, best_oracle - same, best - best_oracle + same - proposed, proposed - ran
     )
     return main, paper
+
+
+def worth_of(instance: Instance, mean: TrueMean, e: Array, rows: Rows) -> tuple[Array, Array]:
+    """Return μ of actions (N, M, D), and the expected μ behind the gate: (N, M) each."""
+    free = mean(e)
+    mean.actions, mean.known = e, free
+    return free, instance.chain.expect(mean, e, rows)
+
+
+def arms_of(
+    instance: Instance, world: World, state: Any, rows: Rows, delta: Array
+) -> tuple[Array, Array]:
+    """Return what the best arm under δ (N, 1 or K, q) is worth, and the best behind the gate.
+
+    All methods that compose with this δ share them: `Truth.arms`.
+    """
+    mean = TrueMean(instance, world, state, rows)
+    e = instance.composition.compose(instance.space, delta, rows.x)
+    free, gated = worth_of(instance, mean, e, rows)
+    return _largest(free, rows), _largest(gated, rows)
 
 
 def _largest(values: Array, rows: Rows) -> Array:

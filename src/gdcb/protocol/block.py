@@ -38,12 +38,12 @@ def run_task(task: Task) -> Record | Ground:
 def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
     """Run a method that was put together, on what its block shares."""
     units = shared.study.domain.units
-    watch = Watch(setup.instance, shared, task.episodes, task.replicates_in_block)
+    watch = Watch(setup.instance, shared, task.episodes, task.replicates)
     # Whoever asks draws rivals behind the nights, from the same streams: nights are drawn anew.
     world = setup.world(shared.study.domain.world if setup.asks else shared.world)
     if setup.asks:
         plain = replace(shared.instance, scaler=ConstantScaler(1.0), gate=setup.instance.chain)
-        watch = Watch(plain, shared, task.episodes, task.replicates_in_block)
+        watch = Watch(plain, shared, task.episodes, task.replicates)
         seen: Any = without_rival(plain, watch)
     else:
         watch.world = world
@@ -53,7 +53,7 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
         setup.bandit,
         world,
         rounds=task.episodes,
-        replicates=task.replicates_in_block,
+        replicates=task.replicates,
         units=units,
         seed=task.seed,
         watch=seen,
@@ -118,7 +118,7 @@ class Watch:
         def by_replicate(column: Array) -> Array:
             return np.asarray(column.reshape(replicates, -1).mean(axis=1))
 
-        truth = shared.truths[t]
+        truth = shared.truth(t, self.instance)
         main, paper = regret_splits(self.instance, self.world, turn, truth)
         for i, part in enumerate((main.total, main.calibration, main.bandit, main.gate)):
             record.parts[t, :, i] = by_replicate(part)

@@ -57,7 +57,7 @@ def settings_of(
         parse(key)
     found = Settings(name, variant, options, episodes, replicates, seed, methods, version("gdcb"))
     # One replicate of one episode tries the options out.
-    shared_by(replace(found.task(0, GROUND), episodes=1, replicates_in_block=1))
+    shared_by(replace(found.task(0, GROUND), episodes=1, replicates=1))
     return found
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gdcb import round as turn
-from gdcb.analysis.regret import Truth, floor_of, truth_of
+from gdcb.analysis.regret import Truth, arms_of, floor_of, truth_of
 from gdcb.arrays import Array
 from gdcb.instance import Instance
 from gdcb.instances import Study, study
 from gdcb.protocol.record import Ground
 from gdcb.protocol.task import Options, Task
 from gdcb.records import History, Rows
+from gdcb.scalers import ConstantScaler
 from gdcb.simulate import World
 from gdcb.streams import CONTEXT, GATE, LABEL, WORLD, Stream, Streams
 
@@ -56,6 +57,7 @@ class Shared:
     group : (N,) the replicate of every unit
     world : its nights are drawn
     truths : of every episode, what the optimum is worth
+    plain : of every episode, what the best arm is worth without a scaler, and behind the gate
     incumbent : (T, N) μ of what the incumbent would have run behind the same gate, same draws
     floor : (T, R)
     history : what came before
@@ -67,11 +69,19 @@ class Shared:
     group: Array
     world: Recorded
     truths: list[Truth]
+    plain: list[tuple[Array, Array]]
     incumbent: Array
     floor: Array
     history: History
     reference: Array
     delta: Array
+
+    def truth(self, t: int, instance: Instance) -> Truth:
+        """Return what an episode's regret is split with: without a scaler the best arm is known."""
+        truth, (free, gated) = self.truths[t], self.plain[t]
+        if not isinstance(instance.scaler, ConstantScaler):
+            return truth
+        return replace(truth, arms=(free, gated if instance.chain.gates else free))
 
     @property
     def ground(self) -> Ground:
@@ -88,7 +98,7 @@ def shared_by(task: Task) -> Shared:
         task.seed,
         task.episodes,
         task.block,
-        task.replicates_in_block,
+        task.replicates,
     )
 
 
@@ -108,13 +118,15 @@ def _shared(
     group = np.repeat(np.arange(replicates), units)
     streams = Streams(seed, units, block)
     state = world.start(streams.at(WORLD, 0), group)
-    nights, truths = [], []
+    nights, truths, plain = [], [], []
+    neutral = np.ones((group.size, 1, 1))
     floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
     for t in range(episodes):
         rows = world.context(streams.at(CONTEXT, t), state, t, group)
         truth = truth_of(instance, world, state, rows)
         nights.append(rows)
         truths.append(truth)
+        plain.append(arms_of(instance, world, state, rows, neutral))
         floor[t] = floor_of(instance, world, state, rows).reshape(replicates, -1).mean(axis=1)
         proposed = subject.incumbent(streams.at(LABEL, t), state, rows)
         draws = instance.chain.draw(streams.at(GATE, t), rows.n)
@@ -126,7 +138,17 @@ def _shared(
     reference = _reference(subject, seed)
     delta = subject.delta(state, reference)
     return Shared(
-        subject, instance, group, recorded, truths, incumbent, floor, history, reference.x, delta
+        subject,
+        instance,
+        group,
+        recorded,
+        truths,
+        plain,
+        incumbent,
+        floor,
+        history,
+        reference.x,
+        delta,
     )
 
 

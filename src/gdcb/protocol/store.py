@@ -204,7 +204,7 @@ class Store:
 
     def _joined(self, method: str) -> dict[str, Array]:
         whole: dict[str, Array] = {}
-        for block in range(self.settings.n_blocks):
+        for block in self.settings.blocks:
             task = self.settings.task(block, method)
             arrays = flatten(self.read(task))
             if block and arrays.keys() != whole.keys():
@@ -225,7 +225,7 @@ class Store:
                         f"{task.key}: {name} has shape {array.shape} and type {array.dtype}, "
                         f"which does not continue {target.shape} and {target.dtype}"
                     )
-                rows = slice(block * BLOCK, block * BLOCK + task.replicates_in_block)
+                rows = slice(block * BLOCK, block * BLOCK + task.replicates)
                 target[(slice(None),) * axis + (rows,)] = array
         return whole
 
@@ -310,7 +310,7 @@ def _check_shapes(task: Task, result: Record | Ground) -> None:
             continue  # it was not counted
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:
             raise InvalidInput(f"{task.key}: expected an array of numbers for {field.name}")
-        axis, size = _AXIS.get(field.name, 1), task.replicates_in_block
+        axis, size = _AXIS.get(field.name, 1), task.replicates
         if axis is not None and (array.ndim <= axis or array.shape[axis] != size):
             raise InvalidInput(
                 f"{task.key}: expected {size} replicates on axis {axis} of {field.name}, "

@@ -11,6 +11,9 @@ from gdcb.parts import check_number, check_text
 
 # Replicates that share a random stream. Part of every stored seed: never change it.
 BLOCK = 100
+# Two blocks at once cost less than one after the other, where there are enough to share out and
+# few enough episodes to hold them in memory.
+_MANY, _SHORT = 4, 400
 GROUND = ""  # stands where a method's key would
 
 Value = bool | int | float | str
@@ -19,16 +22,16 @@ Options = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One method on one block of replicates; its result depends on nothing else.
+    """One method on one or two blocks of replicates; its result depends on nothing else.
 
     Parameters
     ----------
     name, variant, options : the instance, its world and the world's (name, value) options
     seed : of all random numbers of the run
     episodes : T
-    block : number b of the block; its replicates are those from b × 100 on
-    replicates_in_block : 1 to 100
-    method : key such as 'B4'; '' asks for what all methods of the block share (`Ground`)
+    block : number b of the first block; its replicates are those from b × 100 on
+    replicates : 1 to 200
+    method : key such as 'B4'; '' asks for what all methods share there (`Ground`)
     """
 
     name: str
@@ -37,7 +40,7 @@ class Task:
     seed: int
     episodes: int
     block: int
-    replicates_in_block: int
+    replicates: int
     method: str
 
     @property
@@ -63,7 +66,7 @@ class Settings:
     250 replicates are two blocks of 100 and one of 50; each has one task more than methods.
 
     >>> settings = Settings("str", "well", (), 200, 250, 0, ("B1", "B4"), "0.1.0")
-    >>> [(task.key, task.replicates_in_block) for task in settings.tasks][-3:]
+    >>> [(task.key, task.replicates) for task in settings.tasks][-3:]
     [('b0002-ground', 50), ('b0002-B1', 50), ('b0002-B4', 50)]
     """
 
@@ -102,19 +105,20 @@ class Settings:
                 raise InvalidInput(f"Settings.options: expected a finite {name}, got {value}")
 
     @property
-    def n_blocks(self) -> int:
-        """Number of blocks; the last may be smaller."""
-        return -(-self.replicates // BLOCK)
+    def blocks(self) -> range:
+        """The first block of every method's tasks, in order; the last block may be smaller."""
+        n = -(-self.replicates // BLOCK)
+        return range(0, n, 2 if n >= _MANY and self.episodes <= _SHORT else 1)
 
     @property
     def tasks(self) -> list[Task]:
         """All tasks, block by block, so that a worker can keep what a block's methods share."""
         keys = (GROUND, *self.methods)
-        return [self.task(block, key) for block in range(self.n_blocks) for key in keys]
+        return [self.task(block, key) for block in self.blocks for key in keys]
 
     def task(self, block: int, method: str) -> Task:
-        """Return the task of one block and method."""
-        size = min(BLOCK, self.replicates - block * BLOCK)
+        """Return the task of one method that begins with this block."""
+        size = min(self.blocks.step * BLOCK, self.replicates - block * BLOCK)
         return Task(
             self.name, self.variant, self.options, self.seed, self.episodes, block, size, method
         )
