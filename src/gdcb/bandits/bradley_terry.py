@@ -92,6 +92,13 @@ class BradleyTerryThompson(LogisticThompson):
             )
         return super().init(group, arms)
 
+    def at_actions(self, x: Array | None, coord: Array, frame: Array) -> Array:
+        """Return ψ(x, c) − ψ(x, c′) of actions (N, M, 1): (N, M, d)."""
+        rival = take(require_context(x, type(self).__name__), self.rival)[:, None, None]
+        own = super().at_actions(x, coord, frame)
+        with np.errstate(invalid="ignore"):  # an infinite context is refused by name, not here
+            return np.asarray(own - super().at_actions(x, rival, frame))
+
     def at_context(self, x: Array | None, frame: Array) -> Array:
         """Return B(x) with ψ(x, c) − ψ(x, c′) = B(x)·(1, c, c²): (N, d, 1 + degree)."""
         basis = super().at_context(x, frame)

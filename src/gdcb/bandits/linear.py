@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, at_least, namespace, on_host, rows_at
+from gdcb.arrays import Array, at_least, namespace, on_host, put_where, rows_at
 from gdcb.bandits.base import (
     check_factor,
     credited,
@@ -114,8 +114,11 @@ class LinearArms:
     def mean(self, state: LinearState, at: Setting, located: Located) -> Array:
         """Posterior mean φ(x)ᵀE[w] of the located arms."""
         phi = with_intercept(require_context(at.x, type(self).__name__), self.features)
-        mean = (rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0]
-        return self.value(mean, located)
+        if located.is_nominal:
+            return np.asarray((rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0])
+        weights = state.weights.mean[at.cell[:, None], at_least(located.arm, 0)]
+        known = (weights @ phi[:, :, None])[:, :, 0]
+        return put_where(known, located.arm < 0, self._unknown)
 
     def update(self, state: LinearState, evidence: Evidence) -> None:
         """Fold the credited rows into their arms' weights: rank-one, or in one go for many."""

@@ -105,6 +105,18 @@ class ActionFeatures:
                 out[:, start : start + p, 1 + j] = x
         return out
 
+    def at_actions(self, x: Array | None, coord: Array, frame: Array) -> Array:
+        """Return ψ of actions (N, M, C) in their contexts: (N, M, d)."""
+        x = take_all(require_context(x, type(self).__name__), self.features)
+        n, m, c = coord.shape
+        powers = self.powers(coord, frame[0], frame[1])
+        context = np.broadcast_to(x[:, None], (n, m, x.shape[1]))
+        parts = [powers[..., :1], context] if self.has_level else []
+        parts.append(powers[..., 1:])
+        if self.interactions:
+            parts += [context * powers[..., 1 + j : 2 + j] for j in range(c)]
+        return np.concatenate(parts, axis=-1)
+
     def powers(self, coord: Array, middle: Array, half: Array) -> Array:
         """Return (1, c, c²) of scaled coordinates: (..., C) → (..., 1 + C·degree)."""
         c = (coord - middle) / half
@@ -113,10 +125,13 @@ class ActionFeatures:
 
     def rows(self, frame: Array, evidence: Evidence, known: Array) -> Array:
         """Return ψ of some evidence rows: (n, d)."""
-        coord = evidence.coord[known]
         x = require_context(evidence.x, type(self).__name__)[known]
-        powers = self.powers(coord, frame[0], frame[1])
-        return (self.at_context(x, frame) @ powers[:, :, None])[:, :, 0]
+        return self.at_actions(x, evidence.coord[known][:, None], frame)[:, 0]
+
+    def _located(self, frame: Array, at: Setting, located: Located) -> Array:
+        """Return ψ of located actions: (N, M, d)."""
+        n, (_, m, c) = at.cell.shape[0], located.coord.shape
+        return self.at_actions(at.x, np.broadcast_to(located.coord, (n, m, c)), frame)
 
     def framed(self, frame: Array, coefficients: Array) -> Array:
         """Put the frame behind each row's coefficients: (N, m + 2C)."""
@@ -161,18 +176,15 @@ class SharedLinear(ActionFeatures):
     def _coefficients(self, state: SharedState, at: Setting) -> tuple[Array, Array]:
         """Return mean (N, m) and covariance (N, m, m) of the polynomial at the row's context."""
         basis = self.at_context(at.x, state.frame)
+        turned = basis.swapaxes(1, 2)
+        mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
         whole = unpack(rows_at(state.weights.covariance, at.cell), basis.shape[1])
-        return self._expected(state, at, basis), basis.swapaxes(1, 2) @ (whole @ basis)
-
-    def _expected(self, state: SharedState, at: Setting, basis: Array) -> Array:
-        """Return the mean (N, m) alone."""
-        weights = rows_at(state.weights.mean, at.cell)[:, :, None]
-        return np.asarray((basis.swapaxes(1, 2) @ weights)[:, :, 0])
+        return mean, turned @ (whole @ basis)
 
     def mean(self, state: SharedState, at: Setting, located: Located) -> Array:
         """Posterior mean ψᵀE[w] at located actions."""
-        mean = self._expected(state, at, self.at_context(at.x, state.frame))
-        return self.predictor(self.framed(state.frame, mean), located)
+        phi = self._located(state.frame, at, located)
+        return np.asarray((phi @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0])
 
     def update(self, state: SharedState, evidence: Evidence) -> None:
         """Fold rows in at their executed coordinate, on an arm or between."""
@@ -381,8 +393,7 @@ class LogisticThompson(ActionFeatures):
         """Sample the predictor's polynomial of each row: (N, m + 2C)."""
         mean = rows_at(state.weights.mean, at.cell)
         z = rng.normal(*mean.shape)
-        drawn = mean + self.width * (rows_at(state.weights.root, at.cell) @ z[:, :, None])[:, :, 0]
-        return self._at(state, at, drawn)
+        return self._at(state, at, mean + self.width * state.weights.turned(at.cell, z))
 
     def _at(self, state: LogisticState, at: Setting, weights: Array) -> Array:
         basis = self.at_context(at.x, state.frame)
@@ -394,8 +405,7 @@ class LogisticThompson(ActionFeatures):
 
     def mean(self, state: LogisticState, at: Setting, located: Located) -> Array:
         """Return E σ(ψᵀw) at located actions, under the normal posterior of w."""
-        powers = self.powers(located.coord, state.frame[0], state.frame[1])
-        phi = powers @ self.at_context(at.x, state.frame).swapaxes(1, 2)
+        phi = self._located(state.frame, at, located)
         n, m, d = phi.shape
         eta = (phi @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
         variance = state.weights.spread(np.repeat(at.cell, m), phi.reshape(n * m, d))

@@ -17,11 +17,11 @@ from __future__ import annotations
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.logistic import LogisticPosterior, logistic_mode
+from gdcb.logistic import LogisticPosterior, derivatives, logistic_mode
 
 FORMS = ("both", "scaled", "shifted")
 LEAST = 0.1  # lowest slope that anything is divided by
-_TURNS = 3  # times that the scaled form is linearised anew around its θ
+_STEPS, _NEAR = 50, 1e-5  # of the scaled form: most that are taken, and the last one's reach
 
 
 def follow(
@@ -71,26 +71,52 @@ def _scaled(
 ) -> tuple[Array, Array, Array]:
     """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence.
 
-    Around θ₀ it is linear in (α, β, γ) with γ = β(θ − θ₀), of which θ's prior says
-    N(β(centre − θ₀), (β·sd)²). β is that of the last turn there.
+    Around θ₀ it is linear in (α, β, γ) with γ = β(θ − θ₀), whose prior is that of θ. Each step is
+    one of Newton's on the linear form (damped as in `logistic_mode`), which is then taken anew
+    around the θ where it leads; every owner stops by itself.
     """
-    n, slope = phi.shape[0], max(float(mean[1]), LEAST)
+    n = phi.shape[0]
+    theta = np.tile(mean[2:] / max(float(mean[1]), LEAST), (n, 1))
+    w = np.tile(mean[:2], (n, 1))
+    trials, wins = _trials(y, weight)
+    active = np.arange(n)
+    for _ in range(_STEPS):
+        rows = slice(None) if active.size == n else active
+        at = theta[rows]
+        design, now, away, wide = _around(phi[rows], e[rows], at, w[rows], mean, sd)
+        gradient, hessian = derivatives(design, trials[rows], wins[rows], now)
+        gradient -= (now - away) / wide**2
+        hessian += (wide**-2.0)[:, :, None] * np.eye(sd.size)
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        reach = np.abs((design @ step[..., None])[..., 0]).max(axis=1, initial=1e-300)
+        step *= (np.log1p(reach) / reach)[:, None]
+        w[rows] += step[:, :2]
+        theta[rows] = at + step[:, 2:] / np.maximum(w[rows, 1:], LEAST)
+        active = active[reach > _NEAR]
+        if active.size == 0:
+            break
+    design, now, away, wide = _around(phi, e, theta, w, mean, sd)
+    found = derivatives(design, trials, wins, now)[1] + (wide**-2.0)[:, :, None] * np.eye(sd.size)
+    fitted = LogisticPosterior(now, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
+    evidence = _evidence(design, y, weight, fitted, away, wide)
+    root, beta = fitted.root.copy(), np.maximum(w[:, 1:], LEAST)
+    root[:, 2:] += theta[..., None] * root[:, 1:2]  # d(βθ) = dγ + θ₀·dβ
+    return np.concatenate((w[:, :1], beta, beta * theta), axis=1), root, evidence
+
+
+def _around(
+    phi: Array, e: Array, theta: Array, w: Array, mean: Array, sd: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return the linear form around θ: design, (α, β, 0), and the prior's mean and sd there."""
+    slope = max(float(mean[1]), LEAST)
     centre, theta_sd = mean[2:] / slope, sd[2:] / slope
-    theta, beta = np.tile(centre, (n, 1)), np.full((n, 1), slope)
-    away, wide, start = (np.tile(part, (n, 1)) for part in (mean, sd, mean))
-    for _ in range(_TURNS):
-        around = theta
-        relative = e * np.exp(-(phi @ around[:, :, None])[..., 0])
-        design = _columns(relative, relative[..., None] * phi)
-        away[:, 2:], wide[:, 2:] = beta * (centre - around), beta * theta_sd
-        start[:, 2:] = 0.0  # the last fit, seen from where it is linearised now
-        fitted = _fit(design, y, weight, away, wide, start)
-        start, beta = fitted.mean.copy(), np.maximum(fitted.mean[:, 1:2], LEAST)
-        theta = around + fitted.mean[:, 2:] / beta
-    found = np.concatenate((fitted.mean[:, :1], beta, beta * theta), axis=1)
-    root = fitted.root.copy()
-    root[:, 2:] += around[..., None] * root[:, 1:2]  # d(βθ) = dγ + θ₀·dβ
-    return found, root, _evidence(design, y, weight, fitted, away, wide)
+    beta = np.maximum(w[:, 1:], LEAST)
+    relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
+    design = _columns(relative, relative[..., None] * phi)
+    now = np.concatenate((w, np.zeros(theta.shape)), axis=1)
+    away = np.concatenate((np.broadcast_to(mean[:2], w.shape), beta * (centre - theta)), axis=1)
+    wide = np.concatenate((np.broadcast_to(sd[:2], w.shape), beta * theta_sd), axis=1)
+    return design, now, away, wide
 
 
 def _shifted(
@@ -103,7 +129,11 @@ def _shifted(
     spread = np.tile(np.concatenate((sd[:2], sd[2:] / slope / share)), (phi.shape[0], 1))
     tiled = np.tile(prior, (phi.shape[0], 1))
     design = _columns(e, phi)
-    fitted = _fit(design, y, weight, tiled, spread, tiled)
+    trials, wins = _trials(y, weight)
+    precision = spread**-2.0
+    prior_precision = precision[:, :, None] * np.eye(sd.size)
+    mode, found = logistic_mode(design, trials, wins, prior_precision, precision * tiled, tiled)
+    fitted = LogisticPosterior(mode, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
     share, rise = (part[:, None] for part in _share(fitted.mean[:, 0]))
     beta, zeta = np.maximum(fitted.mean[:, 1:2], LEAST), fitted.mean[:, 2:]
     theta = share * zeta
@@ -136,17 +166,10 @@ def _share(level: Array) -> tuple[Array, Array]:
     return share, share * (1.0 - omega) / (1.0 + omega) ** 2
 
 
-def _fit(
-    design: Array, y: Array, weight: Array, mean: Array, sd: Array, start: Array
-) -> LogisticPosterior:
-    """Fit owners with priors N(mean, sd²) of their own, (owners, d) each."""
-    seen = np.isfinite(y)
-    trials = np.where(seen, weight, 0.0)
-    wins = np.where(seen, trials * y, 0.0)
-    precision = sd**-2.0
-    prior = precision[:, :, None] * np.eye(sd.shape[1])
-    mode, found = logistic_mode(design, trials, wins, prior, precision * mean, start)
-    return LogisticPosterior(mode, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
+def _trials(y: Array, weight: Array) -> tuple[Array, Array]:
+    """Return weights of rows and of their outcomes; a NaN y weighs nothing."""
+    trials = np.where(np.isfinite(y), weight, 0.0)
+    return trials, np.where(np.isfinite(y), trials * y, 0.0)
 
 
 def _evidence(
