@@ -315,7 +315,13 @@ def search(ordered: Any, value: Any, side: str = "left") -> Array:
 
 def distinct(index: Any) -> Array:
     """Return the whole numbers of an index, each once; on a device they are, one row a unit."""
-    return np.unique(index) if isinstance(index, np.ndarray) else index
+    if not isinstance(index, np.ndarray):
+        found: Array = index
+        return found
+    n = index.shape[0]
+    if n > _SMALL and int(index.max()) < 8 * n and int(index.min()) >= 0:  # counted, not sorted
+        return np.flatnonzero(np.bincount(index))
+    return np.unique(index)
 
 
 def rises(index: Any) -> bool:

@@ -12,6 +12,7 @@ from gdcb.errors import InvalidInput
 
 _NEWTON = 4  # plain steps before a row is asked whether it has settled
 _PRODUCT = 2**17  # multiplications up to which a matrix product stays on one thread
+NEAR = 1e-5  # reach of the last Newton step: the error after it is of the order of its square
 
 
 @dataclass(slots=True)
@@ -416,7 +417,7 @@ def logistic_mode(
         step = np.linalg.solve(prior + hessian, gradient[..., None])[..., 0]
         reach = np.abs(_predictors(here, step)).max(axis=1, initial=1e-300)
         mean[rows] = w + step * (np.log1p(reach) / reach)[:, None]
-        active = active[reach > 1e-7]  # the error after a step is of the order of its square
+        active = active[reach > NEAR]
         if active.size == 0:
             break
     return mean, precision + derivatives(design, trials, wins, mean, offset)[1]

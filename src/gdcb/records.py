@@ -257,11 +257,13 @@ class History:
     ----------
     log : (N,) what ran and what came of it; arms and versions of −1: credit goes by what ran
     rows, verdict : the same rows as the gates saw them, for whoever learns the gates
+    kernels : what the gates' kernels know of them, where somebody has worked it out already
     """
 
     log: Log
     rows: Rows
     verdict: Verdict
+    kernels: tuple[Any, ...] | None = None
 
 
 def _joined(kind: type[R], records: list[R]) -> R:

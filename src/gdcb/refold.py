@@ -6,11 +6,11 @@ import numpy as np
 
 from gdcb import contrast, credit
 from gdcb import round as turn
-from gdcb.arrays import Array
+from gdcb.arrays import Array, distinct, is_all
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.records import History, Log, replace_rows
+from gdcb.records import History, Log, copy, replace_rows
 
 TEACHES = ("scaler", "arms")
 
@@ -40,16 +40,18 @@ def refold(
     """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
     fresh, bands = turn.init(instance, bandit, group).bandit, instance.cells.n
     can_refit = "refit" in bandit.supports
-    some = log.take(np.flatnonzero(np.isin(log.group, groups)))
-    state.contrast.sums[np.isin(state.contrast.group, groups)] = 0.0
+    is_asked = np.isin(np.arange(int(group.max()) + 1), groups)
+    of_them = is_asked[log.group]
+    some = log if is_all(of_them) else log.take(np.flatnonzero(of_them))
+    state.contrast.sums[is_asked[state.contrast.group]] = 0.0
     state.contrast.totals[groups] = 0.0
     if some.unit.size:
         delta, in_force = turn.scale(instance, state, some)
         seen, located = credit.evidence(instance, some, delta, in_force)
         # A refit starts from what was known: it is near, and of cells with rows nothing stays.
         if can_refit:
-            known = np.unique(seen.cell)
-            pools = np.unique(group[known // bands] * bands + known % bands)
+            known = distinct(seen.cell)
+            pools = distinct(group[known // bands] * bands + known % bands)
             replace_rows(fresh, state.bandit, {"cell": known, "pool": pools})
         adjusted = credit.adjust(instance, state.adjustment, some, seen, is_batch=True)
         # A learner that believes all rows says what they explain; the rest is compared.
@@ -64,7 +66,7 @@ def refold(
         adjusted = credit.adjust(instance, state.adjustment, some, trusted, is_batch=True)
         credit.refit_model(instance, state.adjustment, groups, some, trusted)
         credit.teach(bandit, fresh, adjusted)
-    units = np.flatnonzero(np.isin(group, groups))
+    units = np.flatnonzero(is_asked[group])
     cells = (units[:, None] * bands + np.arange(bands)).ravel()
     pools = (groups[:, None] * bands + np.arange(bands)).ravel()
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
@@ -87,14 +89,17 @@ def warm_up(
     check_teaches(teaches)
     _check_history(instance, history, group)
     if instance.rules.select == "gate":
-        instance.chain.learn(state.kernels, history.rows, history.verdict)
+        if history.kernels is None:
+            instance.chain.learn(state.kernels, history.rows, history.verdict)
+        else:
+            state.kernels = copy(history.kernels)
     log, scaler = history.log, instance.scaler
     if "scaler" in teaches and "refit" in scaler.supports:
         credit.watch_scaler(instance, state.scaler, log)
-        owners = np.unique(log.unit if scaler.per == "unit" else log.group)
+        owners = distinct(log.unit if scaler.per == "unit" else log.group)
         publish(instance, state, owners, group, log)
     if "arms" in teaches:
-        refold(instance, bandit, state, log, group, np.unique(log.group))
+        refold(instance, bandit, state, log, group, distinct(log.group))
 
 
 def check_teaches(teaches: tuple[str, ...]) -> None:

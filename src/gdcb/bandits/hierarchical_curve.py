@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_all, is_any, logistic, scatter_add
+from gdcb.arrays import Array, distinct, is_all, is_any, logistic, scatter_add
 from gdcb.bandits.base import check_factor
 from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric
 from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
-from gdcb.logistic import LogisticPosterior, left_out, times, turn_of
+from gdcb.logistic import NEAR, LogisticPosterior, left_out, times, turn_of
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
@@ -251,7 +251,7 @@ class HierarchicalCurveThompson:
     def refit(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
         """Put the exact mode of rows in place of what every group among them has learned."""
         self.curve.check_evidence(evidence)
-        groups = np.unique(state.group[evidence.cell])
+        groups = distinct(state.group[evidence.cell])
         cells = np.flatnonzero(np.isin(state.group, groups))
         known = known_rows(evidence)
         order = known[np.argsort(evidence.cell[known], kind="stable")]
@@ -275,7 +275,7 @@ class HierarchicalCurveThompson:
             # Damped as in `logistic_mode`; every group stops by itself.
             part = np.where(active, np.log1p(reach) / np.maximum(reach, 1e-300), 0.0)
             at = at + part[member][:, None] * step
-            active &= reach > 1e-7
+            active &= reach > NEAR
             if not is_any(active):
                 break
         if some.size:

@@ -135,6 +135,8 @@ def _shared(
         incumbent[t] = world.mean(state, executed.action[:, None], rows)[:, 0]
     recorded = Recorded(world, state, tuple(nights))
     history = subject.past(instance, world, state, group, streams)
+    history.kernels = instance.chain.init_kernels(group.size, replicates, len(instance.actions))
+    instance.chain.learn(history.kernels, history.rows, history.verdict)
     reference = _reference(subject, seed)
     delta = subject.delta(state, reference)
     return Shared(

@@ -50,7 +50,7 @@ def reweighted(instance: Instance, history: History, study: Study) -> History:
     total, square = (np.bincount(log.group, weight**power, groups) for power in (1, 2))
     # (Σw)²/Σw² over Σw; a replicate without a row on an arm has none to weigh.
     weight = weight * (total / np.maximum(square, 1e-300))[log.group]
-    return History(replace(log, weight=weight), history.rows, history.verdict)
+    return replace(history, log=replace(log, weight=weight))
 
 
 def _mean_weight(weight: Array, group: Array, groups: int, on_arm: Array) -> Array:

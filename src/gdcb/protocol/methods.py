@@ -49,7 +49,7 @@ SCALED = ("B4", "B4avg", "B4fac", "B4flat")  # the families with a scaler
 RIVALS = ("B1", "B2", "B2s", "B2g", "B3", "B5")
 DEFAULT = (
     *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w"),
-    *("B4", "B4avg", "B4fac", "B4flat", "B4ope", "B5", "B5w"),
+    *("B4", "B4fac", "B4flat", "B4ope", "B5", "B5w"),
     *("B1u", "B2u", "B2su", "B2gu", "B3u", "B4u", "B5u"),
     *("A1", "A2", "A3", "A3s", "A3a", "A4"),
 )
@@ -106,7 +106,7 @@ def parse(key: str) -> Method:
         return Method(key, "B4", True, is_gated=False)
     if base in RIVALS and asked != "B1w":
         return Method(key, base, asked.endswith("w"), is_gated=not asked.endswith("u"))
-    known = ", ".join(DEFAULT)
+    known = ", ".join((*DEFAULT, "B4avg"))
     raise InvalidInput(f"no method '{key}'; there are {known}")
 
 
