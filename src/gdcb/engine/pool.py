@@ -23,6 +23,8 @@ from gdcb.parts import check_number
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
+# Else glibc hands freed arrays of some hundred kilobytes back, and has them faulted in again.
+_KEPT = {"MALLOC_TRIM_THRESHOLD_": str(2**28), "MALLOC_MMAP_THRESHOLD_": str(2**25)}
 _TRIES = 2  # times that a task may meet the death of a worker before the run gives up
 _ENOUGH = 2  # tasks a worker, one at work and one waiting: results do not pile up
 _PATIENCE = 5.0  # seconds until a worker that was asked to end is killed
@@ -133,8 +135,9 @@ class _Worker(SpawnProcess):
         # The libraries read the environment when they are loaded, which may be before any
         # function of ours runs there; and a terminal sends Ctrl-C to the workers too, while it
         # is this process that ends them. Both are therefore inherited.
-        before = {name: os.environ.get(name) for name in ONE_THREAD}
-        os.environ.update(ONE_THREAD)
+        settings = {**_KEPT, **os.environ, **ONE_THREAD}
+        before = {name: os.environ.get(name) for name in (*_KEPT, *ONE_THREAD)}
+        os.environ.update(settings)
         try:
             with _without_interrupts():
                 super().start()

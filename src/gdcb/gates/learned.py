@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, count, is_all, is_any, scatter_add
+from gdcb.arrays import Array, count, is_all, is_any, place_among, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.gates.jumps import expect_normal, pieces_of
@@ -20,7 +20,8 @@ from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
 # How far a proposal lies from the person's expected own number, in their standard deviations.
-_BANDS = np.array([-3.0, -1.5, -0.5, 0.5, 1.5, 3.0])
+_EDGES = (-3.0, -1.5, -0.5, 0.5, 1.5, 3.0)
+_BANDS = len(_EDGES) + 1
 # Columns of the counts by status: approved, changed, vetoed; others say nothing.
 _ANSWERS = np.full(256, -1)
 _ANSWERS[[PASSED, MODIFIED, VETOED, EXPIRED]] = 0, 1, 2, 2
@@ -231,7 +232,7 @@ class NumberKernel:
     def init(self, n_owners: int, n_columns: int) -> NumberState:
         """Return trust and no own number."""
         d = 1 + len(self.features)
-        counts = np.zeros((n_owners, _BANDS.size + 2, 3))
+        counts = np.zeros((n_owners, _BANDS + 1, 3))
         return NumberState(
             RidgeSums.zeros(n_owners, n_columns, d),
             np.zeros((n_owners, n_columns, d)),
@@ -261,8 +262,8 @@ class NumberKernel:
         if z.shape[-1] > 1:
             furthest = np.abs(z).argmax(axis=-1)[..., None]
             z = np.take_along_axis(z, furthest, axis=-1)
-        band = np.searchsorted(_BANDS, z[..., 0])
-        return band if is_all(known) else np.where(known[:, None], band, _BANDS.size + 1)
+        band = place_among(_EDGES, z[..., 0])
+        return band if is_all(known) else np.where(known[:, None], band, _BANDS)
 
     def _rates(self, counts: Array) -> Array:
         """Return the rates of approval, change and veto by band: (N, bands+1, 3)."""

@@ -35,6 +35,7 @@ from gdcb.protocol.summary import Entry, document
 from gdcb.protocol.task import GROUND, Options, Settings
 
 VARIANTS = tuning.VARIANTS
+MEASURED = 50  # replicates on which the theorems are specialised, at most
 
 
 def settings_of(
@@ -95,7 +96,8 @@ def experiment(
         results = run(store, where, run_task, progress)
         for notice in store.notices[said:]:
             say(notice)
-        shared = shared_by(store.settings.task(0, GROUND))
+        first = store.settings.task(0, GROUND)
+        shared = shared_by(replace(first, replicates=min(first.replicates, MEASURED)))
         entries = {key: _entry(key, partial(results.__getitem__, key), tuned) for key in once}
         extras: Mapping[str, Any] = {
             **specialised(shared, results, settings.seed),

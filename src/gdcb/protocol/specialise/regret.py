@@ -79,7 +79,7 @@ def _dominant(parts: Array | None, names: tuple[str, ...]) -> tuple[str | None, 
 
 
 def _floor(shared: Shared, runs: Runs) -> tuple[Estimate | None, str, str]:
-    """Return Σ floor/Σ regret of B4 in the replicates of the first block, a note, a sentence."""
+    """Return Σ floor/Σ regret of B4 in the first replicates, a note, a sentence."""
     if OURS not in runs.regret:
         return None, f"{OURS} was not run", ""
     if shared.study.domain.is_endogenous:

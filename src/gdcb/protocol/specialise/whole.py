@@ -29,7 +29,7 @@ def specialised(
 
     Parameters
     ----------
-    shared : the first block: its history, gate and contexts are measured
+    shared : the first replicates: their history, gate and contexts are measured
     records : of the methods that were run, by key; each is read once. Their first replicates are
         those of `shared`
     seed : of folds and shuffles
