@@ -137,6 +137,18 @@ def take_all(x: Array, names: Sequence[Column]) -> Array:
     return take_at(x, like(index, x), axis=1)
 
 
+def product_of(x: Array, names: Sequence[Column]) -> Array:
+    """Return the product of some bound context columns of x (N, p), at least one: (N,).
+
+    >>> product_of(np.array([[2.0, 3.0, 5.0]]), (0, 2)).tolist()
+    [10.0]
+    """
+    total = take(x, names[0])
+    for name in names[1:]:
+        total = total * take(x, name)
+    return total
+
+
 @cache
 def _index(names: tuple[Column, ...]) -> slice | Array:
     """Return a slice where the columns lie side by side: it copies nothing."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gdcb.arms import Arms
 from gdcb.arrays import Array
-from gdcb.parts import Column, take, take_all
+from gdcb.parts import Column, product_of
 from gdcb.records import Located
 
 
@@ -52,9 +52,4 @@ class Composition(Protocol):
 
 def base_of(columns: Sequence[Column], x: Array) -> Array | None:
     """Return the product of the declared base columns (N,), or None for 1."""
-    if not columns:
-        return None
-    if len(columns) == 1:
-        return take(x, columns[0])
-    base: Array = take_all(x, columns).prod(axis=1)
-    return base
+    return product_of(x, columns) if columns else None

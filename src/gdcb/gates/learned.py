@@ -15,7 +15,7 @@ from gdcb.arrays import Array, count, is_all, is_any, place_among, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.gates.jumps import expect_normal, pieces_of
-from gdcb.parts import Column, check_number, column, take, take_all
+from gdcb.parts import Column, check_number, column, product_of
 from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -251,9 +251,7 @@ class NumberKernel:
         return own * base, spread * base, state.sums.count[owner, 0] > 0
 
     def _base(self, rows: Rows) -> Array | float:
-        if len(self.base) == 1:
-            return take(rows.x, self.base[0])[:, None]
-        return take_all(rows.x, self.base).prod(axis=1)[:, None] if self.base else 1.0
+        return product_of(rows.x, self.base)[:, None] if self.base else 1.0
 
     def _band(self, e: Array, own: Array, spread: Array, known: Array) -> Array:
         """Return the distance band of actions (N, M, D): (N, M)."""

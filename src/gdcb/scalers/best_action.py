@@ -112,7 +112,9 @@ def _around(
     centre, theta_sd = mean[2:] / slope, sd[2:] / slope
     beta = np.maximum(w[:, 1:], LEAST)
     relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
-    design = _columns(relative, relative[..., None] * phi)
+    design = np.empty((*e.shape, 2 + phi.shape[2]))
+    design[..., 0], design[..., 1] = 1.0, -relative
+    np.multiply(relative[..., None], phi, out=design[..., 2:])
     now = np.concatenate((w, np.zeros(theta.shape)), axis=1)
     away = np.concatenate((np.broadcast_to(mean[:2], w.shape), beta * (centre - theta)), axis=1)
     wide = np.concatenate((np.broadcast_to(sd[:2], w.shape), beta * theta_sd), axis=1)
@@ -128,7 +130,7 @@ def _shifted(
     prior = np.concatenate((mean[:2], mean[2:] / slope / share))
     spread = np.tile(np.concatenate((sd[:2], sd[2:] / slope / share)), (phi.shape[0], 1))
     tiled = np.tile(prior, (phi.shape[0], 1))
-    design = _columns(e, phi)
+    design = np.concatenate((np.ones((*e.shape, 1)), -e[..., None], phi), axis=-1)
     trials, wins = _trials(y, weight)
     precision = spread**-2.0
     prior_precision = precision[:, :, None] * np.eye(sd.size)
@@ -143,11 +145,6 @@ def _shifted(
     moves = share[..., None] * root[:, 2:] + (zeta * rise)[..., None] * root[:, :1]
     root[:, 2:] = beta[..., None] * moves + theta[..., None] * root[:, 1:2]
     return found, root, _evidence(design, y, weight, fitted, tiled, spread)
-
-
-def _columns(action: Array, context: Array) -> Array:
-    """Return (1, −action, context): (owners, n, 2 + k)."""
-    return np.concatenate((np.ones((*action.shape, 1)), -action[..., None], context), axis=-1)
 
 
 def _share(level: Array) -> tuple[Array, Array]:
