@@ -72,8 +72,9 @@ def _scaled(
     """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence.
 
     Around θ₀ it is linear in (α, β, γ) with γ = β(θ − θ₀), whose prior is that of θ. Each step is
-    one of Newton's on the linear form (damped as in `logistic_mode`), which is then taken anew
-    around the θ where it leads; every owner stops by itself.
+    one of Newton's on the linear form (damped as in `logistic_mode`, and no further than the form
+    is nearly linear), which is then taken anew around the θ where it leads; every owner stops by
+    itself.
     """
     n = phi.shape[0]
     theta = np.tile(mean[2:] / max(float(mean[1]), LEAST), (n, 1))
@@ -89,7 +90,11 @@ def _scaled(
         hessian += (wide**-2.0)[:, :, None] * np.eye(sd.size)
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         reach = np.abs((design @ step[..., None])[..., 0]).max(axis=1, initial=1e-300)
-        step *= (np.log1p(reach) / reach)[:, None]
+        # Beyond half of β, or half a logarithm of δ, the linear form says nothing.
+        beta, turned = np.maximum(now[:, 1], LEAST), (phi[rows] @ step[:, 2:, None])[..., 0]
+        far = np.maximum(np.abs(step[:, 1]), np.abs(turned).max(axis=1, initial=0.0))
+        part = np.minimum(np.log1p(reach) / reach, 0.5 * beta / np.maximum(far, 1e-300))
+        step *= part[:, None]
         w[rows] += step[:, :2]
         theta[rows] = at + step[:, 2:] / np.maximum(w[rows, 1:], LEAST)
         active = active[reach > _NEAR]
