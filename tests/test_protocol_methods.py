@@ -22,6 +22,7 @@ from gdcb.bandits import (
 )
 from gdcb.errors import InvalidInput
 from gdcb.instances import study
+from gdcb.instances.str_pricing.learners import UNTUNED
 from gdcb.protocol import block, methods, tuning
 from gdcb.protocol.ground import shared_by
 from gdcb.protocol.methods import DEFAULT, build, parse, tuned_settings
@@ -121,13 +122,14 @@ def test_who_learns_and_who_has_a_scaler() -> None:
         "B2g": LogisticThompson,
         "B3": HierarchicalThompson,
         "B4": StackedThompson,
+        "B4avg": StackedThompson,
         "B4fac": FactoredThompson,
         "B4flat": BetaThompson,
         "B5": BradleyTerryThompson,
         "A1": HierarchicalCurveThompson,
     }
     subject = study("str", "well", {}, EPISODES)
-    for key in DEFAULT:
+    for key in (*DEFAULT, "B4avg"):
         setup = build(subject, key, tuned())
         family = setup.method.family
         assert type(setup.bandit) is kinds[family]
@@ -137,6 +139,15 @@ def test_who_learns_and_who_has_a_scaler() -> None:
         assert [gate.name for gate in setup.instance.chain.gates] == gates
         setup.instance.check_bandit(setup.instance.bind(setup.bandit))
         assert setup.asks == (family == "B5")
+
+
+@pytest.mark.parametrize(("form", "follows"), [("relative", "scaled"), ("additive", "shifted")])
+def test_a_form_reaches_both_loops(form: str, follows: str) -> None:
+    """One curve instead of two averaged, and the scaler fits the same form."""
+    setup: Any = build(study("str", "well", {}, EPISODES), "B4", {"B4": UNTUNED | {"form": form}})
+    assert isinstance(setup.bandit, HierarchicalCurveThompson)
+    assert setup.bandit.curve.form == form
+    assert setup.instance.scaler.follows == follows
 
 
 def test_scale_and_width_reach_the_learner() -> None:

@@ -146,7 +146,7 @@ def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
 def test_arms_that_are_scaled_scatter_less(found: Any) -> None:
     """δ takes off what context explains: an arm's chance varies less from night to night."""
     sample: Sample = found.sample
-    delta = found.subject.sample_delta(sample)
+    delta = found.subject.sample_delta(sample, "both")
     assert delta.shape == (sample.rows.n, 1, 1)
     plain = priors.arm_chances(sample).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
     scaled = priors.arm_chances(sample, delta).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
@@ -187,10 +187,14 @@ def test_the_recommended_learner_s_prior_is_the_world_s(found: Any) -> None:
     δ̂ is δ* but for some per cent; hence the tolerances.
     """
     sample: Sample = found.sample
-    fitted = found.subject.fitted(sample, priors.spread)
+    fitted = found.subject.fitted(sample, priors.spread, "both")
     state = sample.state
-    assert set(fitted) == {"scaler", "relative", "additive"}
+    assert set(fitted) == {"form", "scaler", "relative", "additive"}
     assert [len(fitted[form]["mean"]) for form in ("relative", "additive")] == [2, 3]
+    own = {"well": "relative", "mis": "additive"}[found.variant]
+    alone = found.subject.fitted(sample, priors.spread, own)
+    assert set(alone) == {"form", "scaler", own}
+    assert alone[own]["mean"][:2] == pytest.approx(fitted[own]["mean"][:2], abs=0.05)
     truth = np.stack((state.alpha - 1.03 * state.beta, -0.4 * state.beta), axis=1)
     if found.variant == "well":
         moments = priors.spread(truth, UNITS)

@@ -14,7 +14,7 @@ from gdcb.errors import InvalidInput
 from gdcb.instances import study
 from gdcb.protocol import block, ground, tuning
 from gdcb.protocol.ground import BINS, shared_by
-from gdcb.protocol.methods import DEFAULT, SAME, build, parse
+from gdcb.protocol.methods import DEFAULT, SAME, SCALED, build, parse
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.record_checks import check_record
 from gdcb.protocol.task import GROUND
@@ -89,7 +89,7 @@ def test_what_a_record_counts(records: Any) -> None:
             assert (record.executed.sum(axis=1) == nights).all(), key
             assert ((record.success >= 0) & (record.success <= 1)).all(), key
             assert (record.reward >= 0).all(), key
-            has_scaler = method.family in ("B4", "B4fac", "B4flat")
+            has_scaler = method.family in SCALED
             assert np.isfinite(record.error).all() == has_scaler, key
             if method.is_gated:
                 assert record.overridden.mean() == pytest.approx(0.3, abs=0.15)

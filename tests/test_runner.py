@@ -157,7 +157,7 @@ def test_blocks_are_joined_in_the_order_of_replicates(tmp_path: Path) -> None:
 
 def test_one_method_at_a_time_is_in_memory(tmp_path: Path) -> None:
     """Looking at all methods in turn takes little more room than the largest of them."""
-    long = Settings("str", "well", (), 100, 400, 7, ("B1", "B2", "B3", "B4", "B5"), "0.1.0")
+    long = Settings("str", "well", (), 401, 400, 7, ("B1", "B2", "B3", "B4", "B5"), "0.1.0")
     with Store(tmp_path, long) as store:
         results = run(store, Local(), episodes, ignore)
         size = sum(array.nbytes for array in flatten(results["B1"]).values())

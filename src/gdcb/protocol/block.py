@@ -113,29 +113,24 @@ class Watch:
     def __call__(self, turn: Turn) -> None:
         """Write one round down."""
         record, t, shared = self.record, turn.t, self.shared
-        replicates = record.reward.shape[1]
-
-        def by_replicate(column: Array) -> Array:
-            return np.asarray(column.reshape(replicates, -1).mean(axis=1))
-
         truth = shared.truth(t, self.instance)
         main, paper = regret_splits(self.instance, self.world, turn, truth)
-        for i, part in enumerate((main.total, main.calibration, main.bandit, main.gate)):
-            record.parts[t, :, i] = by_replicate(part)
+        columns = [main.total, main.calibration, main.bandit, main.gate, turn.reward]
+        columns.append(truth.best - main.total - shared.incumbent[t])
+        columns += [1.0 - turn.executed.is_own, turn.outcome[:, 0]]
         if paper is not None:
-            for i, part in enumerate((paper.bandit, paper.calibration, paper.gate)):
-                record.parts_paper[t, :, i] = by_replicate(part)
-        record.reward[t] = by_replicate(turn.reward)
-        record.advantage[t] = by_replicate(truth.best - main.total - shared.incumbent[t])
-        record.overridden[t] = by_replicate(1.0 - turn.executed.is_own)
-        record.success[t] = by_replicate(turn.outcome[:, 0])
-        self._count(record.recommended, turn, turn.decision.action)
-        self._count(record.executed, turn, turn.executed.action)
-        self._by_band(turn)
+            columns += [paper.bandit, paper.calibration, paper.gate]
+        shape = (len(columns), record.reward.shape[1], -1)
+        means = np.stack(columns).reshape(shape).mean(axis=2)  # over a replicate's units
+        record.parts[t] = means[:4].T
+        record.reward[t], record.advantage[t], record.overridden[t], record.success[t] = means[4:8]
+        if paper is not None:
+            record.parts_paper[t] = means[8:].T
+        self._count(turn)
         record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
 
-    def _by_band(self, turn: Turn) -> None:
-        """Count what became of the proposals, many rounds at a time: that is quicker."""
+    def _count(self, turn: Turn) -> None:
+        """Count actions and what became of proposals, many rounds at a time: that is quicker."""
         record, ran = self.record, turn.executed
         self._unseen.append(
             (
@@ -155,12 +150,12 @@ class Watch:
         fate, log = fates(proposed, Executed(action, is_null, is_own, ~is_own), self.is_ordered)
         assert record.overrides is not None
         count(record.overrides, group, self.bands.of(x), fate, log)
-
-    def _count(self, counts: Array, turn: Turn, action: Array) -> None:
-        x = turn.rows.x[:, : self.shared.instance.context.width]
-        relative = self.shared.instance.composition.relative(action, x)[:, 0]
-        bins = np.searchsorted(BINS, relative, side="right") - 1
-        np.add.at(counts, (turn.rows.group, np.clip(bins, 0, counts.shape[1] - 1)), 1.0)
+        instance, n = self.shared.instance, BINS.size - 1
+        plain = x[:, : instance.context.width]
+        for counts, actions in ((record.recommended, proposed), (record.executed, action)):
+            relative = instance.composition.relative(actions, plain)[:, 0]
+            bins = np.clip(np.searchsorted(BINS, relative, side="right") - 1, 0, n - 1)
+            counts += np.bincount(group * n + bins, minlength=counts.size).reshape(counts.shape)
 
     def _error_or(self, turn: Turn, before: Array) -> Array:
         """Return the error anew where a scaler was published, else what it was."""
