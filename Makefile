@@ -28,7 +28,7 @@ setup: $(READY) ## Install the locked packages and gdcb itself into .venv
 run: $(READY) ## Run the whole experiment on short-term rentals and write its report
 	$(BIN)/gdcb run str
 
-tune: $(READY) ## Tune all methods of the experiment anew (5 min on 16 cores, 40 on two)
+tune: $(READY) ## Tune all methods of the experiment anew (3 min on 16 cores, 20 on two)
 	$(BIN)/python -m gdcb.protocol.tuning str
 
 test: $(READY) ## Run the tests and the doctests, without the soak tests

@@ -25,10 +25,11 @@ from gdcb.protocol import summary
 from gdcb.protocol.report import report
 from gdcb.protocol.report.bars import segments
 from gdcb.protocol.report.document import ABLATIONS, Estimate
-from gdcb.protocol.report.drawing import spread, ticks
+from gdcb.protocol.report.drawing import Series, spread, ticks
 from gdcb.protocol.report.numbers import fixed, plain, plus_minus, probability, share
 from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.read import read
+from gdcb.protocol.report.results import _near
 from gdcb.protocol.report.standing import against, losses, ratio
 from gdcb.protocol.report.style import COLD, CSS, FLOOR, OURS, PART_PENS, RIVALS, THIRD
 from gdcb.protocol.report.words import (
@@ -989,3 +990,15 @@ def test_lines_are_told_apart_without_colour() -> None:
         assert len({pen.dash for pen in pens}) == len(pens)
         marked = [pen.marker for pen in pens if pen.marker]
         assert len(set(marked)) == len(marked)
+
+
+def test_a_line_far_above_the_others_is_told_and_not_drawn() -> None:
+    """From four times the second lowest on; two lines are always drawn."""
+    lines = [
+        Series(name, name, OURS, [Estimate(0.0, 0.0, 0.0), Estimate(mean, mean - 1, mean + 1)])
+        for name, mean in (("a", 10.0), ("b", 20.0), ("c", 80.0), ("d", 81.0))
+    ]
+    near, far = _near(lines)
+    assert [line.name for line in near] == ["a", "b", "c"]
+    assert [(line.name, at) for line, at in far] == [("d", "81.0 ± 1.0")]
+    assert _near([lines[0], lines[3]]) == ([lines[0], lines[3]], [])

@@ -15,6 +15,8 @@ from gdcb.protocol.report.learning import actions, cold_start, loops
 from gdcb.protocol.report.numbers import bracketed, plus_minus
 from gdcb.protocol.report.style import FLOOR, PART_PENS, RIVALS
 
+FAR = 4.0  # times the second lowest line, from which one is told and not drawn
+
 
 def results(run: Document, figures: Figures) -> str:
     """Return the whole part."""
@@ -42,13 +44,17 @@ def regret(run: Document, figures: Figures) -> str:
     lines.append(Series("floor", "gate floor", FLOOR, run.floor_curve))
     lines = [line for line in lines if has_points(line.curve)]
     above = [Series(m.key, m.label, pen, m.excess_curve) for m, pen in key]
-    above = [line for line in above if has_points(line.curve)]
+    above, far = _near([line for line in above if has_points(line.curve)])
     found = []
     band = "" if run.replicates == 1 else " Bands: 95 % intervals of the mean over replicates."
     floor = "; the gate floor is what even the best proposal would lose behind the same gate"
     saved = "What a method could still have saved behind this gate: its regret less the floor."
     if run.oracle_knows:
         floor, saved = f". {run.oracle_knows.removesuffix('.')}", run.oracle_knows
+    if far:
+        saved += (
+            f" Beyond the figure: {'; '.join(f'{line.name} ends at {at}' for line, at in far)}."
+        )
     if lines:
         found.append(
             figures.figure(
@@ -76,6 +82,20 @@ def regret(run: Document, figures: Figures) -> str:
     found.append(others(run, figures, rest))
     found.append(folded("Table of all methods", tables.all_methods(run)))
     return "".join(found) if lines or above else MISSING
+
+
+def _near(lines: list[Series]) -> tuple[list[Series], list[tuple[Series, str]]]:
+    """Return the lines that fit on one scale, and the others with where they end.
+
+    A line that ends at more than `FAR` times the second lowest would press the rest to the ground.
+    """
+    ends = {line.name: [point for point in line.curve if point is not None][-1] for line in lines}
+    means = sorted(end.mean for end in ends.values())
+    if len(lines) < 3 or means[1] <= 0:
+        return lines, []
+    is_far = {name: end.mean > FAR * means[1] for name, end in ends.items()}
+    beyond = [(line, plus_minus(ends[line.name])) for line in lines if is_far[line.name]]
+    return [line for line in lines if not is_far[line.name]], beyond
 
 
 def others(run: Document, figures: Figures, methods: Sequence[Method]) -> str:
