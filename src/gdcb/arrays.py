@@ -380,7 +380,7 @@ def scatter_add(target: Any, index: Any, values: Any, shared: bool = False) -> N
         target += values  # one row a unit, in order: a simulation
     elif target.ndim == 1:
         np.add.at(target, index, values)
-    elif n == 1 or rises(index) or int(np.bincount(index).max()) == 1:
+    elif n == 1 or (index[0] >= 0 and rises(index)) or int(np.bincount(index).max()) == 1:
         target[index] += values
     else:
         if not is_all(index[1:] >= index[:-1]):

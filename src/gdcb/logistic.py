@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any, logistic, rises
+from gdcb.arrays import Array, is_all, is_any, logistic
 from gdcb.errors import InvalidInput
 
 _NEWTON = 4  # plain steps before a row is asked whether it has settled
+_MANY = 16  # rows of an owner from which one product serves them all
 _PRODUCT = 2**17  # multiplications up to which a matrix product stays on one thread
 NEAR = 1e-5  # reach of the last Newton step: the error after it is of the order of its square
 
@@ -72,30 +73,20 @@ class LogisticPosterior:
         return np.asarray(self.root @ self.root.swapaxes(-1, -2))
 
     def spread(self, owner: Array, phi: Array) -> Array:
-        """Return φᵀΣφ of rows (N,)."""
+        """Return φᵀΣφ of rows (N,); an owner of many rows is asked for all of them at once."""
         out = np.empty(owner.shape)
-        for who, rows in self._by_owner(owner):
-            along = phi[rows] @ self.root[who]
-            out[rows] = (along * along).sum(axis=-1)
+        is_many = np.bincount(owner, minlength=self.mean.shape[0])[owner] >= _MANY
+        few = np.flatnonzero(~is_many)
+        if few.size:
+            along = (phi[few, None, :] @ self.root[owner[few]])[:, 0]
+            out[few] = (along * along).sum(axis=1)
+        many = np.flatnonzero(is_many)
+        many = many[np.argsort(owner[many], kind="stable")]
+        starts = np.flatnonzero(np.diff(owner[many], prepend=-1))
+        for rows in np.split(many, starts[1:]) if many.size else ():
+            along = phi[rows] @ self.root[owner[rows[0]]]
+            out[rows] = (along * along).sum(axis=1)
         return out
-
-    def turned(self, owner: Array, z: Array) -> Array:
-        """Return root·z of rows (N, d): what is added to the mean for a draw."""
-        out = np.empty(z.shape)
-        for who, rows in self._by_owner(owner):
-            out[rows] = z[rows] @ self.root[who].swapaxes(-1, -2)
-        return out
-
-    def _by_owner(self, owner: Array) -> Iterator[tuple[Array, Array]]:
-        """Yield owners with equally many rows, and their rows (m, n).
-
-        Each then has one product with its root, which is as long as its own rows are many.
-        """
-        who = np.arange(self.mean.shape[0])
-        if owner.size == who.size and rises(owner):
-            yield who, who[:, None]
-            return
-        yield from equally_long(who, owner)
 
     def observe(
         self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array | None = None

@@ -92,6 +92,11 @@ def warm_up(
         if history.kernels is None:
             instance.chain.learn(state.kernels, history.rows, history.verdict)
         else:
+            if len(history.kernels) != len(state.kernels):
+                raise InvalidInput(
+                    f"history: expected the kernels of {len(state.kernels)} gates, "
+                    f"got {len(history.kernels)}"
+                )
             state.kernels = copy(history.kernels)
     log, scaler = history.log, instance.scaler
     if "scaler" in teaches and "refit" in scaler.supports:

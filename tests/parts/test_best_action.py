@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize, minimize_scalar
 
@@ -13,7 +15,7 @@ from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
-from gdcb.scalers.best_action import FORMS, _scaled, _share, _shifted, follow
+from gdcb.scalers.best_action import FORMS, LEAST, _scaled, _share, _shifted, follow
 
 PRIOR = np.array([3.0, 3.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.5, 1.5])
 
@@ -45,10 +47,10 @@ def test_how_far_the_best_action_moves() -> None:
 
 
 def test_the_scaled_form_is_the_exact_mode_under_its_prior() -> None:
-    """From few rows: SciPy's mode under N(θ̄, (sd/β̄)²) of θ and the priors of α and β, to 0.01.
+    """From few rows: SciPy's mode under N(θ̄, (sd/β̄)²) of θ and the priors of α and β, to 1e-4.
 
-    Three turns leave a hundredth of a standard deviation. The error of θ is that of SciPy's
-    Hessian, by differences.
+    The error of θ is that of SciPy's Hessian, by differences, to a tenth: the fit's own leaves out
+    how the form bends.
     """
     phi, e, y = rows_of(1, "scaled", owners=1, n=300)
     mean = np.concatenate((PRIOR[0][:2], PRIOR[0][2:] / PRIOR[0][1]))
@@ -61,8 +63,8 @@ def test_the_scaled_form_is_the_exact_mode_under_its_prior() -> None:
 
     exact: Any = minimize(loss, mean, method="BFGS", options={"gtol": 1e-9})
     found, root = follow(phi, e, y, np.ones(e.shape), *PRIOR, "scaled")
-    np.testing.assert_allclose(found[0, :2], exact.x[:2], atol=0.01)
-    np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=0.005)
+    np.testing.assert_allclose(found[0, :2], exact.x[:2], atol=1e-4)
+    np.testing.assert_allclose(found[0, 2:] / found[0, 1], exact.x[2:], atol=1e-4)
     h = 1e-3 * np.eye(4)
     hessian = np.array(
         [
@@ -82,7 +84,7 @@ def test_the_scaled_form_is_the_exact_mode_under_its_prior() -> None:
 
 
 def test_a_poor_start_leads_to_the_same_fit() -> None:
-    """From level 0 under a prior that says nothing, exact shares give the truth: to 1e-4.
+    """From level 0 under a prior that says nothing, exact shares give the truth: θ to 0.001.
 
     Plain Newton steps on the linear form drive β below 0 for some of these owners.
     """
@@ -97,8 +99,58 @@ def test_a_poor_start_leads_to_the_same_fit() -> None:
     np.testing.assert_allclose(found[:, 2:] / found[:, 1:2], theta, atol=1e-3)
 
 
+@given(seed=st.integers(0, 9999))
+@settings(max_examples=20, deadline=None)
+def test_no_start_is_left_before_the_mode(seed: int) -> None:
+    """Few or many rows of any truth: SciPy, from where the fit ends, gains less than 1e-3 nats."""
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(1, 5)), int(rng.choice([10, 80, 400]))
+    phi, e = rng.uniform(-1, 1, (1, n, k)), rng.uniform(0.4, 1.8, (1, n))
+    theta = rng.normal(0.0, 0.5, k)
+    eta = rng.normal(3, 1) - rng.uniform(0.3, 5) * e * np.exp(-(phi @ theta))
+    y = (rng.uniform(size=e.shape) < logistic(eta)).astype(float)
+    prior = np.array([3.0, 3.0, *np.zeros(k)]), np.array([1.5, 1.5, *np.full(k, 1.8)])
+    found, _ = follow(phi, e, y, np.ones(e.shape), *prior, "scaled")
+    sd = np.concatenate((prior[1][:2], prior[1][2:] / 3.0))
+
+    def loss(w: Array) -> float:
+        z = w[0] - w[1] * e[0] * np.exp(-(phi[0] @ w[2:]))
+        far = (w - np.concatenate((prior[0][:2], np.zeros(k)))) / sd
+        return float(-(y[0] * z - np.logaddexp(0.0, z)).sum() + 0.5 * (far * far).sum())
+
+    at = np.concatenate((found[0, :2], found[0, 2:] / max(found[0, 1], LEAST)))
+    better: Any = minimize(loss, at, method="BFGS")
+    assert loss(at) - better.fun < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_who_does_not_settle_is_not_published() -> None:
+    """Contexts without measure overflow: their owner has slope 0, and others are as alone."""
+    phi, e, y = rows_of(12, "scaled", owners=2)
+    weight = np.ones(e.shape)
+    alone = follow(phi[:1], e[:1], y[:1], weight[:1], *PRIOR, "scaled")
+    phi[1] *= 1e4
+    found, root = follow(phi, e, y, weight, *PRIOR, "scaled")
+    assert found[1, 1:].tolist() == [0.0] * 3
+    assert np.isfinite(found).all()
+    assert np.isfinite(root).all()
+    assert found[0].tobytes() == alone[0][0].tobytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_demand_that_does_not_fall_with_the_action_is_not_published(form: str) -> None:
+    """4,000 rows whose outcome does not answer to the action: β̂ is 0 to its error, and refused."""
+    part, n = scaler(follows=form), 4000
+    phi, e, _ = rows_of(13, "scaled", owners=1, n=n)
+    y = (np.random.default_rng(14).random(n) < logistic(0.5 + phi[0, :, 0])).astype(float)
+    state, owner, weight = part.init(1), np.zeros(n, dtype=np.int64), np.ones(n)
+    part.watch(state, owner, phi[0], e.T, y[:, None], weight)
+    part.refit(state, np.zeros(1, dtype=np.int64), owner, phi[0], e.T, y, weight)
+    assert part.publish(state, np.zeros(1, dtype=np.int64)).size == 0
+
+
 def test_evidence_compares_the_forms_under_the_same_prior_of_theta() -> None:
-    """Laplace's log evidence of each form against importance sampling: to 0.1 nats."""
+    """Laplace's log evidence of each form against importance sampling: to 0.15 nats."""
     for seed, form in ((8, "scaled"), (9, "shifted")):
         phi, e, y = rows_of(seed, form, owners=1, n=300)
         rows = (phi, e, y, np.ones(e.shape))

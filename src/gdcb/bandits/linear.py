@@ -115,7 +115,8 @@ class LinearArms:
         """Posterior mean φ(x)ᵀE[w] of the located arms."""
         phi = with_intercept(require_context(at.x, type(self).__name__), self.features)
         if located.is_nominal:
-            return np.asarray((rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0])
+            every: Array = (rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0]
+            return every
         weights = state.weights.mean[at.cell[:, None], at_least(located.arm, 0)]
         known = (weights @ phi[:, :, None])[:, :, 0]
         return put_where(known, located.arm < 0, self._unknown)

@@ -393,7 +393,8 @@ class LogisticThompson(ActionFeatures):
         """Sample the predictor's polynomial of each row: (N, m + 2C)."""
         mean = rows_at(state.weights.mean, at.cell)
         z = rng.normal(*mean.shape)
-        return self._at(state, at, mean + self.width * state.weights.turned(at.cell, z))
+        drawn = mean + self.width * (rows_at(state.weights.root, at.cell) @ z[:, :, None])[:, :, 0]
+        return self._at(state, at, drawn)
 
     def _at(self, state: LogisticState, at: Setting, weights: Array) -> Array:
         basis = self.at_context(at.x, state.frame)

@@ -79,7 +79,7 @@ class Shared:
     def truth(self, t: int, instance: Instance) -> Truth:
         """Return what an episode's regret is split with: without a scaler the best arm is known."""
         truth, (free, gated) = self.truths[t], self.plain[t]
-        if not isinstance(instance.scaler, ConstantScaler):
+        if instance.scaler != ConstantScaler(1.0):
             return truth
         return replace(truth, arms=(free, gated if instance.chain.gates else free))
 
@@ -135,8 +135,10 @@ def _shared(
         incumbent[t] = world.mean(state, executed.action[:, None], rows)[:, 0]
     recorded = Recorded(world, state, tuple(nights))
     history = subject.past(instance, world, state, group, streams)
-    history.kernels = instance.chain.init_kernels(group.size, replicates, len(instance.actions))
-    instance.chain.learn(history.kernels, history.rows, history.verdict)
+    if all(gate.per == "group" for gate in instance.chain.gates if gate.is_person):
+        # Then all methods start from the same ones, those too that pool a group's units.
+        history.kernels = instance.chain.init_kernels(group.size, replicates, len(instance.actions))
+        instance.chain.learn(history.kernels, history.rows, history.verdict)
     reference = _reference(subject, seed)
     delta = subject.delta(state, reference)
     return Shared(

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_any
 from gdcb.logistic import LogisticPosterior, derivatives, logistic_mode
 
 FORMS = ("both", "scaled", "shifted")
 LEAST = 0.1  # lowest slope that anything is divided by
-_STEPS, _NEAR = 50, 1e-5  # of the scaled form: most that are taken, and the last one's reach
+_STEPS, _HALVINGS, _NEAR = 100, 30, 1e-5  # of the scaled form: at most, and the last one's reach
 
 
 def follow(
@@ -37,8 +37,9 @@ def follow(
 
     Returns
     -------
-    coefficients (owners, 2 + k) = (α, β, βθ), and a root (owners, 2 + k, 2 + k) of their
-    covariance. Of both forms θ is the average, and the rest is that of the scaled one.
+    coefficients (owners, 2 + k) = (α, β, βθ), β at least 0.1 in the last, and a root
+    (owners, 2 + k, 2 + k) of their covariance. Of both forms θ is the average, and the rest is that
+    of the scaled one.
 
     Examples
     --------
@@ -59,10 +60,8 @@ def follow(
         return found, root
     other, _, less = _shifted(phi, e, y, weight, mean, sd)
     is_scaled = 1.0 / (1.0 + np.exp(np.clip(less - log_odds, -700.0, 700.0)))[:, None]
-    beta = found[:, 1:2]
-    found[:, 2:] = is_scaled * found[:, 2:] + (1.0 - is_scaled) * other[:, 2:] * (
-        beta / other[:, 1:2]
-    )
+    beta, own = (np.maximum(one[:, 1:2], LEAST) for one in (found, other))
+    found[:, 2:] = is_scaled * found[:, 2:] + (1.0 - is_scaled) * other[:, 2:] * (beta / own)
     return found, root
 
 
@@ -72,52 +71,81 @@ def _scaled(
     """Fit α − β·e/δ: coefficients, a root of their covariance, log evidence.
 
     Around θ₀ it is linear in (α, β, γ) with γ = β(θ − θ₀), whose prior is that of θ. Each step is
-    one of Newton's on the linear form (damped as in `logistic_mode`, and no further than the form
-    is nearly linear), which is then taken anew around the θ where it leads; every owner stops by
-    itself.
+    one of Newton's on the linear form, no further than the form is nearly linear, and halved until
+    the posterior rises. The form is then taken anew around the θ where it leads; every owner stops
+    by itself. One that has not settled after 100 steps has the slope 0.
     """
     n = phi.shape[0]
     theta = np.tile(mean[2:] / max(float(mean[1]), LEAST), (n, 1))
     w = np.tile(mean[:2], (n, 1))
     trials, wins = _trials(y, weight)
-    active = np.arange(n)
+    prior, active = (mean, sd), np.arange(n)
+    relative = e * np.exp(-_predicted(phi, theta))
+    height = _posterior(relative, trials, wins, theta, w, *prior)
     for _ in range(_STEPS):
         rows = slice(None) if active.size == n else active
-        at = theta[rows]
-        design, now, away, wide = _around(phi[rows], e[rows], at, w[rows], mean, sd)
+        own, at, here = phi[rows], theta[rows], w[rows]
+        design, now, away, wide = _around(own, relative[rows], at, here, mean, sd)
         gradient, hessian = derivatives(design, trials[rows], wins[rows], now)
         gradient -= (now - away) / wide**2
         hessian += (wide**-2.0)[:, :, None] * np.eye(sd.size)
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        reach = np.abs((design @ step[..., None])[..., 0]).max(axis=1, initial=1e-300)
+        reach = np.abs(_predicted(design, step)).max(axis=1, initial=1e-300)
         # Beyond half of β, or half a logarithm of δ, the linear form says nothing.
-        beta, turned = np.maximum(now[:, 1], LEAST), (phi[rows] @ step[:, 2:, None])[..., 0]
-        far = np.maximum(np.abs(step[:, 1]), np.abs(turned).max(axis=1, initial=0.0))
+        beta = np.maximum(now[:, 1], LEAST)
+        turned = np.abs(_predicted(own, step[:, 2:])).max(axis=1, initial=0.0)
+        far = np.maximum(np.abs(step[:, 1]), turned)
         part = np.minimum(np.log1p(reach) / reach, 0.5 * beta / np.maximum(far, 1e-300))
-        step *= part[:, None]
-        w[rows] += step[:, :2]
-        theta[rows] = at + step[:, 2:] / np.maximum(w[rows, 1:], LEAST)
-        active = active[reach > _NEAR]
+        for _ in range(_HALVINGS):
+            there = here + part[:, None] * step[:, :2]
+            moved = at + part[:, None] * step[:, 2:] / np.maximum(there[:, 1:], LEAST)
+            price = e[rows] * np.exp(-_predicted(own, moved))
+            risen = _posterior(price, trials[rows], wins[rows], moved, there, *prior)
+            falls = ~(risen >= height[rows] - 1e-9 * (1.0 + np.abs(height[rows])))
+            if not is_any(falls):
+                break
+            part = np.where(falls, 0.5 * part, part)
+        w[rows], theta[rows], relative[rows], height[rows] = there, moved, price, risen
+        active = active[~(reach <= _NEAR)]
         if active.size == 0:
             break
-    design, now, away, wide = _around(phi, e, theta, w, mean, sd)
+    relative[active], w[active], theta[active] = 1.0, mean[:2], 0.0  # see below
+    design, now, away, wide = _around(phi, relative, theta, w, mean, sd)
     found = derivatives(design, trials, wins, now)[1] + (wide**-2.0)[:, :, None] * np.eye(sd.size)
     fitted = LogisticPosterior(now, np.linalg.inv(np.linalg.cholesky(found)).swapaxes(-1, -2))
     evidence = _evidence(design, y, weight, fitted, away, wide)
-    root, beta = fitted.root.copy(), np.maximum(w[:, 1:], LEAST)
+    root = fitted.root.copy()
     root[:, 2:] += theta[..., None] * root[:, 1:2]  # d(βθ) = dγ + θ₀·dβ
-    return np.concatenate((w[:, :1], beta, beta * theta), axis=1), root, evidence
+    coefficients = np.concatenate((w, np.maximum(w[:, 1:], LEAST) * theta), axis=1)
+    # Who has not settled knows nothing: a slope of 0 is never put in force.
+    coefficients[active, 1:], root[active], evidence[active] = 0.0, np.diag(sd), -np.inf
+    return coefficients, root, evidence
+
+
+def _predicted(design: Array, w: Array) -> Array:
+    """Return design (owners, n, d) · w (owners, d): (owners, n)."""
+    return np.asarray((design @ w[..., None])[..., 0])
+
+
+def _posterior(
+    relative: Array, trials: Array, wins: Array, theta: Array, w: Array, mean: Array, sd: Array
+) -> Array:
+    """Return the log posterior of the scaled form, less a constant: (owners,)."""
+    z = w[:, :1] - w[:, 1:] * relative
+    likely = (wins * z - trials * np.logaddexp(0.0, z)).sum(axis=1)
+    slope = max(float(mean[1]), LEAST)
+    away, off = (w - mean[:2]) / sd[:2], (slope * theta - mean[2:]) / sd[2:]
+    return np.asarray(likely - 0.5 * (away * away).sum(axis=1) - 0.5 * (off * off).sum(axis=1))
 
 
 def _around(
-    phi: Array, e: Array, theta: Array, w: Array, mean: Array, sd: Array
+    phi: Array, relative: Array, theta: Array, w: Array, mean: Array, sd: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Return the linear form around θ: design, (α, β, 0), and the prior's mean and sd there."""
     slope = max(float(mean[1]), LEAST)
     centre, theta_sd = mean[2:] / slope, sd[2:] / slope
     beta = np.maximum(w[:, 1:], LEAST)
-    relative = e * np.exp(-(phi @ theta[:, :, None])[..., 0])
-    design = np.empty((*e.shape, 2 + phi.shape[2]))
+    design = np.empty((*relative.shape, 2 + phi.shape[2]))
     design[..., 0], design[..., 1] = 1.0, -relative
     np.multiply(relative[..., None], phi, out=design[..., 2:])
     now = np.concatenate((w, np.zeros(theta.shape)), axis=1)
@@ -144,7 +172,7 @@ def _shifted(
     share, rise = (part[:, None] for part in _share(fitted.mean[:, 0]))
     beta, zeta = np.maximum(fitted.mean[:, 1:2], LEAST), fitted.mean[:, 2:]
     theta = share * zeta
-    found = np.concatenate((fitted.mean[:, :1], beta, beta * theta), axis=1)
+    found = np.concatenate((fitted.mean[:, :2], beta * theta), axis=1)
     # d(βθ) = β·(share·dζ + ζ·share′·dα) + θ·dβ, row by row of the covariance's root.
     root = fitted.root.copy()
     moves = share[..., None] * root[:, 2:] + (zeta * rise)[..., None] * root[:, :1]

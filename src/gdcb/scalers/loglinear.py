@@ -24,7 +24,7 @@ from gdcb.scalers.best_action import FORMS, follow
 from gdcb.scalers.head import positive
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
-_SAME = 1e-6  # a mode is found to 1e-7
+_SAME = 1e-6  # nearer a mode is not found
 _EXPECTED = "at least one factor: {name: columns}, or a list of factors (name, features)"
 
 

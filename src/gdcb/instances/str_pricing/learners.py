@@ -13,7 +13,7 @@ from gdcb.bandits.nodes import frame_of
 from gdcb.instances.str_pricing.columns import CENTRE, FACTORS, features
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
-from gdcb.scalers.best_action import follow
+from gdcb.scalers.best_action import LEAST, follow
 
 # A cautious prior for whoever has not tuned one: a rise in demand where the night is busy.
 UNTUNED: dict[str, Any] = {
@@ -115,7 +115,9 @@ def _market(found: Any, form: str) -> Array:
     phi, e, chance = (by_market(v) for v in (features(found.rows.x), found.coord, found.chance))
     centre, wide = np.array([0.0, 3.0, *[0.0] * phi.shape[2]]), np.full(2 + phi.shape[2], 100.0)
     rows = (phi, e[..., 0], chance, np.ones(chance.shape))
-    return follow(*rows, centre, wide, FORMS[form])[0]
+    found = follow(*rows, centre, wide, FORMS[form])[0]
+    found[:, 1] = np.maximum(found[:, 1], LEAST)
+    return np.asarray(found)
 
 
 def delta_of(found: Any, form: str) -> Array:
