@@ -121,13 +121,17 @@ def _changes(counts: Array) -> dict[str, Estimate | None]:
 
 
 def _highest(counts: Array, bands: Bands) -> dict[str, Any] | None:
-    """Return the band in which the largest share was changed; None where nothing was."""
+    """Return the band in which the largest share was changed; None where nothing was.
+
+    A band with less than a hundredth of the decisions is too small to stand for a place.
+    """
     whole = counts.sum(axis=0)
     decisions = whole[..., : len(FATES)].sum(axis=-1)
     changed = decisions - whole[..., PASSED]
     if not changed.any():
         return None
-    rate = np.where(decisions > 0, changed / np.maximum(decisions, 1.0), -1.0)
+    is_some = decisions >= 0.01 * decisions.sum(axis=1, keepdims=True)
+    rate = np.where((decisions > 0) & is_some, changed / np.maximum(decisions, 1.0), -1.0)
     i, k = (int(at) for at in np.unravel_index(int(rate.argmax()), rate.shape))
     mine = counts[:, i, k]
     n = mine[:, : len(FATES)].sum(axis=1)

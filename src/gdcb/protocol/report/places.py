@@ -42,9 +42,17 @@ def _most(found: Overrides, n_bands: int) -> list[str]:
         return [f"The largest share is {there}; one replicate has no interval."]
     by = _by(top.band)
     chosen = f"(the interval allows for the choice among {n_bands} bands)"
-    if top.changed.low <= whole.mean:
+    if not stands_out(found):
         return [f"No band clearly stands out; the largest share is {there} {chosen}.", by]
     return [f"It did so most often {there} {chosen}.", by]
+
+
+def stands_out(found: Overrides) -> bool:
+    """Whether one band is clearly changed more often than all together."""
+    top, whole = found.highest, found.whole.changed
+    if top is None or whole is None or top.changed.low is None:
+        return False
+    return top.changed.low > whole.mean
 
 
 def way(found: Overrides) -> str:

@@ -11,7 +11,7 @@ from gdcb.protocol.report.document import (
     Threshold,
 )
 from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
-from gdcb.protocol.report.places import TITLE, way, where
+from gdcb.protocol.report.places import TITLE, stands_out, way, where
 
 PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
 # Episodes in a row that are held against the incumbent.
@@ -184,6 +184,8 @@ def _most_changed(run: Document, main: str) -> str:
     found = run.ours.overrides if run.ours else None
     if main != "gate" or found is None or found.highest is None:
         return ""
+    if not stands_out(found):
+        return f" No band of contexts stands out: see “{TITLE}”."
     top = found.highest
     size = f"{percent(top.changed)} of the proposals there, {way(found)}"
     return f" It does so most often {where(top.feature, top.band)} ({size}): see “{TITLE}”."
