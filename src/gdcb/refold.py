@@ -13,6 +13,7 @@ from gdcb.instance import Instance
 from gdcb.records import History, Log, copy, replace_rows
 
 TEACHES = ("scaler", "arms")
+_AT_ONCE = 2**16  # rows that are rebuilt together
 
 
 def publish(
@@ -37,7 +38,24 @@ def refold(
     group: Array,
     groups: Array,
 ) -> None:
-    """Rebuild the arm statistics of `groups` from executed actions under the δ in force."""
+    """Rebuild the arm statistics of `groups` from executed actions under the δ in force.
+
+    Groups know nothing of each other, and go some at a time: their rows then stay in a cache.
+    """
+    is_asked = np.isin(np.arange(int(group.max()) + 1), groups)
+    n_rows = int(np.count_nonzero(is_asked[log.group]))
+    for some in np.array_split(groups, max(1, min(groups.size, n_rows // _AT_ONCE))):
+        _refold(instance, bandit, state, log, group, some)
+
+
+def _refold(
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    log: Log,
+    group: Array,
+    groups: Array,
+) -> None:
     fresh, bands = turn.init(instance, bandit, group).bandit, instance.cells.n
     can_refit = "refit" in bandit.supports
     is_asked = np.isin(np.arange(int(group.max()) + 1), groups)

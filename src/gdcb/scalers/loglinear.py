@@ -24,6 +24,7 @@ from gdcb.scalers.best_action import FORMS, follow
 from gdcb.scalers.head import positive
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
+_AT_ONCE = 2**14  # rows whose designs are in memory at once
 _SAME = 1e-6  # nearer a mode is not found
 _EXPECTED = "at least one factor: {name: columns}, or a list of factors (name, features)"
 
@@ -428,12 +429,15 @@ class LogLinearScaler:
             state.window.clear(owners)
         # Owners with equally many rows go together, bit for bit as alone.
         for some, own in equally_long(owners, np.where(np.isfinite(target), owner, -1)):
-            stacked, y, w = design[own], target[own], weight[own]
-            if self.follows != "ratio":
-                e, phi = np.exp(-stacked[..., 1]), stacked[..., 2:]
-                found = follow(phi, e, y, w, mean, sd, self.follows)
-                state.posterior.mean[owners[some]], state.posterior.root[owners[some]] = found
-            self._vary(state, owners[some], stacked, y, w)
+            length = max(1, _AT_ONCE // own.shape[1])
+            for start in range(0, some.size, length):
+                few, rows_of = owners[some[start : start + length]], own[start : start + length]
+                stacked, y, w = design[rows_of], target[rows_of], weight[rows_of]
+                if self.follows != "ratio":
+                    e, phi = np.exp(-stacked[..., 1]), stacked[..., 2:]
+                    found = follow(phi, e, y, w, mean, sd, self.follows)
+                    state.posterior.mean[few], state.posterior.root[few] = found
+                self._vary(state, few, stacked, y, w)
 
     def _vary(
         self, state: LogLinearState, owners: Array, design: Array, y: Array, weight: Array
