@@ -127,13 +127,13 @@ def test_a_pool_leaves_the_bytes_of_this_process(
 
 def test_two_blocks_go_together_where_there_are_many() -> None:
     """430 replicates are tasks of 200, 200 and 30; of many episodes one block each."""
-    many = dataclasses.replace(SMALL, replicates=430, episodes=400)
+    many = dataclasses.replace(SMALL, replicates=430, episodes=250)
     assert [(task.block, task.replicates) for task in many.tasks if task.method == "B4"] == [
         (0, 200),
         (2, 200),
         (4, 30),
     ]
-    long = dataclasses.replace(many, episodes=401)
+    long = dataclasses.replace(many, episodes=251)
     assert [task.replicates for task in long.tasks if task.method == "B4"] == [100] * 4 + [30]
 
 
@@ -157,7 +157,7 @@ def test_blocks_are_joined_in_the_order_of_replicates(tmp_path: Path) -> None:
 
 def test_one_method_at_a_time_is_in_memory(tmp_path: Path) -> None:
     """Looking at all methods in turn takes little more room than the largest of them."""
-    long = Settings("str", "well", (), 401, 400, 7, ("B1", "B2", "B3", "B4", "B5"), "0.1.0")
+    long = Settings("str", "well", (), 251, 400, 7, ("B1", "B2", "B3", "B4", "B5"), "0.1.0")
     with Store(tmp_path, long) as store:
         results = run(store, Local(), episodes, ignore)
         size = sum(array.nbytes for array in flatten(results["B1"]).values())

@@ -13,7 +13,7 @@ from gdcb.parts import check_number, check_text
 BLOCK = 100
 # Two blocks at once cost less than one after the other, where there are enough to share out and
 # few enough episodes to hold them in memory.
-_MANY, _SHORT = 4, 400
+_MANY, _SHORT = 4, 250
 GROUND = ""  # stands where a method's key would
 
 Value = bool | int | float | str
