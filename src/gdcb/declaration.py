@@ -26,6 +26,7 @@ from gdcb.context import Category, Flag, Number, Schema
 from gdcb.errors import InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Chain
 from gdcb.instance import Cells, Instance, NullAction, Rules
+from gdcb.log_columns import LogColumns
 
 # The tables of a file, and the group of entry points whose parts each may name.
 GROUPS = {
@@ -40,15 +41,17 @@ GROUPS = {
 _COLUMNS = {"number": Number, "flag": Flag, "category": Category}
 _SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules, "adjustment": Adjustment}
 _REQUIRED = ("context", "arms", "composition", "bandit")
-_KNOWN = {"name", "title", "gates", "closed", *_REQUIRED, *_SETTINGS, "scaler", "reward"}
+_OPTIONAL = ("name", "title", "gates", "closed", "scaler", "reward", "history")
+_KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a file declares: the instance, and the bandit that works on it."""
+    """What a file declares: an instance, the bandit that works on it, the columns of its log."""
 
     instance: Instance
     bandit: Bandit
+    columns: LogColumns = dataclasses.field(default_factory=LogColumns)
 
 
 def registered(kind: str) -> list[str]:
@@ -137,7 +140,8 @@ def parse(text: str, where: str = "toml") -> Declaration:
     instance = Instance(**settings)
     bandit = instance.bind(_part("bandit", "bandit", data["bandit"]))
     turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
-    return Declaration(instance, bandit)
+    columns = _build("history", LogColumns, _table("history", data.get("history", {})))
+    return Declaration(instance, bandit, columns)
 
 
 def _context(table: Any) -> Schema:

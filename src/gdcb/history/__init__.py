@@ -1,0 +1,1 @@
+"""Logs in: read, validate, certify, start warm."""
