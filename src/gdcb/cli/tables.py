@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from gdcb.protocol.report.document import ColdStart, Document, Estimate, Method
-from gdcb.protocol.report.numbers import bracketed, common_digits, fixed, percent, plus_minus
+from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed, percent, plus_minus
+from gdcb.protocol.report.document import ColdStart, Document, Method
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import FACED
 from gdcb.protocol.report.words import some

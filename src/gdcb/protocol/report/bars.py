@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdcb.protocol.report.document import PARTS, Actions, Estimate, Split
+from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed
+from gdcb.protocol.report.document import PARTS, Actions, Split
 from gdcb.protocol.report.drawing import (
     Frame,
     bar,
@@ -19,7 +20,6 @@ from gdcb.protocol.report.drawing import (
     y_axis,
 )
 from gdcb.protocol.report.figures import NARROW, Draw
-from gdcb.protocol.report.numbers import bracketed, common_digits, fixed
 
 ROW = 24.0
 

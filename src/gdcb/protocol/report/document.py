@@ -5,27 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gdcb.pages.numbers import Estimate
+
 PARTS = ("calibration", "bandit", "gate")
 ABLATIONS = ("A1", "A2", "A3", "A3s", "A3a", "A4")
 # Two ablations are methods under another name; a document may hold either.
 ALIASES = {"A2": "B4u", "A4": "B4flat"}
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean and its interval; without replicates there is none."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-
-    @property
-    def sign(self) -> int:
-        """1 or −1 where the interval lies on one side of zero, else 0."""
-        if self.low is None or self.high is None:
-            return 0
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
 Curve = list[Estimate | None]

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdcb.protocol.report.document import Curve, Estimate
-from gdcb.protocol.report.numbers import decimals, fixed
+from gdcb.pages.numbers import Estimate, decimals, fixed
+from gdcb.protocol.report.document import Curve
 from gdcb.protocol.report.style import TEXTURES, Pen
 
 LETTER = 7.0

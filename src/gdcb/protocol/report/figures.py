@@ -6,7 +6,8 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gdcb.protocol.report.document import Curve, Estimate
+from gdcb.pages.numbers import Estimate, plus_minus
+from gdcb.protocol.report.document import Curve
 from gdcb.protocol.report.drawing import (
     Frame,
     Series,
@@ -22,7 +23,6 @@ from gdcb.protocol.report.drawing import (
     x_axis,
     y_axis,
 )
-from gdcb.protocol.report.numbers import plus_minus
 from gdcb.protocol.report.style import OURS, Pen
 
 WIDE, NARROW, SMALL = 704.0, 336.0, 156.0

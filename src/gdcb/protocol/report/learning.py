@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from gdcb.pages.numbers import NONE, percent
 from gdcb.protocol.report import tables, words
 from gdcb.protocol.report.bars import histogram, histogram_legend
 from gdcb.protocol.report.document import Document, Method
 from gdcb.protocol.report.drawing import Series, smoothed
 from gdcb.protocol.report.figures import Figures, at_the_end, curves
 from gdcb.protocol.report.layout import MISSING, has_points, key_methods, paragraph
-from gdcb.protocol.report.numbers import NONE, percent
 from gdcb.protocol.report.style import COLD, OURS, RIVALS, THIRD
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from gdcb.pages.numbers import share
 from gdcb.protocol.report.bars import sample
 from gdcb.protocol.report.document import Document, Feature
 from gdcb.protocol.report.drawing import Frame, bar, margin, rule, text, tick_labels, ticks
 from gdcb.protocol.report.figures import NARROW, Draw, Figures
 from gdcb.protocol.report.layout import MISSING, paragraph
-from gdcb.protocol.report.numbers import share
 from gdcb.protocol.report.places import TITLE, described, label, rest_of, sentences
 
 TOP, HEAD, ROW, GAP = 22.0, 24.0, 21.0, 24.0

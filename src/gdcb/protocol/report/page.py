@@ -6,11 +6,11 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from gdcb.pages.numbers import anything, plus_minus
 from gdcb.protocol.report import standing, tables, words
 from gdcb.protocol.report.document import Document, Theorem
 from gdcb.protocol.report.figures import Figures
 from gdcb.protocol.report.layout import MISSING, folded, paragraph, prose
-from gdcb.protocol.report.numbers import anything, plus_minus
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.results import results
 from gdcb.protocol.report.style import CSS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
-from gdcb.protocol.report.document import Band, Estimate, Feature, Method, Overrides
-from gdcb.protocol.report.numbers import decimals, fixed, listed, percent, plain, share
+from gdcb.pages.numbers import Estimate, decimals, fixed, listed, percent, plain, share
+from gdcb.protocol.report.document import Band, Feature, Method, Overrides
 
 TITLE = "Where the gate changes proposals"
 ANCHOR = "overrides"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gdcb.errors import InvalidInput
+from gdcb.pages.numbers import Estimate
 from gdcb.protocol.report.document import (
     PARTS,
     Actions,
@@ -18,7 +19,6 @@ from gdcb.protocol.report.document import (
     Compression,
     Curve,
     Document,
-    Estimate,
     Feature,
     Highest,
     Method,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from gdcb.pages.numbers import Estimate, bracketed, plus_minus
 from gdcb.protocol.report import overrides, places, standing, tables, words
 from gdcb.protocol.report.bars import Row, forest, stack_legend, stacks
-from gdcb.protocol.report.document import PARTS, Document, Estimate, Method
+from gdcb.protocol.report.document import PARTS, Document, Method
 from gdcb.protocol.report.drawing import Series, extent, ticks
 from gdcb.protocol.report.figures import Figures, at_the_end, curves, thumbnail
 from gdcb.protocol.report.layout import MISSING, folded, has_points, key_methods, paragraph
 from gdcb.protocol.report.learning import actions, cold_start, loops
-from gdcb.protocol.report.numbers import bracketed, plus_minus
 from gdcb.protocol.report.style import FLOOR, PART_PENS, RIVALS
 
 FAR = 4.0  # times the second lowest line, from which one is told and not drawn

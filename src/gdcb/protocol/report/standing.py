@@ -5,8 +5,8 @@ Rivals with the history are held against B4, which has it too, those without aga
 
 from __future__ import annotations
 
-from gdcb.protocol.report.document import Best, Document, Estimate, Method
-from gdcb.protocol.report.numbers import bracketed, listed, plus_minus
+from gdcb.pages.numbers import Estimate, bracketed, listed, plus_minus
+from gdcb.protocol.report.document import Best, Document, Method
 from gdcb.protocol.report.words import capital, names, some
 
 # By how a rival starts: which GDCB it is held against, and the start in words.

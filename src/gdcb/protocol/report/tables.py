@@ -6,10 +6,9 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gdcb.protocol.report.document import ABLATIONS, PARTS, Document, Estimate, Method
-from gdcb.protocol.report.layout import prose
-from gdcb.protocol.report.numbers import (
+from gdcb.pages.numbers import (
     NONE,
+    Estimate,
     anything,
     bracketed,
     common_digits,
@@ -17,6 +16,8 @@ from gdcb.protocol.report.numbers import (
     probability,
     share,
 )
+from gdcb.protocol.report.document import ABLATIONS, PARTS, Document, Method
+from gdcb.protocol.report.layout import prose
 from gdcb.protocol.report.words import WINDOW, second_name, threshold_number
 
 VERDICTS = {1: "GDCB better", 0: "no clear difference", -1: "GDCB worse"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdcb.pages.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
 from gdcb.protocol.report.document import (
     ALIASES,
     PARTS,
@@ -10,7 +11,6 @@ from gdcb.protocol.report.document import (
     Split,
     Threshold,
 )
-from gdcb.protocol.report.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
 from gdcb.protocol.report.places import TITLE, stands_out, way, where
 
 PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
@@ -128,7 +128,7 @@ def dominant(split: Split | None) -> tuple[str | None, str]:
 
     Examples
     --------
-    >>> from gdcb.protocol.report.document import Estimate
+    >>> from gdcb.pages.numbers import Estimate
     >>> split = {
     ...     "calibration": Estimate(5, 4, 6),
     ...     "bandit": Estimate(1, 0, 2),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.pages.numbers import plain as number
 from gdcb.protocol.metrics import estimate
-from gdcb.protocol.report.numbers import plain as number
 from gdcb.protocol.specialise.figures import figure, measured, theorem
 from gdcb.protocol.specialise.measured import NO_FIT, Past, cross_of
 

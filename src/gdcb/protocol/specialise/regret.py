@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gdcb.arrays import Array
+from gdcb.pages import numbers
+from gdcb.pages.numbers import plain as number
+from gdcb.pages.numbers import share
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.metrics import Estimate, estimate, in_words
 from gdcb.protocol.record_checks import TOLERANCE
-from gdcb.protocol.report import document
-from gdcb.protocol.report.numbers import plain as number
-from gdcb.protocol.report.numbers import share
 from gdcb.protocol.report.words import capital, dominant
 from gdcb.protocol.specialise.figures import figure, some, theorem
 from gdcb.protocol.specialise.runs import OURS, Runs
@@ -68,7 +68,7 @@ def _dominant(parts: Array | None, names: tuple[str, ...]) -> tuple[str | None, 
         return None, f"{OURS} was not run", ""
     found = {name: estimate(parts[:, i]) for i, name in enumerate(names)}
     split = {
-        name: document.Estimate(value["mean"], value["low"], value["high"])
+        name: numbers.Estimate(value["mean"], value["low"], value["high"])
         for name, value in found.items()
         if value is not None
     }

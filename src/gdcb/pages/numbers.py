@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
-
-from gdcb.protocol.report.document import Estimate
 
 NONE = "–"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its interval; without replicates there is none."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    @property
+    def sign(self) -> int:
+        """1 or −1 where the interval lies on one side of zero, else 0."""
+        if self.low is None or self.high is None:
+            return 0
+        return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
 def decimals(size: float) -> int:
