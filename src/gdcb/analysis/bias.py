@@ -139,13 +139,26 @@ def context_bias(
     if link == "logistic" and ((rows.y < 0) | (rows.y > 1)).any():
         raise InvalidInput("outcome: expected numbers within [0, 1] for the logistic link")
     n, square = _within(rows)
-    is_seen = n > 0
-    freedom = (n - is_seen).sum(axis=1)
-    is_known = freedom >= 1.0
-    freedom = np.where(is_known, freedom, 1.0)
-    noise = square.sum(axis=1) / freedom
     model = linear_bias if link == "identity" else logistic_bias
-    bias, error2 = model(rows, penalty, pooling, freedom)
+    bias, error2 = model(rows, penalty, pooling, freedom_of(n)[0])
+    return weighed(bias, error2, n, square, level)
+
+
+def freedom_of(n: Array) -> tuple[Array, Array]:
+    """Return the degrees of freedom (G,) of rows n (G, K) within arms, at least 1, and if so."""
+    freedom = (n - (n > 0)).sum(axis=1)
+    is_known = freedom >= 1.0
+    return np.where(is_known, freedom, 1.0), is_known
+
+
+def weighed(bias: Array, error2: Array, n: Array, square: Array, level: float) -> ContextBias:
+    """Weigh the evidence of arms by b̂ and its variance (G, K); see `context_bias`.
+
+    `n` and `square` (G, K) are their rows, and Σ(y − ȳ_a)² around their means.
+    """
+    is_seen = n > 0
+    freedom, is_known = freedom_of(n)
+    noise = square.sum(axis=1) / freedom
     error2 = np.where(is_known[:, None], error2, np.inf)
 
     spread2, square = _second_moment(bias, error2 + _TINY * noise[:, None], is_seen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gdcb.analysis.slopes import (
@@ -28,13 +30,39 @@ def linear_bias(
     rows: ArmRows, penalty: float, pooling: float | None, freedom: Array
 ) -> tuple[Array, Array]:
     """Return b̂ (G, K) = (φ̄_a − φ̄_ref)ᵀθ̂_a, cross-fitted, and its variance."""
-    one = np.ones(rows.shape[0])
     n_folds = int(rows.fold.max(initial=1)) + 1
     mean, _, by_fold = moments_by_fold(rows, rows.y, rows.weight, n_folds)
+    off = mean - rows.reference.mean(axis=1)[:, None]
+    found = line_through(by_fold, off, penalty, pooling, freedom)
+    return found.bias, found.error2 + found.met
+
+
+class Line(NamedTuple):
+    """m̂_res as a straight line, and what it says an arm's contexts were worth: (G, K, …).
+
+    Parameters
+    ----------
+    bias : b̂ = (φ̄_a − φ̄_ref)ᵀθ̂_a, cross-fitted
+    error2, met : its variance: that of the line, and that of the contexts which the arm met
+    slopes : (F, G, K, p) θ̂_a of the other folds
+    left : (G,) residual sum of squares on rows that the line has not seen
+    """
+
+    bias: Array
+    error2: Array
+    met: Array
+    slopes: Array
+    left: Array
+
+
+def line_through(
+    by_fold: Moments, off: Array, penalty: float, pooling: float | None, freedom: Array
+) -> Line:
+    """Fit the line from moments about the arms' means (F, G, K, …); `off` is φ̄_a − φ̄_ref."""
+    one = np.ones(off.shape[0])
     whole, rest = _without(by_fold)
     n = np.where(whole.n > 0, whole.n, 1.0)
     slopes, left, pooled = cross_fitted(by_fold, rest, penalty, pooling, one)
-    off = mean - rows.reference.mean(axis=1)[:, None]
     # Rows are centred on their arm's mean: Σ_k n_ak (φ̄_ak − φ̄_ref) is this.
     shift = by_fold.phi + by_fold.n[..., None] * off
     bias = (shift * slopes).sum(axis=-1).sum(axis=0) / n
@@ -43,7 +71,7 @@ def linear_bias(
     # One row more with the covariance of all arms: an arm seen once has none of its own.
     common = (whole.gram.sum(axis=1) / freedom[:, None, None])[:, None]
     met = quadratic(theta, (whole.gram + common) / n[..., None, None]) / n
-    return bias, variance + met
+    return Line(bias, variance, met, slopes, left)
 
 
 def logistic_bias(

@@ -128,6 +128,19 @@ def estimate_contraction(
     flat = (place * n_cells + entered) * n_cells + left
     table = np.bincount(flat, minlength=strata.size * n_cells**2)
     table = table.reshape(strata.size, n_cells, n_cells).astype(float)
+    return contraction_of(table, strata, level=level, n_min=n_min, design=design)
+
+
+def contraction_of(
+    table: Array,
+    strata: Array,
+    *,
+    level: float = 0.95,
+    n_min: int = 20,
+    design: str = "fixed",
+) -> Contraction:
+    """Estimate η from counts (strata, cell entered, cell left), as `estimate_contraction` does."""
+    n_cells = table.shape[-1]
     seen = table.sum(axis=-1)
     counted = seen >= n_min
     terms = 1.0
