@@ -20,6 +20,8 @@ from gdcb import events as ev
 from gdcb.arguments import (
     Frame,
     check_appeal,
+    check_discount,
+    check_drift,
     check_review,
     check_verdict,
     contexts_of,
@@ -287,6 +289,30 @@ class Agent(Fold):
         self.fold(event)
         pairs = zip(wanted, before, event.versions, strict=True)
         return [owner for owner, old, new in pairs if new != old]
+
+    def discount(
+        self, factor: float, reason: str, *, since: int | None = None, gate: str | None = None
+    ) -> None:
+        """Let old evidence count for less, because something has changed.
+
+        Parameters
+        ----------
+        factor : share of its weight that old evidence keeps, 0 to 1
+        reason : why, for the ledger
+        since : number of the event from which evidence keeps its weight; all is old by default.
+            A row is as old as its outcome.
+        gate : name of a gate: what was learned of its verdicts before `since` is forgotten (the
+            factor is 0), and what outcomes taught stays. A changed gate does outcomes no harm.
+        """
+        old = len(self.events) if since is None else since
+        event = ev.EvidenceDiscounted(factor, old, gate, reason)
+        check_discount(self.instance, event, len(self.events))
+        self.fold(event)
+
+    def report_drift(self, found: ev.DriftFound) -> None:
+        """Write down that a monitor gave the alarm; nothing is learned from it."""
+        check_drift(found, len(self.events))
+        self.fold(found)
 
     # Look
 

@@ -119,6 +119,38 @@ def check_appeal(event: ev.AppealDecided) -> None:
         raise InvalidInput("reason: say why the appeal ended so")
 
 
+def check_drift(event: ev.DriftFound, n_events: int) -> None:
+    """Refuse an alarm that no monitor could have given after so many events."""
+    check_text("monitor", event.monitor)
+    check_event_number("since", event.since, n_events)
+    for name in ("before", "after", "log_e", "limit"):
+        check_number(name, getattr(event, name))
+    check_number("level", event.level, 0.0, 1.0, open_low=True)
+    check_text("says", event.says)
+
+
+def check_discount(instance: Instance, event: ev.EvidenceDiscounted, n_events: int) -> None:
+    """Refuse a discount without a reason, of what cannot be discounted, or of the future."""
+    check_number("factor", event.factor, 0.0, 1.0)
+    check_event_number("since", event.since, n_events)
+    if not check_text("reason", event.reason, may_be_empty=True).strip():
+        raise InvalidInput("reason: say why evidence is discounted")
+    if event.gate is None:
+        return
+    gates = [gate.name for gate in instance.chain.gates]
+    if event.gate not in gates:
+        known = ", ".join(gates) or "none"
+        raise UnknownField(f"gate: no gate {event.gate!r}; there are {known}")
+    if event.factor != 0.0:
+        raise InvalidInput(f"factor: a gate forgets all or nothing, give 0; got {event.factor!r}")
+
+
+def check_event_number(where: str, value: Any, n_events: int) -> None:
+    """Refuse what is not the number of an event so far, or of the next."""
+    if type(value) is not int or not 0 <= value <= n_events:
+        raise InvalidInput(f"{where}: expected an event 0 to {n_events}, got {value!r}")
+
+
 def units_of(unit: Any, n: int) -> list[str]:
     """Return one unit a row."""
     if not isinstance(unit, str | Sequence):

@@ -44,7 +44,8 @@ class Record:
     """What the fold remembers of a decision.
 
     `is_asked` and `review` are about the verdict in force: whether a person was asked about it, and
-    what they answered. A verdict that follows from the answer starts afresh.
+    what they answered. A verdict that follows from the answer starts afresh. `share` is how much of
+    its outcome's weight still counts.
     """
 
     made: ev.DecisionMade
@@ -57,6 +58,7 @@ class Record:
     outcome: ev.OutcomeObserved | None = None
     label: list[float | None] | None = None
     appeal: ev.AppealDecided | None = None
+    share: float = 1.0
 
     @property
     def status(self) -> str:

@@ -140,6 +140,48 @@ class AppealDecided:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class DriftFound:
+    """A monitor gave the alarm: something is no longer as it was. It teaches nobody.
+
+    Parameters
+    ----------
+    monitor : what it watches, such as 'reward' or 'gate owner: how often it acts'
+    since : how many events there were when the change began, as estimated
+    before, after : what the monitor expected, and what it saw since then, in its own units
+    log_e, limit : logarithm of its e-value, and of what it had to reach
+    level : false-alarm rate that all monitors share
+    says : the same in a sentence
+    """
+
+    monitor: str
+    since: int
+    before: float
+    after: float
+    log_e: float
+    limit: float
+    level: float
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceDiscounted:
+    """Old evidence was made to count for less.
+
+    Parameters
+    ----------
+    factor : share of its weight that it keeps
+    since : outcomes (or verdicts) from this event on keep all of theirs; 0 is the first event
+    gate : the gate whose learned verdicts are meant; null: what outcomes taught both loops
+    reason : why
+    """
+
+    factor: float
+    since: int
+    gate: str | None
+    reason: str
+
+
 # What a person may answer to a held decision.
 ANSWERS = ("approve", "edit", "veto")
 
@@ -154,6 +196,8 @@ Event = (
     | LabelObserved
     | ScalerFitted
     | AppealDecided
+    | DriftFound
+    | EvidenceDiscounted
 )
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -168,6 +212,8 @@ KINDS: dict[str, type[Event]] = {
         LabelObserved,
         ScalerFitted,
         AppealDecided,
+        DriftFound,
+        EvidenceDiscounted,
     )
 }
 

@@ -32,7 +32,7 @@ from gdcb.records import (
     copy,
     grow,
 )
-from gdcb.refold import publish, refold
+from gdcb.refold import discount, publish, refold
 from gdcb.streams import DRAW, GATE, Stream, check_seed, key_of
 
 VERDICTS = dict(zip(ev.ANSWERS, (PASSED, MODIFIED, VETOED), strict=True))
@@ -189,6 +189,8 @@ class Fold:
             self.records[event.id].label = event.label
         elif isinstance(event, ev.AppealDecided):
             self.records[event.id].appeal = event
+        elif isinstance(event, ev.EvidenceDiscounted) and event.gate is None:
+            self._note_discount(event)
         self.events.append(event)
 
     def teach(self, event: ev.Event) -> None:
@@ -217,6 +219,65 @@ class Fold:
             if groups.size and self.logs:
                 parts = (self.instance, self.bandit, self.state, self.logs[0], self.group)
                 refold(*parts, groups)
+        elif isinstance(event, ev.EvidenceDiscounted):
+            self.state = self.discounted(event)
+
+    def discounted(self, event: ev.EvidenceDiscounted) -> turn.RoundState:
+        """Work out what is known once old evidence counts for less; changes nothing.
+
+        A state holds sums, not rows. So all of it is discounted, and the rows that keep their
+        weight are taught again with what they lost: factor + (1 − factor) = 1.
+        """
+        if event.gate is not None:
+            return replace(self.state, kernels=self._kernels_since(event.gate, event.since))
+        ahead = copy(self.state)
+        discount(self.instance, self.bandit, ahead, event.factor, self.group)
+        recent = self._outcomes(event.since, len(self.events))
+        if recent and event.factor < 1.0:
+            log = Log.concatenate([self.log(one) for one in recent])
+            log.weight *= 1.0 - event.factor
+            outcome = np.array([one.outcome for one in recent])
+            n_labels, label = self.instance.scaler.n_labels, None
+            if n_labels:
+                unseen: list[float | None] = [None] * n_labels
+                known = [self.records[one.id].label or unseen for one in recent]
+                label = np.array([ev.numbers(labels) for labels in known])
+            turn.learn(self.instance, self.bandit, ahead, log, outcome, label)
+        return ahead
+
+    def _outcomes(self, start: int, stop: int) -> list[ev.OutcomeObserved]:
+        some = self.events[start:stop]
+        return [event for event in some if isinstance(event, ev.OutcomeObserved)]
+
+    def _note_discount(self, event: ev.EvidenceDiscounted) -> None:
+        """Remember in every old row, kept for refits or not, what is left of its weight."""
+        for old in self._outcomes(0, event.since):
+            self.records[old.id].share *= event.factor
+        if self.logs:
+            known = Log.concatenate(self.logs)
+            n_old = known.weight.size - len(self._outcomes(event.since, len(self.events)))
+            weight = known.weight.copy()
+            weight[:n_old] *= event.factor
+            self.logs = [replace(known, weight=weight)]
+
+    def _kernels_since(self, name: str, since: int) -> tuple[Any, ...]:
+        """Return the gates' kernels where one gate has only been seen since an event."""
+        chain = self.instance.chain
+        at = [gate.name for gate in chain.gates].index(name)
+        gate, n_columns = chain.gates[at], len(self.instance.actions)
+        n_owners = self.group.size if gate.per == "unit" else int(self.group.max()) + 1
+        kernel = gate.init_kernel(n_owners, n_columns)
+        only = tuple(kernel if i == at else None for i in range(len(chain.gates)))
+        seen: dict[str, Verdict] = {}
+        for i, event in enumerate(self.events):
+            if isinstance(event, ev.GateApplied):
+                verdict, before = verdict_of(event), seen.get(event.id)
+                seen[event.id] = verdict
+                if i >= since:
+                    start = 0 if before is None else int(before.gate[0])
+                    chain.learn(only, self.records[event.id].rows, verdict, start)
+        kernels = self.state.kernels
+        return tuple(kernel if i == at else known for i, known in enumerate(kernels))
 
     def log(self, event: ev.OutcomeObserved) -> Log:
         """Write a finished decision down as a row of the log."""
@@ -237,7 +298,7 @@ class Fold:
             executed.is_override,
             y,
             scale,
-            np.array([event.weight]),
+            np.array([event.weight * record.share]),
         )
 
     def room(self, n_units: int) -> tuple[turn.RoundState, Array]:

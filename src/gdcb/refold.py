@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gdcb import contrast, credit
@@ -146,3 +148,32 @@ def _check_history(instance: Instance, history: History, group: Array) -> None:
         raise InvalidInput("history: expected the same units and groups in log and rows")
     if not np.array_equal(group[rows.unit], rows.group):
         raise InvalidInput("history: expected every unit in the group that it has here")
+
+
+def discount(
+    instance: Instance, bandit: Bandit, state: turn.RoundState, factor: float, group: Array
+) -> None:
+    """Let all that outcomes taught count for `factor`, in place; priors and gates stay.
+
+    Both loops, the contrast of approved and overridden rows, the null action and the outcome model.
+    What is in force (δ, the outcome model) stays in force until its next publication.
+    """
+    scaler: Any = instance.scaler
+    learns = scaler.learns_from != "nothing"
+    for what, part in (("bandit", bandit), ("scaler", scaler))[: 2 if learns else 1]:
+        if "decay" not in part.supports:
+            raise InvalidInput(f"{what}: {type(part).__name__} cannot discount what it learned")
+    learner: Any = bandit
+    learner.decay(state.bandit, factor, np.arange(group.size * instance.cells.n))
+    if learns:
+        owners = group.size if scaler.per == "unit" else int(group.max()) + 1
+        scaler.decay(state.scaler, factor, np.arange(owners))
+    known = state.contrast
+    state.contrast = contrast.ContrastState.zeros(known.group, known.sums.shape[1])
+    cell, arm, kind = (axis.ravel() for axis in np.indices(known.sums.shape[:3]))
+    state.contrast.add(cell, arm, kind, factor * known.sums.reshape(-1, 3))
+    state.null.count *= factor
+    state.null.excess *= factor
+    if state.adjustment is not None:
+        sums = state.adjustment.sums
+        sums.scale(np.arange(sums.count.shape[0]), factor)

@@ -1,7 +1,8 @@
 """Replay: fold a story from its start, working every step out again.
 
 What the agent worked out (decisions, verdicts, what ran, refits) must come out the same. What
-people said (reviews, outcomes, appeals) must be what the agent would have taken at that point.
+people and monitors said (reviews, outcomes, appeals, alarms) must be what the agent would have
+taken at that point.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from gdcb import events as ev
-from gdcb.arguments import check_appeal, check_outcome, check_review, label_of
+from gdcb.arguments import (
+    check_appeal,
+    check_discount,
+    check_drift,
+    check_outcome,
+    check_review,
+    label_of,
+)
 from gdcb.cases import Record, gate_event, made_event, rows_of
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.fold import Fold
@@ -49,6 +57,10 @@ def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.Decision
         again = _judged(agent, agent.records[event.id])
     elif isinstance(event, ev.ReviewRequested | ev.ActionExecuted):
         again = _followed(agent, agent.records[event.id], event)
+    elif isinstance(event, ev.DriftFound):
+        check_drift(event, len(agent.events))
+    elif isinstance(event, ev.EvidenceDiscounted):
+        check_discount(agent.instance, event, len(agent.events))
     else:
         _check_said(agent, agent.records[event.id], event)
     if again != event:
