@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gdcb.pages.marks import Frame, margin, marker, rule, text, tick_labels, ticks, x_axis, y_axis
 from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed
 from gdcb.protocol.report.document import PARTS, Actions, Split
-from gdcb.protocol.report.drawing import (
-    Frame,
-    bar,
-    margin,
-    marker,
-    rule,
-    text,
-    tick_labels,
-    ticks,
-    x_axis,
-    y_axis,
-)
+from gdcb.protocol.report.drawing import bar
 from gdcb.protocol.report.figures import NARROW, Draw
 
 ROW = 24.0

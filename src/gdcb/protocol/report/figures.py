@@ -6,23 +6,10 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gdcb.pages.marks import Frame, margin, rule, svg, text, tick_labels, ticks, x_axis, y_axis
 from gdcb.pages.numbers import Estimate, plus_minus
 from gdcb.protocol.report.document import Curve
-from gdcb.protocol.report.drawing import (
-    Frame,
-    Series,
-    drawn,
-    end_labels,
-    extent,
-    margin,
-    rule,
-    swatch,
-    text,
-    tick_labels,
-    ticks,
-    x_axis,
-    y_axis,
-)
+from gdcb.protocol.report.drawing import Series, drawn, end_labels, extent, swatch
 from gdcb.protocol.report.style import OURS, Pen
 
 WIDE, NARROW, SMALL = 704.0, 336.0, 156.0
@@ -55,7 +42,7 @@ class Figures:
         )
         sizes = {"small": NARROW} if is_small else {"wide": WIDE, "narrow": NARROW}
         drawings = "".join(
-            self._svg(f"f{self.count}-{kind}", kind, title, description, width, draw(width))
+            svg(f"f{self.count}-{kind}", kind, title, description, width, draw(width))
             for kind, width in sizes.items()
         )
         whole = f'<ul class="legend">{items}{keys}</ul>' if items or keys else ""
@@ -67,20 +54,8 @@ class Figures:
     def thumbnail(self, title: str, description: str, label: str, marks: tuple[float, str]) -> str:
         """Return one of many small figures, with a label instead of a caption."""
         self.n_small += 1
-        drawing = self._svg(f"s{self.n_small}", "thumb", title, description, SMALL, marks)
+        drawing = svg(f"s{self.n_small}", "thumb", title, description, SMALL, marks)
         return f"<figure>{drawing}<figcaption>{html.escape(label)}</figcaption></figure>"
-
-    @staticmethod
-    def _svg(
-        name: str, kind: str, title: str, description: str, width: float, drawing: tuple[float, str]
-    ) -> str:
-        height, marks = drawing
-        e = html.escape
-        return (
-            f'<svg class="chart {kind}" viewBox="0 0 {width:g} {height:g}" role="img" '
-            f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{e(title)}</title>'
-            f'<desc id="{name}-d">{e(description)}</desc>{marks}</svg>'
-        )
 
 
 def at_the_end(series: Sequence[Series]) -> str:

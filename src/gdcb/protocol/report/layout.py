@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import re
 
+from gdcb.pages import layout
 from gdcb.protocol.report.document import Curve, Document, Method
 from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.style import COLD, OURS, RIVALS, Pen
@@ -13,16 +13,8 @@ MISSING = '<p class="facts">Not measured in this run.</p>'
 
 
 def prose(words: str) -> str:
-    """Return words escaped, with numbers kept together where a line breaks.
-
-    The title of the figure that advice points at is a link to it.
-    """
-    whole = re.sub(r"(?<=\d), (?=[\d−>…])|(?<=[>≥±×]) (?=\d)| (?=[±%])", _tied, words)
-    return html.escape(whole).replace(f"“{TITLE}”", f'“<a href="#{ANCHOR}">{TITLE}</a>”')
-
-
-def _tied(space: re.Match[str]) -> str:
-    return space[0].replace(" ", "\u00a0")
+    """Return words as every page has them; the figure that advice points at is a link to it."""
+    return layout.prose(words).replace(f"“{TITLE}”", f'“<a href="#{ANCHOR}">{TITLE}</a>”')
 
 
 def paragraph(*sentences: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from gdcb.pages.marks import Frame, margin, rule, text, tick_labels, ticks
 from gdcb.pages.numbers import share
 from gdcb.protocol.report.bars import sample
 from gdcb.protocol.report.document import Document, Feature
-from gdcb.protocol.report.drawing import Frame, bar, margin, rule, text, tick_labels, ticks
+from gdcb.protocol.report.drawing import bar
 from gdcb.protocol.report.figures import NARROW, Draw, Figures
 from gdcb.protocol.report.layout import MISSING, paragraph
 from gdcb.protocol.report.places import TITLE, described, label, rest_of, sentences

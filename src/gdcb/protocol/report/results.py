@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from gdcb.pages.marks import ticks
 from gdcb.pages.numbers import Estimate, bracketed, plus_minus
 from gdcb.protocol.report import overrides, places, standing, tables, words
 from gdcb.protocol.report.bars import Row, forest, stack_legend, stacks
 from gdcb.protocol.report.document import PARTS, Document, Method
-from gdcb.protocol.report.drawing import Series, extent, ticks
+from gdcb.protocol.report.drawing import Series, extent
 from gdcb.protocol.report.figures import Figures, at_the_end, curves, thumbnail
 from gdcb.protocol.report.layout import MISSING, folded, has_points, key_methods, paragraph
 from gdcb.protocol.report.learning import actions, cold_start, loops
