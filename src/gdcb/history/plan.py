@@ -1,0 +1,229 @@
+"""How a log is to be summed up: features, time segments, strata and δ, fixed before the sums.
+
+Everything that decides where a row is counted is fixed on a pilot: all rows of a log that fits,
+else a sample spread over it. The sums of two parts of a log can then be added, wherever they were
+made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb import credit, refold
+from gdcb import round as turn
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit
+from gdcb.context import Number
+from gdcb.errors import InvalidInput
+from gdcb.history.batch import Batch
+from gdcb.history.passage import passed_through
+from gdcb.instance import Instance
+from gdcb.records import Log
+
+SEGMENTS = 100  # of time; a change is dated to one of them
+STRATA = 4  # of contexts, by what they are worth
+FOLDS = 5  # segments take turns, so that neighbours in time are mostly in other folds
+MOST_FEATURES = 40  # squares of numbers are left out where there would be more
+_TINY = 1e-12
+_SMALL = 1e-6  # distances from an arm that are rounding
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """φ(x): context columns and squares of numbers, all with mean 0 and variance 1 in the pilot.
+
+    Parameters
+    ----------
+    columns, squares : positions in x, and positions among the columns whose squares count too
+    mean, scale : (p,) of columns and squares, in that order
+    names : (p,) for people
+    """
+
+    columns: Array
+    squares: Array
+    mean: Array
+    scale: Array
+    names: tuple[str, ...]
+
+    def __call__(self, x: Array) -> Array:
+        """Return φ (N, p)."""
+        n_columns = self.columns.size
+        phi = np.empty((x.shape[0], self.mean.size))
+        first = phi[:, :n_columns]
+        np.subtract(x[:, self.columns], self.mean[:n_columns], out=first)
+        first /= self.scale[:n_columns]
+        second = phi[:, n_columns:]
+        np.square(first[:, self.squares], out=second)
+        second -= self.mean[n_columns:]
+        second /= self.scale[n_columns:]
+        return phi
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is fixed before a log is summed up.
+
+    Parameters
+    ----------
+    instance, bandit : what is to be started warm
+    units : how many units the log names
+    scaler : the scaler's state, fitted on the pilot and in force
+    features : φ
+    times : (S − 1,) where one time segment ends and the next begins
+    index, edges : (p,), (strata − 1,): a row's stratum is where φᵀindex falls
+    step : (C,) what an action's distance from its arm is measured in, an arm coordinate
+    pilot : the rows on which all this was fixed
+    is_whole : whether they are all rows of the log
+    """
+
+    instance: Instance
+    bandit: Bandit
+    units: int
+    scaler: Any
+    features: FeatureMap
+    times: Array
+    index: Array
+    edges: Array
+    step: Array
+    pilot: Batch
+    is_whole: bool
+
+    def delta(self, unit: Array, x: Array) -> Array:
+        """Return δ̂(x): (N, 1 or K, q)."""
+        scaler = self.instance.scaler
+        owner = unit if scaler.per == "unit" else np.zeros_like(unit)
+        delta: Array = scaler.predict(self.scaler, owner, x)
+        return delta
+
+    def segment(self, time: Array) -> Array:
+        """Return the time segment of each row: (N,)."""
+        return np.asarray(np.searchsorted(self.times, time, side="right"))
+
+    def stratum(self, phi: Array) -> Array:
+        """Return the stratum of each row: (N,)."""
+        return np.asarray(np.searchsorted(self.edges, phi @ self.index, side="right"))
+
+    def place(self, action: Array, is_null: Array, delta: Array, x: Array) -> tuple[Array, Array]:
+        """Return the arm within half a step of what ran (N,), and how far it is off (N, C).
+
+        The arm is K where there is none; the distance is in units of `step`, 0 off every arm.
+        """
+        space, k = self.instance.space, self.instance.space.n
+        arm, off = np.full(is_null.size, k), np.zeros((is_null.size, self.step.size))
+        rows = np.flatnonzero(~is_null) if is_null.any() else slice(None)
+        found = self.instance.composition.locate(space, action[rows][:, None], delta[rows], x[rows])
+        near = ((found.arm >= 0) & (found.steps <= credit.HALF_STEP))[:, 0]
+        arm[rows] = np.where(near, found.arm[:, 0], k)
+        nearest = space.coords[np.maximum(found.arm[:, 0], 0)]
+        off[rows] = np.where(near[:, None], found.coord[:, 0] - nearest, 0.0) / self.step
+        return arm, off
+
+
+def plan_of(
+    instance: Instance, bandit: Bandit, pilot: Batch, units: int = 1, is_whole: bool = True
+) -> Plan:
+    """Fix features, segments, strata and δ̂ on a pilot of the log."""
+    if pilot.n == 0:
+        raise InvalidInput("history: expected at least one valid row, got none")
+    bandit = instance.bind(bandit)
+    features = _features(instance, pilot.x)
+    phi = features(pilot.x)
+    scaler = fitted_scaler(instance, bandit, pilot, units)
+    history = passed_through(instance, pilot, pilot.unit, np.zeros_like(pilot.unit))
+    y, weight = target_of(history.log)
+    known = np.isfinite(y) & ~history.log.is_null
+    index = _worth_of_context(phi[known], y[known], weight[known])
+    score = (phi * index).sum(axis=1)
+    edges = np.unique(np.quantile(score, np.arange(1, STRATA) / STRATA))
+    times = np.unique(np.quantile(pilot.time, np.arange(1, SEGMENTS) / SEGMENTS))
+    step = np.ones(instance.space.n_coords)
+    plan = Plan(
+        instance, bandit, units, scaler, features, times, index, edges, step, pilot, is_whole
+    )
+    delta = plan.delta(pilot.unit, pilot.x)
+    off = plan.place(history.log.action, history.log.is_null, delta, pilot.x)[1]
+    spread = np.sqrt((off**2).mean(axis=0))
+    plan.step = np.where(spread > _SMALL, spread, 1.0)
+    return plan
+
+
+def target_of(log: Log) -> tuple[Array, Array]:
+    """Return what the arms learn per unit of the declared scale (N,), and the rows' weights."""
+    if log.scale is None:
+        return log.y, log.weight
+    return log.y / log.scale, log.weight * log.scale**2
+
+
+def fitted_scaler(instance: Instance, bandit: Bandit, pilot: Batch, units: int) -> Any:
+    """Return the scaler's state after the pilot's labels or outcomes, in force where it may be."""
+    group = np.zeros(units, dtype=np.int64)
+    state = turn.init(instance, bandit, group)
+    history = passed_through(instance, pilot, pilot.unit, np.zeros_like(pilot.unit))
+    teach_scaler(instance, state, history.log, pilot.label, group)
+    return state.scaler
+
+
+def teach_scaler(
+    instance: Instance, state: turn.RoundState, log: Log, label: Array | None, group: Array
+) -> None:
+    """Fit the scaler on finished rows with outcomes, or on labels, and put it in force."""
+    scaler: Any = instance.scaler
+    owners = np.arange(group.size if scaler.per == "unit" else 1)
+    if scaler.learns_from == "label" and label is not None:
+        seen = np.flatnonzero(np.isfinite(label).any(axis=1))
+        if seen.size:
+            credit.learn_label(instance, state.scaler, log.take(seen), label[seen])
+            scaler.publish(state.scaler, owners)
+    elif scaler.learns_from == "outcome" and "refit" in scaler.supports:
+        seen = np.flatnonzero(np.isfinite(log.y) & ~log.is_null)
+        if seen.size:
+            some = log.take(seen)
+            credit.watch_scaler(instance, state.scaler, some)
+            refold.publish(instance, state, owners, group, some)
+
+
+def _features(instance: Instance, x: Array) -> FeatureMap:
+    """Return φ: columns that vary, and the squares of numbers where there is room for them."""
+    schema = instance.context
+    columns = np.flatnonzero(x.std(axis=0) > _TINY * (1.0 + np.abs(x).max(axis=0)))
+    if not columns.size:  # nothing varies; the first column stands for a constant 0
+        columns = np.zeros(1, dtype=np.int64)
+    numbers = [
+        at
+        for name, kind in schema.columns.items()
+        if isinstance(kind, Number)
+        for at in schema.positions[name]
+    ]
+    is_number = np.isin(columns, numbers)
+    values = x[:, columns]
+    many = np.array([np.unique(column[:2000]).size > 2 for column in values.T])
+    squares = np.flatnonzero(is_number & many)
+    if columns.size + squares.size > MOST_FEATURES:
+        squares = squares[:0]
+    mean, scale = values.mean(axis=0), values.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    square = ((values[:, squares] - mean[squares]) / scale[squares]) ** 2
+    spread = square.std(axis=0)
+    names = [schema.names[at] for at in columns]
+    return FeatureMap(
+        columns,
+        squares,
+        np.concatenate((mean, square.mean(axis=0))),
+        np.concatenate((scale, np.where(spread > 0, spread, 1.0))),
+        (*names, *(f"{names[at]}²" for at in squares)),
+    )
+
+
+def _worth_of_context(phi: Array, y: Array, weight: Array) -> Array:
+    """Return the slopes of outcomes on φ, all arms together: what contexts are worth."""
+    p = phi.shape[1]
+    if y.size < 2:
+        return np.ones(p)
+    total = weight.sum()
+    centred = y - (weight * y).sum() / total
+    gram = (weight[:, None] * phi).T @ phi + 1.0 * np.eye(p)
+    slopes = np.linalg.solve(gram, phi.T @ (weight * centred))
+    return np.asarray(slopes if np.abs(slopes).max() > 0 else np.ones(p))

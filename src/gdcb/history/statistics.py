@@ -1,0 +1,158 @@
+"""Sums of a log: all that the certificate and the warm start need of it, whatever its size.
+
+Sums of parts add up to the sums of the whole, so a log is summed up batch by batch, or by many
+workers. Where a row is counted follows from the `Plan` alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.analysis.contraction import arm_cells
+from gdcb.arrays import Array
+from gdcb.history.batch import Batch
+from gdcb.history.passage import passed_through
+from gdcb.history.plan import SEGMENTS, STRATA, Plan, target_of
+from gdcb.records import NOT_REACHED, PASSED, History
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Sums over rows. S segments, K arms (and K: off every arm), C = K + 2 cells, G gates.
+
+    Parameters
+    ----------
+    moments : (S, K + 1, 2, q, q) Σw·zzᵀ with z = (1, φ, distance from the arm, y), by segment,
+        executed arm, and whether a person had put the action in place of another; rows with an
+        outcome
+    cells : (cells, K, 2, 3) Σw, Σwy, Σwy² of every posterior's arms, likewise
+    acted : (G, S, strata, K + 1, 2) rows that reached a gate, by what entered, and those of them
+        that it changed or stopped
+    passage : (strata, C, C) rows by the cell that was proposed and the one that was executed
+    seen : (S, strata, K + 1, 2) rows in which something ran: all, and those without an outcome
+    propensity : (K, 2) Σ1/π and Σ1/π² of rows with a logged propensity, by executed arm
+    counts : (5,) rows; rows in which nothing ran; overridden; with a logged propensity; with a
+        proposal
+    """
+
+    moments: Array
+    cells: Array
+    acted: Array
+    passage: Array
+    seen: Array
+    propensity: Array
+    counts: Array
+
+    @staticmethod
+    def zeros(plan: Plan) -> Statistics:
+        """Return the sums of no row."""
+        instance, p = plan.instance, plan.features.mean.size + plan.step.size
+        k, n_gates = instance.space.n, len(instance.chain.gates)
+        return Statistics(
+            np.zeros((SEGMENTS, k + 1, 2, p + 2, p + 2)),
+            np.zeros((plan.units * instance.cells.n, k, 2, 3)),
+            np.zeros((n_gates, SEGMENTS, STRATA, k + 1, 2)),
+            np.zeros((STRATA, k + 2, k + 2)),
+            np.zeros((SEGMENTS, STRATA, k + 1, 2)),
+            np.zeros((k, 2)),
+            np.zeros(5),
+        )
+
+    def merge(self, other: Statistics) -> None:
+        """Add another part's sums."""
+        for field in dataclasses.fields(Statistics):
+            mine = getattr(self, field.name)
+            mine += getattr(other, field.name)
+
+    def add(self, plan: Plan, batch: Batch) -> None:
+        """Add the rows of a batch."""
+        history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
+        self.add_history(plan, batch, history)
+
+    def add_history(self, plan: Plan, batch: Batch, history: History) -> None:
+        """Add rows whose passage through the gates is known."""
+        instance, log = plan.instance, history.log
+        k = instance.space.n
+        phi, delta = plan.features(batch.x), plan.delta(batch.unit, batch.x)
+        segment, stratum = plan.segment(batch.time), plan.stratum(phi)
+        arm, off = plan.place(log.action, log.is_null, delta, batch.x)
+        y, weight = target_of(log)
+        ran = ~log.is_null
+        known = ran & np.isfinite(y)
+        self._moments((phi, off), y, weight, segment, arm, log.is_override, known)
+        credited = np.flatnonzero(known & (arm < k))
+        cell = instance.cells.of(batch.unit, delta)[credited]
+        place = (cell * k + arm[credited]) * 2 + log.is_override[credited]
+        for j, power in enumerate((1.0, y[credited], y[credited] ** 2)):
+            sums = np.bincount(place, weight[credited] * power, self.cells[..., j].size)
+            self.cells[..., j] += sums.reshape(self.cells.shape[:-1])
+        where = (segment * STRATA + stratum) * (k + 1) + arm
+        for j, rows in enumerate((ran, ran & ~np.isfinite(y))):
+            sums = np.bincount(where[rows], minlength=self.seen[..., j].size)
+            self.seen[..., j] += sums.reshape(self.seen.shape[:-1])
+        if batch.propensity is not None:
+            logged = np.flatnonzero(ran & (arm < k) & np.isfinite(batch.propensity))
+            inverse = 1.0 / batch.propensity[logged]
+            self.propensity[:, 0] += np.bincount(arm[logged], inverse, k)
+            self.propensity[:, 1] += np.bincount(arm[logged], inverse**2, k)
+            self.counts[3] += logged.size
+        self.counts[:3] += (batch.n, np.count_nonzero(log.is_null), np.sum(log.is_override))
+        if batch.recommended is not None:
+            self.counts[4] += batch.n
+            self._gates(plan, batch, history, delta, segment, stratum, arm)
+
+    def _moments(
+        self,
+        regressors: tuple[Array, Array],
+        y: Array,
+        weight: Array,
+        segment: Array,
+        arm: Array,
+        is_override: Array,
+        known: Array,
+    ) -> None:
+        """Add zzᵀ of rows, sorted by where they are counted: one product a place."""
+        shape = self.moments.shape[:3]
+        place = ((segment * shape[1] + arm) * 2 + is_override).astype(np.int32)
+        order = np.argsort(place, kind="stable")
+        order = order if known.all() else order[known[order]]
+        phi, off = regressors
+        p = phi.shape[1]
+        z = np.empty((order.size, p + off.shape[1] + 2))
+        z[:, 0], z[:, 1 : p + 1], z[:, p + 1 : -1], z[:, -1] = 1.0, phi[order], off[order], y[order]
+        weighted = z if (weight == 1.0).all() else z * weight[order][:, None]
+        place = place[order]
+        starts = np.flatnonzero(np.diff(place, prepend=-1))
+        flat = self.moments.reshape(-1, z.shape[1], z.shape[1])
+        for start, stop in zip(starts, np.append(starts[1:], place.size), strict=True):
+            flat[place[start]] += weighted[start:stop].T @ z[start:stop]
+
+    def _gates(
+        self,
+        plan: Plan,
+        batch: Batch,
+        history: History,
+        delta: Array,
+        segment: Array,
+        stratum: Array,
+        arm: Array,
+    ) -> None:
+        """Count what entered each gate, and what became of it."""
+        instance, verdict = plan.instance, history.verdict
+        k = instance.space.n
+        proposed = arm_cells(instance, verdict.trail[:, :1], delta, batch.x)[:, 0]
+        left = np.where(history.log.is_null, k + 1, arm)
+        size = self.passage.shape
+        flat = (stratum * size[1] + proposed) * size[2] + left
+        self.passage += np.bincount(flat, minlength=self.passage.size).reshape(size)
+        entered = np.minimum(proposed, k)
+        where = (segment * STRATA + stratum) * (k + 1) + entered
+        for g in range(verdict.statuses.shape[1]):
+            status = verdict.statuses[:, g]
+            reached = status != NOT_REACHED
+            for j, rows in enumerate((reached, reached & (status != PASSED))):
+                sums = np.bincount(where[rows], minlength=self.acted[g, ..., j].size)
+                self.acted[g, ..., j] += sums.reshape(self.acted.shape[1:-1])
