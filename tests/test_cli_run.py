@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from gdcb.cli import app
 from gdcb.errors import GdcbError
-from gdcb.protocol import experiment, tuning
+from gdcb.protocol import experiment, methods, tuning
 from gdcb.protocol.experiment import settings_of
 from gdcb.protocol.methods import tuned_settings
 from gdcb.protocol.store import FINAL, Store
@@ -357,7 +357,7 @@ def test_a_run_is_not_resumed_with_other_tuned_settings(
         assert call(*arguments).code == 1
         tuned = tuned_settings("str", "well")
         tuned["B1"] = tuned["B1"] | {"scale": 0.123}
-        patch.setattr(experiment, "tuned_settings", lambda *_: tuned)
+        patch.setattr(methods, "tuned_settings", lambda *_: tuned)
         called = call(*arguments, "--resume")
         assert called.code == 1
         assert "is another one: the tuned settings have changed" in called.err

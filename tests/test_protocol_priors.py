@@ -125,7 +125,7 @@ def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
     space, rows = sample.instance.space, sample.rows
     assert chances.shape == (rows.n, 25)
     price = space.coords[7, 0] * scale_of(rows.x)
-    asked = found.subject.chance(sample.state, price[:, None, None], rows)[:, 0]
+    asked = priors.tuning_of(found.subject).chance(sample.state, price[:, None, None], rows)[:, 0]
     assert chances[:, 7] == pytest.approx(asked)
     counts = priors.arm_counts(sample, chances)
     means = chances.reshape(-1, CONTEXTS, 25).mean(axis=1)
@@ -146,7 +146,7 @@ def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
 def test_arms_that_are_scaled_scatter_less(found: Any) -> None:
     """δ takes off what context explains: an arm's chance varies less from night to night."""
     sample: Sample = found.sample
-    delta = found.subject.sample_delta(sample, "both")
+    delta = priors.tuning_of(found.subject).sample_delta(sample, "both")
     assert delta.shape == (sample.rows.n, 1, 1)
     plain = priors.arm_chances(sample).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
     scaled = priors.arm_chances(sample, delta).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
@@ -187,12 +187,12 @@ def test_the_recommended_learner_s_prior_is_the_world_s(found: Any) -> None:
     δ̂ is δ* but for some per cent; hence the tolerances.
     """
     sample: Sample = found.sample
-    fitted = found.subject.fitted(sample, priors.spread, "both")
+    fitted = priors.tuning_of(found.subject).fitted(sample, priors.spread, "both")
     state = sample.state
     assert set(fitted) == {"form", "scaler", "relative", "additive"}
     assert [len(fitted[form]["mean"]) for form in ("relative", "additive")] == [2, 3]
     own = {"well": "relative", "mis": "additive"}[found.variant]
-    alone = found.subject.fitted(sample, priors.spread, own)
+    alone = priors.tuning_of(found.subject).fitted(sample, priors.spread, own)
     assert set(alone) == {"form", "scaler", own}
     assert alone[own]["mean"][:2] == pytest.approx(fitted[own]["mean"][:2], abs=0.05)
     truth = np.stack((state.alpha - 1.03 * state.beta, -0.4 * state.beta), axis=1)

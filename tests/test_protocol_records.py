@@ -12,9 +12,10 @@ import pytest
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import study
-from gdcb.protocol import block, ground, tuning
+from gdcb.protocol import block, ground, methods, tuning
 from gdcb.protocol.ground import BINS, shared_by
 from gdcb.protocol.methods import DEFAULT, SAME, SCALED, build, parse
+from gdcb.protocol.priors import tuning_of
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.record_checks import check_record
 from gdcb.protocol.task import GROUND
@@ -37,7 +38,7 @@ from tests.protocol_tasks import (
 def _settings() -> Iterator[None]:
     """Put settings from a small sample of worlds in the place of the recorded ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block, "tuned_settings", settings_of)
+        patch.setattr(methods, "tuned_settings", settings_of)
         yield
 
 
@@ -214,7 +215,7 @@ def test_methods_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "simulate", seen)
     nights, approvals, chances, bookings = [], [], [], []
     shared = shared_by(task_of(GROUND))
-    state, chance = shared.world.state, shared.study.chance
+    state, chance = shared.world.state, tuning_of(shared.study).chance
     for key in DEFAULT:
         ran(key)
         x = [np.concatenate((turn.rows.x, at(turn.rows.hidden)), axis=1) for turn in seen.turns]

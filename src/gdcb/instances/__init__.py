@@ -1,5 +1,14 @@
 """The domains: each an instance, a learner and a world whose truth is known."""
 
-from gdcb.instances.catalogue import NAMES, STUDIES, Domain, Study, load, study
+from gdcb.instances.catalogue import (
+    DECLARED,
+    NAMES,
+    STUDIES,
+    Domain,
+    Study,
+    Tuning,
+    load,
+    study,
+)
 
-__all__ = ["NAMES", "STUDIES", "Domain", "Study", "load", "study"]
+__all__ = ["DECLARED", "NAMES", "STUDIES", "Domain", "Study", "Tuning", "load", "study"]

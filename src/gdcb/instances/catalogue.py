@@ -1,9 +1,9 @@
-"""The seven domains by name."""
+"""The seven domains by name, and what the protocol runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, cast
 
@@ -62,6 +62,25 @@ def load(name: str) -> Domain:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """What a study's priors are tuned with.
+
+    Parameters
+    ----------
+    chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
+    forms : how context may enter the response, 'not known' first; tuning picks one
+    fitted : (sample, moments, form) → settings of scaler and learner, from what a prior is made
+        of (`gdcb.protocol.priors`)
+    sample_delta : (sample, form) → (n, 1, 1) the δ that the scaler would find there
+    """
+
+    chance: Callable[[Any, Array, Rows], Array]
+    forms: tuple[str, ...]
+    fitted: Callable[[Any, Any, str], dict[str, Any]]
+    sample_delta: Callable[[Any, str], Array]
+
+
+@dataclass(frozen=True)
 class Study:
     """A domain as the protocol runs it: its world with a variant, its past, and its people.
 
@@ -73,17 +92,18 @@ class Study:
     past : (instance, world, state, group, streams) → what happened before the first episode
     incumbent : (stream, state, rows) → (N, D) what was proposed before there was a bandit
     own : rows → (N, D) what the operator would have done
-    chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
-    scaler : tuned settings → the scaler, its prior filled in
-    learner : tuned settings → the recommended learner, its prior filled in
-    forms : how context may enter the response, 'not known' first; tuning picks one
-    fitted : (sample, moments, form) → those settings, from what a prior is made of
-        (`gdcb.protocol.priors`)
-    sample_delta : (sample, form) → (n, 1, 1) the δ that the scaler would find there
+    scaler : settings → the scaler, its prior filled in
+    learner : settings → the recommended learner, its prior filled in
     delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
     specification : (symbol, word, value) rows: the tuple, filled in
     about : title, unit of the reward, what the action is, what is real and what is made; and
         `oracle_knows`, a sentence, where optimum and floor know what no method sees
+    tuning : what `make tune` needs; None: nothing was tuned
+    settings : of every family, by its name; None: those that `make tune` recorded
+    rivals : learners that come as they are, by family; the others are made from their settings
+    left_out : why methods do not apply, by key; the protocol runs the others
+    edges : of bins of relative actions, for the report; None: those of prices around their base
+    response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
     """
 
     domain: Domain
@@ -92,23 +112,29 @@ class Study:
     past: Callable[[Instance, World, Any, Array, Streams], History]
     incumbent: Callable[[Stream, Any, Rows], Array]
     own: Callable[[Rows], Array]
-    chance: Callable[[Any, Array, Rows], Array]
     scaler: Callable[[Mapping[str, Any]], Scaler]
     learner: Callable[[Mapping[str, Any]], Bandit]
-    forms: tuple[str, ...]
-    fitted: Callable[[Any, Any, str], dict[str, Any]]
-    sample_delta: Callable[[Any, str], Array]
     delta: Callable[[Any, Rows], Array]
     specification: tuple[tuple[str, str, str], ...]
     about: Mapping[str, Any]
+    tuning: Tuning | None = None
+    settings: Mapping[str, Any] | None = None
+    rivals: Mapping[str, Bandit] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    edges: Array | None = None
+    response: str = "simulator"
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.
 STUDIES = {"str": "str_pricing"}
+DECLARED = ".toml"  # how the name of an instance ends that is a file of the user's
 
 
 def study(name: str, variant: str, options: Mapping[str, Any], episodes: int) -> Study:
-    """Return an instance as the protocol runs it."""
+    """Return an instance as the protocol runs it: one of `STUDIES`, or a file with its log."""
+    if name.endswith(DECLARED):
+        own = import_module("gdcb.instances.own_log")
+        return cast(Study, own.study(name, options))
     if name not in STUDIES:
         known = ", ".join(STUDIES)
         raise InvalidInput(f"the protocol runs {known} so far, not '{name}'")

@@ -11,9 +11,9 @@ from gdcb.analysis.regret import regret_splits
 from gdcb.arrays import Array
 from gdcb.instance import Instance
 from gdcb.protocol.bands import FATES, MOST, bands_of, count, fates
-from gdcb.protocol.ground import BINS, Shared, shared_by
+from gdcb.protocol.ground import Shared, neutral_of, shared_by
 from gdcb.protocol.importance import reweighted
-from gdcb.protocol.methods import Setup, build, tuned_settings
+from gdcb.protocol.methods import Setup, build, settings_for
 from gdcb.protocol.pooled import pooled_history
 from gdcb.protocol.preferences import without_rival
 from gdcb.protocol.record import Ground, Record
@@ -31,7 +31,7 @@ def run_task(task: Task) -> Record | Ground:
     shared = shared_by(task)
     if task.method == GROUND:
         return shared.ground
-    setup = build(shared.study, task.method, tuned_settings(task.name, task.variant))
+    setup = build(shared.study, task.method, settings_for(shared.study))
     return run_setup(setup, shared, task)
 
 
@@ -42,7 +42,8 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
     # Whoever asks draws rivals behind the nights, from the same streams: nights are drawn anew.
     world = setup.world(shared.study.domain.world if setup.asks else shared.world)
     if setup.asks:
-        plain = replace(shared.instance, scaler=ConstantScaler(1.0), gate=setup.instance.chain)
+        neutral = neutral_of(shared.instance)
+        plain = replace(shared.instance, scaler=neutral, gate=setup.instance.chain)
         watch = Watch(plain, shared, task.episodes, task.replicates)
         seen: Any = without_rival(plain, watch)
     else:
@@ -103,8 +104,8 @@ class Watch:
             overridden=np.empty(shape),
             success=np.empty(shape),
             error=np.full(shape, np.nan),
-            recommended=np.zeros((replicates, BINS.size - 1)),
-            executed=np.zeros((replicates, BINS.size - 1)),
+            recommended=np.zeros((replicates, shared.edges.size - 1)),
+            executed=np.zeros((replicates, shared.edges.size - 1)),
             overrides=np.zeros((replicates, len(self.bands.names), MOST, len(FATES) + 1)),
         )
         self._versions: Array | None = None
@@ -117,7 +118,7 @@ class Watch:
         main, paper = regret_splits(self.instance, self.world, turn, truth)
         columns = [main.total, main.calibration, main.bandit, main.gate, turn.reward]
         columns.append(truth.best - main.total - shared.incumbent[t])
-        columns += [1.0 - turn.executed.is_own, turn.outcome[:, 0]]
+        columns += [1.0 - turn.executed.is_own, self._success(turn)]
         if paper is not None:
             columns += [paper.bandit, paper.calibration, paper.gate]
         shape = (len(columns), record.reward.shape[1], -1)
@@ -128,6 +129,11 @@ class Watch:
             record.parts_paper[t] = means[8:].T
         self._count(turn)
         record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
+
+    def _success(self, turn: Turn) -> Array:
+        """Return whether the class that pays came (N,); NaN where outcomes are no classes."""
+        is_class = self.shared.instance.reward.target == "class"
+        return turn.outcome[:, 0] if is_class else np.full(turn.rows.n, np.nan)
 
     def _count(self, turn: Turn) -> None:
         """Count actions and what became of proposals, many rounds at a time: that is quicker."""
@@ -150,12 +156,15 @@ class Watch:
         fate, log = fates(proposed, Executed(action, is_null, is_own, ~is_own), self.is_ordered)
         assert record.overrides is not None
         count(record.overrides, group, self.bands.of(x), fate, log)
-        instance, n = self.shared.instance, BINS.size - 1
+        instance, edges = self.shared.instance, self.shared.edges
+        n = edges.size - 1
         plain = x[:, : instance.context.width]
         for counts, actions in ((record.recommended, proposed), (record.executed, action)):
             relative = instance.composition.relative(actions, plain)[:, 0]
-            bins = np.clip(np.searchsorted(BINS, relative, side="right") - 1, 0, n - 1)
-            counts += np.bincount(group * n + bins, minlength=counts.size).reshape(counts.shape)
+            runs = np.isfinite(relative)
+            bins = np.clip(np.searchsorted(edges, relative[runs], side="right") - 1, 0, n - 1)
+            place = group[runs] * n + bins
+            counts += np.bincount(place, minlength=counts.size).reshape(counts.shape)
 
     def _error_or(self, turn: Turn, before: Array) -> Array:
         """Return the error anew where a scaler was published, else what it was."""

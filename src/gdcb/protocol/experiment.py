@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 from gdcb.engine import Engine
 from gdcb.errors import InvalidInput
-from gdcb.instances import STUDIES
+from gdcb.instances import DECLARED, STUDIES, Study
 from gdcb.protocol import tuning
 from gdcb.protocol.bands import bands_of
 from gdcb.protocol.block import run_task
@@ -25,8 +26,16 @@ from gdcb.protocol.files import (
     write_summary,
     write_text_whole,
 )
-from gdcb.protocol.ground import shared_by
-from gdcb.protocol.methods import DEFAULT, RIVALS, SAME, parse, tuned_settings
+from gdcb.protocol.ground import shared_by, study_of
+from gdcb.protocol.methods import (
+    DEFAULT,
+    RIVALS,
+    SAME,
+    methods_of,
+    parse,
+    require_applicable,
+    settings_for,
+)
 from gdcb.protocol.report import report
 from gdcb.protocol.runner import run
 from gdcb.protocol.specialise import specialised
@@ -35,6 +44,7 @@ from gdcb.protocol.summary import Entry, document
 from gdcb.protocol.task import GROUND, Options, Settings
 
 VARIANTS = tuning.VARIANTS
+COMPUTED = ("log", "file")  # options that are worked out: fingerprints of what was given
 MEASURED = 50  # replicates on which the theorems are specialised, at most
 
 
@@ -44,32 +54,80 @@ def settings_of(
     episodes: int,
     replicates: int,
     seed: int,
-    methods: tuple[str, ...] = DEFAULT,
+    methods: tuple[str, ...] | None = None,
     options: Options = (),
 ) -> Settings:
-    """Return the settings of a run, refused before any work where they cannot be."""
+    """Return the settings of a run, refused before any work where they cannot be.
+
+    Without `methods` all run that apply.
+    """
     if name not in STUDIES:
         raise InvalidInput(f"the protocol runs {', '.join(STUDIES)} so far, not '{name}'")
     if variant not in VARIANTS:
         raise InvalidInput(f"--variant: expected {' or '.join(VARIANTS)}, got {variant}")
     if seed in (tuning.SEED, tuning.PRIOR_SEED):
         raise InvalidInput(f"--seed: every method was tuned on seed {seed}; take another one")
-    for key in methods:
+    return _tried(name, variant, episodes, replicates, seed, methods, options)
+
+
+def settings_of_own(
+    file: str,
+    log: str,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    methods: tuple[str, ...] | None = None,
+    options: Options = (),
+) -> Settings:
+    """Return the settings of a run on the log of an instance from a file.
+
+    They carry where both are and the fingerprints of what they hold, so that workers can read them
+    and a run is never resumed on another log.
+    """
+    from gdcb.instances import own_log
+
+    options = (("history", log), *options)
+    known = own_log.fingerprints(file, dict(options))
+    options = (*options, *known.items())
+    return _tried(file, own_log.VARIANT, episodes, replicates, seed, methods, options)
+
+
+def _tried(
+    name: str,
+    variant: str,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    methods: tuple[str, ...] | None,
+    options: Options,
+) -> Settings:
+    keys = DEFAULT if methods is None else methods
+    for key in keys:
         parse(key)
-    found = Settings(name, variant, options, episodes, replicates, seed, methods, version("gdcb"))
+    found = Settings(name, variant, options, episodes, replicates, seed, keys, version("gdcb"))
     # One replicate of one episode tries the options out.
-    shared_by(replace(found.task(0, GROUND), episodes=1, replicates=1))
+    study = shared_by(replace(found.task(0, GROUND), episodes=1, replicates=1)).study
+    if methods is None:
+        return replace(found, methods=methods_of(study))
+    require_applicable(study, methods)
     return found
 
 
-def command(settings: Settings) -> str:
-    """Return the command that gives the same bytes again."""
-    words = ["gdcb run", settings.name, f"--variant {settings.variant}"]
+def command(settings: Settings, usual: tuple[str, ...] = DEFAULT) -> str:
+    """Return the command that gives the same bytes again; `usual` methods are not named in it."""
+    options = dict(settings.options)
+    words = ["gdcb run", shlex.quote(settings.name)]
+    if settings.name.endswith(DECLARED):
+        given = {name: options.pop(name) for name in ("history", "query") if name in options}
+        words += [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+        options = {name: value for name, value in options.items() if name not in COMPUTED}
+    else:
+        words.append(f"--variant {settings.variant}")
     words += [f"--episodes {settings.episodes}", f"--replicates {settings.replicates}"]
     words += [f"--seed {settings.seed}"]
-    if settings.methods != DEFAULT:
+    if settings.methods != usual:
         words.append(f"--methods {','.join(settings.methods)}")
-    words += [f"--option {name}={value}" for name, value in settings.options]
+    words += [f"--option {name}={value}" for name, value in options.items()]
     return " ".join(words)
 
 
@@ -87,7 +145,8 @@ def experiment(
     """
     # Two ablations are other methods by the paper's name: whatever is asked for, they run once.
     once = tuple(dict.fromkeys(SAME.get(key, key) for key in settings.methods))
-    tuned = tuned_settings(settings.name, settings.variant)
+    study = study_of(settings.task(0, GROUND))
+    tuned = settings_for(study)
     about = {"tuned settings": _digest(tuned)}
     with Store(folder, replace(settings, methods=once), resume, about) as store:
         for notice in store.notices:
@@ -101,13 +160,14 @@ def experiment(
         entries = {key: _entry(key, partial(results.__getitem__, key), tuned) for key in once}
         extras: Mapping[str, Any] = {
             **specialised(shared, results, settings.seed),
-            "specification": shared.study.specification,
-            "about": dict(shared.study.about),
+            "specification": study.specification,
+            "about": dict(study.about),
+            "response": study.response,
         }
         ground = results.ground
         schema = shared.instance.context
-        bands = bands_of(schema, shared.study.features, shared.reference)
-        found = document(_asked(settings), entries, ground, extras, bands)
+        bands = bands_of(schema, study.features, shared.reference)
+        found = document(_asked(settings, study), entries, ground, extras, bands)
         for key, other in SAME.items():
             if key in settings.methods:
                 found["methods"][key] = {**found["methods"][other], "label": parse(key).label}
@@ -124,21 +184,21 @@ def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any]) -> Ent
     method = parse(key)
     start = "warm" if method.is_warm else "cold"
     rival = start if method.family in RIVALS and method.is_gated else None
-    return Entry(method.label, record, dict(tuned[method.family]), method.is_gated, rival)
+    return Entry(method.label, record, dict(tuned.get(method.family, {})), method.is_gated, rival)
 
 
 def _digest(tuned: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(tuned, sort_keys=True).encode()).hexdigest()
 
 
-def _asked(settings: Settings) -> dict[str, Any]:
+def _asked(settings: Settings, study: Study) -> dict[str, Any]:
     return {
-        "instance": settings.name,
+        "instance": study.domain.instance.name,
         "variant": settings.variant,
         "episodes": settings.episodes,
         "replicates": settings.replicates,
         "seed": settings.seed,
         "version": settings.version,
-        "command": command(settings),
+        "command": command(settings, methods_of(study)),
         "options": dict(settings.options),
     }

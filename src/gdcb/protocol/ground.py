@@ -79,14 +79,29 @@ class Shared:
     def truth(self, t: int, instance: Instance) -> Truth:
         """Return what an episode's regret is split with: without a scaler the best arm is known."""
         truth, (free, gated) = self.truths[t], self.plain[t]
-        if instance.scaler != ConstantScaler(1.0):
+        if instance.scaler != neutral_of(instance):
             return truth
         return replace(truth, arms=(free, gated if instance.chain.gates else free))
 
     @property
     def ground(self) -> Ground:
         """Return what the record of every method is read with."""
-        return Ground(self.floor, BINS)
+        return Ground(self.floor, self.edges)
+
+    @property
+    def edges(self) -> Array:
+        """Return the edges (bins + 1,) between which relative actions are counted."""
+        return BINS if self.study.edges is None else self.study.edges
+
+
+def neutral_of(instance: Instance) -> ConstantScaler:
+    """Return the scaler that leaves the arms as they are: 0 where δ is added, else 1."""
+    return ConstantScaler(0.0 if instance.composition.joins == "sum" else 1.0)
+
+
+def study_of(task: Task) -> Study:
+    """Return the study of a task."""
+    return study(task.name, task.variant, dict(task.options), task.episodes)
 
 
 def shared_by(task: Task) -> Shared:
@@ -119,7 +134,7 @@ def _shared(
     streams = Streams(seed, units, block)
     state = world.start(streams.at(WORLD, 0), group)
     nights, truths, plain = [], [], []
-    neutral = np.ones((group.size, 1, 1))
+    neutral = np.full((group.size, 1, 1), neutral_of(instance).value)
     floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
     for t in range(episodes):
         rows = world.context(streams.at(CONTEXT, t), state, t, group)

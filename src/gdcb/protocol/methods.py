@@ -7,7 +7,7 @@ starts warm, one with `u` runs ungated as in the paper. B4 starts warm: it has t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -19,9 +19,9 @@ from gdcb.gates import Chain
 from gdcb.instance import Instance
 from gdcb.instances import STUDIES, Study
 from gdcb.protocol import pooled
+from gdcb.protocol.ground import neutral_of
 from gdcb.protocol.preferences import Preferences, with_rival
 from gdcb.refold import TEACHES
-from gdcb.scalers import ConstantScaler
 from gdcb.simulate import World
 
 LABELS = {
@@ -117,6 +117,26 @@ def tuned_settings(name: str, variant: str) -> dict[str, Any]:
     return dict(found[variant])
 
 
+def settings_for(study: Study) -> dict[str, Any]:
+    """Return the settings of every family: the study's own, or those that `make tune` recorded."""
+    if study.settings is not None:
+        return dict(study.settings)
+    return tuned_settings(study.domain.instance.name, study.variant)
+
+
+def methods_of(study: Study) -> tuple[str, ...]:
+    """Return the keys that are run unless others are asked for."""
+    return tuple(key for key in DEFAULT if key not in study.left_out)
+
+
+def require_applicable(study: Study, keys: Sequence[str]) -> None:
+    """Refuse methods that do not exist, or do not apply here, with the reason."""
+    for key in keys:
+        parse(key)
+        if key in study.left_out:
+            raise InvalidInput(f"method {key} does not apply here: {study.left_out[key]}")
+
+
 @dataclass(frozen=True)
 class Setup:
     """A method ready to run.
@@ -138,9 +158,9 @@ class Setup:
 
 
 def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
-    """Put a method together from its family's tuned settings."""
+    """Put a method together from its family's settings."""
     method = parse(key)
-    settings = tuned[method.family]
+    settings = tuned.get(method.family, {})
     plain = study.domain.instance
     if not method.is_gated:
         plain = replace(plain, gate=Chain(()))
@@ -149,10 +169,17 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     family = method.family
     if family in SCALED:
         with_scaler = replace(plain, scaler=study.scaler(settings), gate=plain.chain)
-        bandit = study.learner(settings) if family in ("B4", "B4avg") else _arms(family, settings)
+        if family in study.rivals:
+            bandit = study.rivals[family]
+        elif family in ("B4", "B4avg"):
+            bandit = study.learner(settings)
+        else:
+            bandit = _arms(family, settings)
         return Setup(method, with_scaler, bandit, _same)
-    without = replace(plain, scaler=ConstantScaler(1.0), gate=plain.chain)
+    without = replace(plain, scaler=neutral_of(plain), gate=plain.chain)
     units = study.domain.units
+    if family in study.rivals:
+        return Setup(method, without, study.rivals[family], _same)
     if family == "B5":
         asked = with_rival(without)
         asker = bandits.BradleyTerryThompson(

@@ -15,8 +15,9 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.bandits import LogisticThompson
+from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.instances import Study
+from gdcb.instances import Study, Tuning
 from gdcb.logistic import LogisticPosterior
 from gdcb.records import Evidence, Rows
 from gdcb.streams import CONTEXT, DRAW, WORLD, Streams
@@ -55,9 +56,16 @@ class Sample:
         return values.reshape(-1, CONTEXTS, *values.shape[1:])
 
 
+def tuning_of(study: Study) -> Tuning:
+    """Return what a study is tuned with."""
+    if study.tuning is None:
+        raise InvalidInput(f"instance '{study.domain.instance.name}': it is not tuned")
+    return study.tuning
+
+
 def sample(study: Study, instance: Instance, seed: int, groups: int = GROUPS) -> Sample:
     """Draw the tuning worlds; `instance` is the study's without a scaler."""
-    units, world = study.domain.units, study.domain.world
+    units, world, chances = study.domain.units, study.domain.world, tuning_of(study).chance
     group = np.repeat(np.arange(groups), units)
     streams = Streams(seed, units)
     state = world.start(streams.at(WORLD, 0), group)
@@ -73,7 +81,7 @@ def sample(study: Study, instance: Instance, seed: int, groups: int = GROUPS) ->
     action = actions[np.arange(rows.n), arm]
 
     def ask(e: Array, rows: Rows) -> Array:
-        return study.chance(state, e, rows)
+        return chances(state, e, rows)
 
     chance = ask(action[:, None], rows)[:, 0]
     coord = instance.space.coords[arm]

@@ -122,9 +122,10 @@ def fitted_priors(name: str, variant: str) -> dict[str, Any]:
         "B5": {},
         "A1": at_neutral,
     }
-    for one in subject.forms:
-        ours = subject.fitted(found, priors.spread, one)
-        scaled = priors.arm_chances(found, subject.sample_delta(found, one))
+    with_forms = priors.tuning_of(subject)
+    for one in with_forms.forms:
+        ours = with_forms.fitted(found, priors.spread, one)
+        scaled = priors.arm_chances(found, with_forms.sample_delta(found, one))
         signal, key = {"form": one, "scaler": ours["scaler"]}, {"form": one}
         out[_key("B4", key)] = out[_key("B4avg", key)] = ours
         out[_key("B4flat", key)] = priors.arm_counts(found, scaled) | signal
@@ -173,7 +174,7 @@ def tune(search: Search) -> dict[str, Any]:
 
 def _forms(search: Search) -> list[dict[str, Any]]:
     """Return the forms among which a family is tuned."""
-    ours = study(search.name, search.variant, {}, EPISODES).forms
+    ours = priors.tuning_of(study(search.name, search.variant, {}, EPISODES)).forms
     if search.family == "B4avg":
         return [{"form": ours[0]}]
     if search.family in SCALED:

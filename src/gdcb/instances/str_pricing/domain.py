@@ -14,7 +14,7 @@ from gdcb.composition import Multiply
 from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.catalogue import Domain, Study
+from gdcb.instances.catalogue import Domain, Study, Tuning
 from gdcb.instances.str_pricing import learners
 from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
 from gdcb.instances.str_pricing.history import NIGHTS, generate
@@ -129,15 +129,17 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         past=past,
         incumbent=incumbent,
         own=manager.own,
-        chance=world.chance,
         scaler=learners.scaler,
         learner=learners.learner,
-        forms=tuple(learners.FORMS),
-        fitted=learners.fitted,
-        sample_delta=learners.delta_of,
         delta=delta,
         specification=specification(variant, kind, nights),
         about=ABOUT | ({"oracle_knows": KNOWN} if kind == "private" else {}),
+        tuning=Tuning(
+            chance=world.chance,
+            forms=tuple(learners.FORMS),
+            fitted=learners.fitted,
+            sample_delta=learners.delta_of,
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gdcb.protocol.ground import Shared
-from gdcb.protocol.methods import Setup, build, tuned_settings
+from gdcb.protocol.methods import Setup, build, settings_for
 from gdcb.protocol.record import Record
 from gdcb.protocol.specialise.equivalence import equivalence
 from gdcb.protocol.specialise.figures import measured
@@ -42,8 +42,7 @@ def specialised(
     """
     runs = look(records, shared.floor.shape[0])
     if setup is None:
-        settings = tuned_settings(shared.instance.name, shared.study.variant)
-        setup = build(shared.study, OURS, settings)
+        setup = build(shared.study, OURS, settings_for(shared.study))
     past = past_of(shared, setup)
     ratio, why = measured(lambda: ratio_of(past, seed))
     found = None if ratio is None else ratio.as_json() | {"replicates": past.replicates}
