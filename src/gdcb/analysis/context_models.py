@@ -85,21 +85,7 @@ def logistic_bias(
     """
     shape, size = rows.shape, rows.shape[0] * rows.shape[1]
     n_folds = int(rows.fold.max(initial=1)) + 1
-    more = _with_prior(rows, n_folds)
-    level, slopes, unit = _mode(more, penalty)
-    eta, curve = _predicted(more, level, slopes)
-    target = eta + (more.y - logistic(eta)) / curve
-    mean, middle, by_fold = moments_by_fold(more, target, more.weight * curve, n_folds + 1)
-    whole, rest = _without(by_fold)
-    theta, _, pooled = cross_fitted(
-        Moments(*(part[:-1] for part in by_fold)),
-        Moments(*(part[:-1] for part in rest)),
-        penalty,
-        pooling,
-        unit,
-    )
-    rest_mean = rest.phi[:-1] / rest.n[:-1, ..., None]
-    levels = middle + rest.y[:-1] / rest.n[:-1] - ((mean + rest_mean) * theta).sum(axis=-1)
+    levels, theta, mean, middle, whole, pooled, unit = _logistic_folds(rows, penalty, pooling)
 
     at = rows.fold * size + rows.place
     m = logistic(_odds(rows.phi, levels.reshape(-1)[at], theta.reshape(n_folds * size, -1)[at]))
@@ -128,6 +114,50 @@ def logistic_bias(
     square = square.reshape(shape)
     met = (square + (square.sum(axis=1) / freedom)[:, None]) / n**2
     return bias, error2 + met
+
+
+def logistic_folds(rows: ArmRows, penalty: float, pooling: float | None) -> tuple[Array, Array]:
+    """Return v̂ (F, G, K) and θ̂ (F, G, K, p) of the log odds, fold by fold from the other folds."""
+    return _logistic_folds(rows, penalty, pooling)[:2]
+
+
+def linear_folds(rows: ArmRows, penalty: float, pooling: float | None) -> tuple[Array, Array]:
+    """Return v̂ (F, G, K) and θ̂ (F, G, K, p) of a line an arm, fold by fold from the other folds.
+
+    An arm's level has a prior worth one row at the mean level of the group.
+    """
+    n_folds = int(rows.fold.max(initial=1)) + 1
+    mean, middle, by_fold = moments_by_fold(rows, rows.y, rows.weight, n_folds)
+    _, rest = _without(by_fold)
+    slopes, _, _ = cross_fitted(by_fold, rest, penalty, pooling, np.ones(rows.shape[0]))
+    # Σ(y − θᵀφ) of the other folds' rows, which the moments have about the arm's mean.
+    level = rest.y + rest.n * middle - ((rest.phi + rest.n[..., None] * mean) * slopes).sum(axis=-1)
+    total = rest.n.sum(axis=-1, keepdims=True)
+    common = level.sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1.0)
+    return (level + common) / (rest.n + 1.0), slopes
+
+
+def _logistic_folds(
+    rows: ArmRows, penalty: float, pooling: float | None
+) -> tuple[Array, Array, Array, Array, Moments, Array, Array]:
+    """Return the folds' levels and slopes, and what `logistic_bias` needs beside."""
+    n_folds = int(rows.fold.max(initial=1)) + 1
+    more = _with_prior(rows, n_folds)
+    level, slopes, unit = _mode(more, penalty)
+    eta, curve = _predicted(more, level, slopes)
+    target = eta + (more.y - logistic(eta)) / curve
+    mean, middle, by_fold = moments_by_fold(more, target, more.weight * curve, n_folds + 1)
+    whole, rest = _without(by_fold)
+    theta, _, pooled = cross_fitted(
+        Moments(*(part[:-1] for part in by_fold)),
+        Moments(*(part[:-1] for part in rest)),
+        penalty,
+        pooling,
+        unit,
+    )
+    rest_mean = rest.phi[:-1] / rest.n[:-1, ..., None]
+    levels = middle + rest.y[:-1] / rest.n[:-1] - ((mean + rest_mean) * theta).sum(axis=-1)
+    return levels, theta, mean, middle, whole, pooled, unit
 
 
 def _without(by_fold: Moments) -> tuple[Moments, Moments]:
