@@ -1,6 +1,7 @@
 """What happened, and why: regret, what the gates let through, what a history can tell."""
 
 from gdcb.analysis.bias import ContextBias, context_bias
+from gdcb.analysis.change_points import ChangePoint, SegmentSums, Stability, stability
 from gdcb.analysis.contraction import arm_cells, cell_kernel, dobrushin
 from gdcb.analysis.cross_information import (
     CrossInformation,
@@ -41,6 +42,7 @@ from gdcb.analysis.regret import (
 from gdcb.analysis.surface import Surface
 
 __all__ = [
+    "ChangePoint",
     "ContextBias",
     "Contraction",
     "CrossInformation",
@@ -50,6 +52,8 @@ __all__ = [
     "PaperParts",
     "RealisedRatio",
     "RegretParts",
+    "SegmentSums",
+    "Stability",
     "Surface",
     "TrueMean",
     "Truth",
@@ -74,6 +78,7 @@ __all__ = [
     "regret_parts_paper",
     "regret_splits",
     "score_information",
+    "stability",
     "truth_of",
     "variance_ratio",
 ]
