@@ -7,17 +7,20 @@ levels 0.4, 0.6, …, 1.6. Behind the incumbent stands a person who approves wit
 level 0.8, 1 or 1.2 of their own; bounds that hardly bite follow. All effects below are in standard
 deviations of the noise.
 
-- a: arms at random, with the right δ. The arms' values span 1.5.
+- a: arms at random, with the right δ. Where c° is 1.25 the arms are worth −0.45, 0.16, 0.60, 0.88,
+  1.00, 0.96 and 0.76.
 - b: the price is e = δ*^0.7·(1 + 0.4·N(0, 1)): the level runs against the signal, and a good scaler
   leaves nothing of it.
-- c: the same log, no scaler. An arm's mean in the log exceeds its value by 0.05 to 0.6.
+- c: the same log, no scaler. Where c° is 1.25 the arms' means in the log exceed their values by
+  0.28, 0.32, 0.18, 0.06, 0.09, 0.29 and 0.69: the dearest arm looks best, and is nearly the worst.
 - d1: as a; at 60 % of the log approval falls from 0.75 to 0.55.
-- d2: as a; at a time from 50 to 70 % of the log c° rises by 0.25: cheap arms lose up to 0.8, dear
-  ones gain up to 0.5, and the mean over the arms hardly moves.
+- d2: as a; at a time from 50 to 70 % of the log c° rises by 0.25, to 1.25 say: the cheapest arm
+  loses 0.73, the dearest gains 0.48, and the mean over the arms moves by 0.13 only.
 - d2l: as a; at such a time every arm loses 0.5.
 - e: as a, but the two dearest arms were never proposed, nor set by the person.
 - f1: as a, and the person sees s = ±1, which moves the reward by 1 and nobody else sees: where they
-  override, they set the dearest level on s = 1 and the cheapest on −1. The log says who overrode.
+  override, they set the dearest level on s = 1 and the cheapest on −1, so that the means of these
+  arms are off by ±0.54. The log says who overrode.
 - f2: the same, but the log has neither proposal nor status. `heed` is the share of overrides that
   follow the signal: the knob for its strength.
 """
