@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed, percent, plus_minus
+from gdcb.pages.words import some
 from gdcb.protocol.report.document import ColdStart, Document, Method
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import FACED
-from gdcb.protocol.report.words import some
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from gdcb.pages import layout
+from gdcb.pages import words as page_words
 from gdcb.protocol.report.document import Curve, Document, Method
 from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.style import COLD, OURS, RIVALS, Pen
@@ -14,7 +14,7 @@ MISSING = '<p class="facts">Not measured in this run.</p>'
 
 def prose(words: str) -> str:
     """Return words as every page has them; the figure that advice points at is a link to it."""
-    return layout.prose(words).replace(f"“{TITLE}”", f'“<a href="#{ANCHOR}">{TITLE}</a>”')
+    return page_words.prose(words).replace(f"“{TITLE}”", f'“<a href="#{ANCHOR}">{TITLE}</a>”')
 
 
 def paragraph(*sentences: str) -> str:

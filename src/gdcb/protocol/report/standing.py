@@ -6,8 +6,9 @@ Rivals with the history are held against B4, which has it too, those without aga
 from __future__ import annotations
 
 from gdcb.pages.numbers import Estimate, bracketed, listed, plus_minus
+from gdcb.pages.words import capital, some
 from gdcb.protocol.report.document import Best, Document, Method
-from gdcb.protocol.report.words import capital, names, some
+from gdcb.protocol.report.words import names
 
 # By how a rival starts: which GDCB it is held against, and the start in words.
 FACED = {"warm": ("B4", "with the history"), "cold": ("A3", "without history")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdcb.pages.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
+from gdcb.pages.words import capital, some
 from gdcb.protocol.report.document import (
     ALIASES,
     PARTS,
@@ -25,11 +26,6 @@ ADVICE = {
 SOURCE = {"calibration": "calibration", "bandit": "the bandit", "gate": "the gate"}
 
 
-def capital(sentence: str) -> str:
-    """Return the sentence with a capital first letter."""
-    return sentence[:1].upper() + sentence[1:]
-
-
 def opening(run: Document) -> str:
     """Say how much GDCB lost against the oracle, and how much of it no proposal could save."""
     ours = run.ours
@@ -48,11 +44,6 @@ def opening(run: Document) -> str:
     if part > 1:
         return f"{lost}, less than the gate floor of {plus_minus(run.floor)}."
     return f"{lost}; of this, {plus_minus(run.floor)} ({share(part)}) is the gate floor{avoided}"
-
-
-def some(n: int, noun: str) -> str:
-    """Write how many there are: 1 rival, 2 rivals."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def names(methods: list[Method]) -> str:

@@ -10,9 +10,10 @@ from gdcb.analysis.bias import ContextBias
 from gdcb.arrays import Array
 from gdcb.pages.numbers import plain as number
 from gdcb.pages.numbers import share
+from gdcb.pages.words import some
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.metrics import estimate
-from gdcb.protocol.specialise.figures import Figure, figure, measured, some, theorem
+from gdcb.protocol.specialise.figures import Figure, figure, measured, theorem
 from gdcb.protocol.specialise.measured import NO_FIT, Past, bias_of, eta_of, trust_of
 from gdcb.protocol.specialise.runs import OURS, Runs
 

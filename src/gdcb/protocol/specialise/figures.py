@@ -31,12 +31,3 @@ def measured(measure: Callable[[], T]) -> tuple[T | None, str]:
         return measure(), ""
     except InvalidInput as error:
         return None, f"not measured: {error}"
-
-
-def some(n: int, noun: str, nouns: str = "") -> str:
-    """Count things.
-
-    >>> some(1, "history", "histories"), some(1461, "row")
-    ('1 history', '1,461 rows')
-    """
-    return f"{n:,} {noun if n == 1 else nouns or noun + 's'}"

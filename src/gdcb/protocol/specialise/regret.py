@@ -8,11 +8,12 @@ from gdcb.arrays import Array
 from gdcb.pages import numbers
 from gdcb.pages.numbers import plain as number
 from gdcb.pages.numbers import share
+from gdcb.pages.words import capital, some
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.metrics import Estimate, estimate, in_words
 from gdcb.protocol.record_checks import TOLERANCE
-from gdcb.protocol.report.words import capital, dominant
-from gdcb.protocol.specialise.figures import figure, some, theorem
+from gdcb.protocol.report.words import dominant
+from gdcb.protocol.specialise.figures import figure, theorem
 from gdcb.protocol.specialise.runs import OURS, Runs
 
 STATEMENT = (

@@ -8,9 +8,10 @@ import numpy as np
 
 from gdcb.analysis.ratio import MARGINAL, VarianceRatio
 from gdcb.pages.numbers import share
+from gdcb.pages.words import some
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.metrics import Estimate, estimate, in_words
-from gdcb.protocol.specialise.figures import figure, some, theorem
+from gdcb.protocol.specialise.figures import figure, theorem
 from gdcb.protocol.specialise.measured import Past
 from gdcb.protocol.specialise.runs import OURS, WITHOUT, Runs
 

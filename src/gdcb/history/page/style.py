@@ -1,0 +1,71 @@
+"""How a certificate looks: on a phone, on a desk, dark, and on one sheet of A4."""
+
+from __future__ import annotations
+
+from gdcb.pages.style import CSS as BASE
+
+OWN = """
+body { max-width: 62rem; }
+h1 { font-size: 1.35rem; line-height: 1.2; margin: 0; }
+h2 { font-size: 1.05rem; margin: 1.5rem 0 .3rem; padding-top: .3rem;
+  border-top: 2px solid var(--ink); }
+h3 { font-size: .95rem; margin: .8rem 0 .1rem; } p, ul { margin: .3rem 0; }
+ul { padding-left: 1.1rem; } li { margin: .15rem 0; }
+header p { color: var(--soft); margin: .2rem 0 .9rem; overflow-wrap: anywhere; }
+.verdict { display: flex; gap: 1rem; border: 2px solid var(--c); border-left-width: 10px;
+  padding: .7rem 1rem; background: var(--tint); }
+.verdict svg { flex: none; width: 3rem; height: 3rem; }
+.verdict h2 { border: 0; margin: 0; padding: 0; font-size: 1.35rem; line-height: 1.2; }
+.verdict p, .verdict ul { margin-bottom: 0; }
+.sign { fill: none; stroke: var(--c); stroke-width: 4; stroke-linecap: round;
+  stroke-linejoin: round; }
+.override { border: 6px double var(--red); padding: .6rem 1rem; margin: 0 0 .8rem; }
+.override h2 { border: 0; margin: 0; padding: 0; color: var(--red); font-size: 1.25rem; }
+.override blockquote { margin: .3rem 0; padding-left: .8rem; border-left: 4px solid var(--red);
+  font-weight: 700; overflow-wrap: anywhere; }
+th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-weight: 600; }
+tbody th { font-weight: 600; } td, th { overflow-wrap: break-word; }
+th.n { white-space: normal; } .why { min-width: 12rem; } .name { min-width: 5rem; }
+.bias { white-space: nowrap; } .bias svg { vertical-align: -4px; margin-right: .5rem; }
+.within { fill: var(--line); opacity: .75; } .whisker { stroke: var(--c); stroke-width: 2; }
+.is-refuse th, .is-refuse td { color: var(--soft); } .found { font-weight: 700; }
+.legend { color: var(--soft); font-size: .88rem; } .narrow { display: none; }
+.span { stroke: var(--c); stroke-width: 7; } .cut { stroke: var(--red); stroke-width: 2; }
+.number { fill: var(--paper); stroke: var(--red); stroke-width: 1.6; }
+.scroll, .scroll table { margin: 0; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 1.6rem; }
+dl { margin: .2rem 0; font-size: .9rem; } dt { font-weight: 600; } dd { margin: 0 0 .3rem; }
+dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }
+dl.facts dd { margin: 0; overflow-wrap: anywhere; }
+.glossary { columns: 19rem; column-gap: 1.6rem; } .glossary div { break-inside: avoid; }
+.glossary dt, .glossary dd { display: inline; } .glossary dt::after { content: ":"; }
+.glossary div { margin-bottom: .2rem; }
+.signatures { display: grid; grid-template-columns: 2fr 2fr 1fr; gap: 0 1.6rem;
+  margin-top: 2.4rem; }
+.signatures p { border-top: 1px solid var(--ink); margin: 0; padding-top: .1rem;
+  font-size: .9rem; }
+@media screen and (max-width: 40rem) { .wide { display: none; } .narrow { display: block; }
+  body { padding: .8rem .7rem 2rem; } table { font-size: .82rem; }
+  .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
+  .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
+  dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
+  .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
+@page { size: A4; margin: 9mm 12mm; }
+@media print { body { max-width: none; padding: 0; font-size: 7.6pt; line-height: 1.24; }
+  .verdict, .chart, .bias svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  h1 { font-size: 11pt; } h2 { font-size: 8.4pt; margin: 1.6mm 0 .4mm; padding-top: .4mm;
+    border-top-width: 1px; break-after: avoid; } h3 { font-size: 7.6pt; margin: .8mm 0 0; }
+  header p { margin: 0 0 1mm; } p, ul { margin: .3mm 0; } li { margin: 0; }
+  .verdict, .override { padding: 1.2mm 2.4mm; } .verdict svg { width: 8mm; height: 8mm; }
+  .verdict h2, .override h2 { font-size: 11pt; }
+  .scroll { overflow: visible; } table { font-size: 7.2pt; } tr { break-inside: avoid; }
+  th, td { padding: .25mm 2mm .25mm 0; } thead th { border-bottom-width: 1px; }
+  .why { min-width: 0; } .legend { font-size: 6.8pt; } dl { font-size: 7pt; margin: 0; }
+  .pair { grid-template-columns: 1fr 1fr; } .glossary { columns: 3; column-gap: 4mm;
+    font-size: 6.6pt; line-height: 1.18; } .glossary div { margin-bottom: .2mm; }
+  .signatures { margin-top: 8mm; break-inside: avoid; } .signatures p { font-size: 7pt; }
+  a { color: inherit; } }
+"""
+CSS = BASE + OWN

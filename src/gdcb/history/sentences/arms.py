@@ -1,0 +1,89 @@
+"""One arm: whether it was tried, whether its contexts mislead, how many rows it counts as."""
+
+from __future__ import annotations
+
+from gdcb.history.sentences.phrases import short, spanned
+from gdcb.pages.words import some
+
+
+def arm_untried(arm: str, rows: int) -> str:
+    """Say that an arm was never, or hardly ever, executed.
+
+    >>> arm_untried("1.3", 0)
+    'Arm “1.3” was never executed in this history: it starts from its prior.'
+    """
+    often = {0: "never executed", 1: "executed only once"}
+    tried = often.get(rows, f"executed only {rows:,} times")
+    return f"Arm “{arm}” was {tried} in this history: it starts from its prior."
+
+
+def overlap_too_small(arm: str, ess: float, needed: float) -> str:
+    """Say that an arm ran in too few comparable contexts.
+
+    >>> overlap_too_small("1.3", 11.6, 50)
+    'Arm “1.3” ran in too few comparable contexts: its rows are worth 12 evenly spread ones, and 50
+     are needed.'
+    """
+    return (
+        f"Arm “{arm}” ran in too few comparable contexts: its rows are worth {ess:,.0f} evenly "
+        f"spread ones, and {needed:,.0f} are needed."
+    )
+
+
+def bias_within_margin(
+    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+) -> str:
+    """Say that an arm's contexts do not mislead by more than the margin.
+
+    >>> bias_within_margin("1.0", 0.012, -0.02, 0.044, 0.1)
+    'Arm “1.0”: its contexts move its mean by 0.012 (−0.020 to 0.044), within the margin of 0.1.'
+    """
+    return f"{_moved(arm, bias, low, high, unit)}, within the margin of {_in(margin, unit)}."
+
+
+def bias_too_large(
+    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+) -> str:
+    """Say that an arm ran in better or worse contexts than usual, by more than the margin.
+
+    >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1)
+    'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1. It
+     ran in better contexts than usual, and its plain mean would overstate it.'
+    """
+    kind, does = ("better", "overstate") if bias > 0 else ("worse", "understate")
+    return (
+        f"{_moved(arm, bias, low, high, unit)}, beyond the margin of {_in(margin, unit)}. "
+        f"It ran in {kind} contexts than usual, and its plain mean would {does} it."
+    )
+
+
+def bias_unclear(
+    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+) -> str:
+    """Say that the interval of the bias reaches beyond the margin: too few rows to tell."""
+    return (
+        f"{_moved(arm, bias, low, high, unit)}; whether that is within the margin of "
+        f"{_in(margin, unit)} cannot be told from so few rows."
+    )
+
+
+def _moved(arm: str, bias: float, low: float | None, high: float | None, unit: str) -> str:
+    of = f" {unit}" if unit else ""
+    return f"Arm “{arm}”: its contexts move its mean by {spanned(bias, low, high)}{of}"
+
+
+def _in(margin: float, unit: str) -> str:
+    return f"{short(margin)} {unit}" if unit else short(margin)
+
+
+def evidence(arm: str, rows: float, n_eff: float) -> str:
+    """Say how many rows an arm's rows count as, once their bias is allowed for.
+
+    >>> evidence("1.0", 4000, 812.4)
+    'The 4,000 rows of arm “1.0” count as 812: the rest would be false certainty.'
+    """
+    count = "counts" if rows == 1 else "count"
+    start = f"The {some(rows, 'row')} of arm “{arm}” {count}"
+    if n_eff >= 0.995 * rows:
+        return f"{start} in full."
+    return f"{start} as {n_eff:,.0f}: the rest would be false certainty."

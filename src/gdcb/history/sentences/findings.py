@@ -1,0 +1,46 @@
+"""What the tests found, and which columns and rows are doubtful."""
+
+from __future__ import annotations
+
+from gdcb.history.sentences.phrases import chance, short
+from gdcb.pages.words import some
+
+
+def family(level: float, n_tests: int) -> str:
+    """Say what the thresholds of all tests together promise.
+
+    >>> family(0.05, 7)
+    'If nothing is wrong with the history, the chance that any of these 7 tests raises a false alarm
+     is at most 5 %.'
+    """
+    these = "this test" if n_tests == 1 else f"any of these {n_tests} tests"
+    return (
+        f"If nothing is wrong with the history, the chance that {these} raises a false alarm is at "
+        f"most {short(100 * level)} %."
+    )
+
+
+def finding(name: str, p: float, threshold: float) -> str:
+    """Say whether a test found something.
+
+    >>> finding("Outcomes missing by arm", 0.4, 0.01)
+    'Outcomes missing by arm: nothing found (p = 0.400, threshold 0.01).'
+    """
+    found = "a departure was found" if p < threshold else "nothing found"
+    return f"{name}: {found} ({chance(p)}, threshold {short(threshold)})."
+
+
+def leak(column: str, what: str) -> str:
+    """Say that a column gives the outcome away, or was known only after the decision.
+
+    >>> leak("refund", "known only after the decision")
+    'Column “refund” was not used: known only after the decision.'
+    """
+    return f"Column “{column}” was not used: {what}."
+
+
+def duplicates(rows: int) -> str:
+    """Say how many rows occur more than once."""
+    if rows == 0:
+        return "No row occurs twice."
+    return f"{some(rows, 'row')} {'repeats' if rows == 1 else 'repeat'} an earlier one."

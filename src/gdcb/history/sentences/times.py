@@ -1,0 +1,72 @@
+"""The reward law and the gates over time, and how far the future may differ."""
+
+from __future__ import annotations
+
+from gdcb.history.sentences.phrases import chance, when
+from gdcb.pages.numbers import share
+from gdcb.pages.words import capital
+
+
+def reward_law_stable(p: float | None = None) -> str:
+    """Say that no change of the reward law was found."""
+    found = "" if p is None else f" ({chance(p)})"
+    return f"No change was found over time in what an action earns in a given context{found}."
+
+
+def reward_law_changed(time: str | float, what: str, p: float | None = None) -> str:
+    """Say when the reward law changed and what in it did.
+
+    >>> reward_law_changed("2025-03-04", "the level of the reward", 1e-5)
+    'On 4 March 2025 the reward law changed: the level of the reward (p < 0.001). What an action
+     earned before need not be what it earns now.'
+    """
+    found = "" if p is None else f" ({chance(p)})"
+    return (
+        f"{capital(when(time))} the reward law changed: {what}{found}. "
+        "What an action earned before need not be what it earns now."
+    )
+
+
+def gate_changed(
+    gate: str,
+    time: str | float,
+    before: float | None = None,
+    after: float | None = None,
+    p: float | None = None,
+) -> str:
+    """Say when a gate's pass rate changed; that alone does no harm, and the sentence says so.
+
+    >>> gate_changed("manager", 60001, 0.75, 0.55)
+    'The gate “manager” changed at row 60,001: before it let 75 % of the proposals pass unchanged,
+     since then 55 %. This alone does no harm, because rows are credited with what was executed.'
+    """
+    found = "" if p is None else f" ({chance(p)})"
+    rates = (
+        ""
+        if before is None or after is None
+        else f": before it let {share(before)} of the proposals pass unchanged, since then "
+        f"{share(after)}"
+    )
+    return (
+        f"The gate “{gate}” changed {when(time)}{found}{rates}. This alone does no harm, because "
+        "rows are credited with what was executed."
+    )
+
+
+def gate_stable(gate: str) -> str:
+    """Say that no change of a gate was found."""
+    return f"No change was found in the gate “{gate}”."
+
+
+def contraction(gate: str, eta: float, high: float | None = None) -> str:
+    """Say how far a difference between two proposing policies can get through the gate.
+
+    >>> contraction("manager", 0.7, 0.74)
+    'Of a difference between two ways of proposing, at most 70 % gets through the gate “manager”
+     (upper limit 74 %).'
+    """
+    limit = "" if high is None else f" (upper limit {share(high)})"
+    return (
+        f"Of a difference between two ways of proposing, at most {share(eta)} gets through the "
+        f"gate “{gate}”{limit}."
+    )

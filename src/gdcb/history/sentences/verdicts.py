@@ -1,0 +1,138 @@
+"""What may be done with the history, and what was done with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdcb.history.sentences.phrases import day, named, short
+from gdcb.pages.numbers import share
+from gdcb.pages.words import some
+
+# What is done with the history, and what is done with one arm's rows.
+VERDICTS = {
+    "direct": "The history may be used as it is.",
+    "adjust": "The history may be used after an adjustment for context.",
+    "reweight": "The history may be used with weights.",
+    "refuse": "The history must not be used.",
+}
+MEANING = {
+    "direct": "Each arm starts from its rows as they are, weighed by their bias.",
+    "adjust": "What context explains of the reward is taken off first, by a model fitted on other "
+    "rows than those that it corrects.",
+    "reweight": "Each row counts by how rarely its action was executed in such a context.",
+    "refuse": "The learner starts from its prior, as if there were no history.",
+}
+SHORT = {
+    "direct": "used as it is",
+    "adjust": "adjusted",
+    "reweight": "weighted",
+    "refuse": "refused",
+}
+
+
+def verdict(answer: str) -> str:
+    """Say what may be done with the history as a whole.
+
+    >>> verdict("refuse")
+    'The history must not be used. The learner starts from its prior, as if there were no history.'
+    """
+    return f"{VERDICTS[answer]} {MEANING[answer]}"
+
+
+def arms_refused(names: Sequence[str], n_arms: int) -> str:
+    """Say which arms start from the prior although the rest of the history is used.
+
+    >>> arms_refused(["0.8", "1.3"], 5)
+    'Of 5 arms, 2 are refused and start from their prior: 0.8 and 1.3. The others are not affected.'
+    """
+    are = "1 is refused and starts" if len(names) == 1 else f"{len(names)} are refused and start"
+    prior = "its prior" if len(names) == 1 else "their prior"
+    rest = "" if len(names) >= n_arms else " The others are not affected."
+    return f"Of {some(n_arms, 'arm')}, {are} from {prior}: {named(names)}.{rest}"
+
+
+def override_of_verdict(reason: str, without: str) -> str:
+    """Say that a person overrode the verdict, what it was, and why.
+
+    >>> override_of_verdict("pilot only, ends in May", "refuse")
+    'A person overrode this certificate. Without the override its verdict is “refuse”: the history
+     must not be used. The reason given is: “pilot only, ends in May”.'
+    """
+    meant = VERDICTS[without][0].lower() + VERDICTS[without][1:].rstrip(".")
+    return (
+        f"A person overrode this certificate. Without the override its verdict is “{without}”: "
+        f"{meant}. The reason given is: “{reason.strip()}”."
+    )
+
+
+def rows_used(read: int, rejected: int, used: int) -> str:
+    """Say how many rows were read, how many broke the schema and how many count.
+
+    >>> rows_used(1000, 12, 600)
+    'Of 1,000 rows read, 12 were rejected because they break the declared schema; 600 are used.'
+    """
+    broke = (
+        "none broke the declared schema"
+        if rejected == 0
+        else f"{rejected:,} {'was' if rejected == 1 else 'were'} rejected because "
+        f"{'it breaks' if rejected == 1 else 'they break'} the declared schema"
+    )
+    are = "is" if used == 1 else "are"
+    return f"Of {some(read, 'row')} read, {broke}; {used:,} {are} used."
+
+
+def rows_since(time: str | float) -> str:
+    """Say from when on rows are used."""
+    return f"Only rows from {day(time)} on are used: earlier ones follow another reward law."
+
+
+def adjusted_by_regression(form: str, folds: int | None = None) -> str:
+    """Say how context was taken off: form 'aipw' is doubly robust, any other a regression.
+
+    >>> adjusted_by_regression("regression", 5)
+    'A regression of the reward on context was fitted and taken off, in 5 parts: each part of the
+     rows is corrected by a model of the others.'
+    """
+    parts = "parts" if folds is None else some(folds, "part")
+    fitted = (
+        f"A regression of the reward on context was fitted and taken off, in {parts}: each part of "
+        "the rows is corrected by a model of the others."
+    )
+    if form != "aipw":
+        return fitted
+    return (
+        f"{fitted} Rows also count by the probability of what was executed, so that the answer is "
+        "right if either the regression or the probabilities are."
+    )
+
+
+def reweighted(
+    clip: float | None, clipped_share: float, bias_bound: float | None, is_logged: bool = False
+) -> str:
+    """Say where the weights come from, how many were cut, and what that can have cost.
+
+    >>> reweighted(20.0, 0.013, 0.004)
+    'Rows are weighted by the inverse of the probability of what was executed, estimated from the
+     log. Weights above 20 were cut to 20, which concerns 1 % of the rows and moves a mean by at
+     most 0.004.'
+    """
+    source = "as the log states it" if is_logged else "estimated from the log"
+    said = f"Rows are weighted by the inverse of the probability of what was executed, {source}."
+    if clip is None:
+        return f"{said} No weight was cut."
+    moved = "" if bias_bound is None else f" and moves a mean by at most {short(bias_bound)}"
+    cut = f"Weights above {short(clip)} were cut to {short(clip)}"
+    return f"{said} {cut}, which concerns {share(clipped_share)} of the rows{moved}."
+
+
+def overrides_weight(weight: float) -> str:
+    """Say how far rows that a person overrode count beside the others.
+
+    >>> overrides_weight(0.25)
+    'A row that a person overrode counts as 0.25 of an approved one.'
+    """
+    if weight >= 1:
+        return "Rows that a person overrode count as much as approved ones."
+    if weight <= 0:
+        return "Rows that a person overrode do not count."
+    return f"A row that a person overrode counts as {short(weight)} of an approved one."

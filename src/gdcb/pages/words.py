@@ -1,0 +1,37 @@
+"""Words of a page: counted things, capitals, and escaped prose."""
+
+from __future__ import annotations
+
+import html
+import re
+
+
+def prose(words: str) -> str:
+    r"""Return words escaped, with numbers kept together where a line breaks.
+
+    Examples
+    --------
+    >>> prose("a < 5 %")
+    'a &lt; 5\xa0%'
+    """
+    whole = re.sub(r"(?<=\d), (?=[\d−>…])|(?<=[>≥±×]) (?=\d)| (?=[±%])", _tied, words)
+    return html.escape(whole)
+
+
+def _tied(space: re.Match[str]) -> str:
+    return space[0].replace(" ", "\u00a0")
+
+
+def capital(sentence: str) -> str:
+    """Return the sentence with a capital first letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def some(n: float, noun: str, nouns: str = "") -> str:
+    """Count things.
+
+    >>> some(1, "history", "histories"), some(1461, "row")
+    ('1 history', '1,461 rows')
+    """
+    count = f"{n:,.0f}"
+    return f"{count} {noun if count == '1' else nouns or noun + 's'}"
