@@ -9,6 +9,7 @@ from gdcb.analysis.cross_information import (
     canonical,
     score_information,
 )
+from gdcb.analysis.excitation import ActionVariation, action_variation
 from gdcb.analysis.gate_log import (
     Contraction,
     RealisedRatio,
@@ -25,6 +26,7 @@ from gdcb.analysis.off_policy import (
     logged_behaviour,
     outcome_model,
 )
+from gdcb.analysis.overlap import Overlap, overlap
 from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.analysis.regret import (
     Ledger,
@@ -42,6 +44,7 @@ from gdcb.analysis.regret import (
 from gdcb.analysis.surface import Surface
 
 __all__ = [
+    "ActionVariation",
     "ChangePoint",
     "ContextBias",
     "Contraction",
@@ -49,6 +52,7 @@ __all__ = [
     "Design",
     "Feedback",
     "Ledger",
+    "Overlap",
     "PaperParts",
     "RealisedRatio",
     "RegretParts",
@@ -59,6 +63,7 @@ __all__ = [
     "Truth",
     "Value",
     "VarianceRatio",
+    "action_variation",
     "arm_cells",
     "behaviour_model",
     "canonical",
@@ -73,6 +78,7 @@ __all__ = [
     "gate_floor",
     "logged_behaviour",
     "outcome_model",
+    "overlap",
     "realised_ratio",
     "regret_parts",
     "regret_parts_paper",
