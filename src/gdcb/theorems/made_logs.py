@@ -57,7 +57,7 @@ FOLLOWS, SCATTER = 0.7, 0.4  # share of log δ* that the incumbent's prices foll
 APPROVES = 0.75
 OWN, OWN_SPREAD = 1.0, 0.2  # the person's own level, and how it varies
 HIGH, LOW = ARMS[-1], ARMS[0]  # what they set by the signal
-BESIDE = 1.001  # they never set quite what was proposed: an override always shows
+JITTER = 0.01  # of every price around its level, whoever sets it: no two prices are the same
 LABEL_NOISE = 0.3
 BEFORE = 2**40  # the past has random numbers of its own, far from those of any round
 
@@ -170,7 +170,7 @@ def mean_reward(e: Array, x: Array, best: Array | float) -> Array:
 
 
 def person() -> SimulatedPerson:
-    """Return the person in the gate; hidden are the signal, P(approve), and whether they heed it.
+    """Return the person in the gate, who sees the signal, P(approve), whether to heed, and jitter.
 
     Where they heed the signal they set the dearest or the cheapest level, else one of their own.
     """
@@ -181,7 +181,7 @@ def person() -> SimulatedPerson:
     def own(rows: Rows) -> Array:
         told = _hidden(rows)
         level = np.where(told[:, 2] > 0, np.where(told[:, 0] > 0, HIGH, LOW), OWN)
-        return np.asarray((BESIDE * level * true_delta(rows.x))[:, None])
+        return np.asarray((told[:, 3] * level * true_delta(rows.x))[:, None])
 
     def spread(rows: Rows) -> Array:
         return np.where(_hidden(rows)[:, 2] > 0, 0.0, OWN_SPREAD) * true_delta(rows.x)
@@ -190,9 +190,9 @@ def person() -> SimulatedPerson:
 
 
 def _hidden(rows: Rows) -> Array:
-    """Return what only gate and world see (N, 3); a person nobody described: no signal."""
+    """Return what only gate and world see (N, 4); of a person nobody described: no signal."""
     if rows.hidden is None:
-        return np.tile((0.0, APPROVES, 0.0), (rows.n, 1))
+        return np.tile((0.0, APPROVES, 0.0, 1.0), (rows.n, 1))
     return rows.hidden
 
 
@@ -240,10 +240,16 @@ def contexts(rng: Stream, n: int) -> Array:
 
 
 def hidden(rng: Stream, kind: Kind, approves: Array) -> Array:
-    """Draw what only the person sees beside their P(approve): signal ±1, whether they heed it."""
-    uniform = rng.uniform(approves.size, 2)
+    """Draw what only the person sees: signal ±1, P(approve), whether they heed it, jitter."""
+    uniform = rng.uniform(approves.size, 3)
     signal = np.where(uniform[:, 0] < 0.5, -1.0, 1.0)
-    return np.stack((signal, approves, 1.0 * (uniform[:, 1] < kind.heed)), axis=1)
+    heeds = 1.0 * (uniform[:, 1] < kind.heed)
+    return np.stack((signal, approves, heeds, jittered(uniform[:, 2])), axis=1)
+
+
+def jittered(uniform: Array) -> Array:
+    """Return a factor of 1 ± 1 %."""
+    return np.asarray(1.0 + JITTER * (2.0 * uniform - 1.0))
 
 
 def made_log(kind: Kind, n: int, replicate: int = 0, seed: int = 0) -> MadeLog:
@@ -297,8 +303,9 @@ def proposed(rng: Stream, kind: Kind, x: Array) -> Array:
     delta = true_delta(x)
     if kind.choice == "context":
         return np.asarray(delta**FOLLOWS * scattered(rng.normal(x.shape[0])))
-    tried = np.array(ARMS)[kind.tried]
-    return np.asarray(delta * tried[(rng.uniform(x.shape[0]) * tried.size).astype(np.int64)])
+    tried, uniform = np.array(ARMS)[kind.tried], rng.uniform(x.shape[0], 2)
+    picked = tried[(uniform[:, 0] * tried.size).astype(np.int64)]
+    return np.asarray(delta * picked * jittered(uniform[:, 1]))
 
 
 def scattered(normal: Array) -> Array:

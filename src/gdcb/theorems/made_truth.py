@@ -79,7 +79,7 @@ def truth_of(kind: Kind, best: float = 1.25) -> Truth:
         approves = kind.approves_later if is_late else APPROVES
         for i, signal in enumerate((-1.0, 1.0)):
             for heeds, share in ((0.0, 1.0 - kind.heed), (1.0, kind.heed)):
-                told = np.tile((signal, approves, heeds), (x.shape[0], 1))
+                told = np.tile((signal, approves, heeds, 1.0), (x.shape[0], 1))
                 e, p = _executed(kind, x, told)
                 arm = _arms(kind, x, e)
                 mean = _mean_in_log(kind, x, e, best) + kind.signal * signal
