@@ -1,0 +1,27 @@
+"""Another gate, another policy: what a gated log says of them, and where it says nothing."""
+
+from gdcb.analysis.what_if.answer import Answer, Limits
+from gdcb.analysis.what_if.ask import Conditions, ask
+from gdcb.analysis.what_if.log import GatedLog, gated_log, log_of
+from gdcb.analysis.what_if.questions import (
+    Propose,
+    Question,
+    ReplaceGate,
+    SecondReviewer,
+    WithoutGate,
+)
+
+__all__ = [
+    "Answer",
+    "Conditions",
+    "GatedLog",
+    "Limits",
+    "Propose",
+    "Question",
+    "ReplaceGate",
+    "SecondReviewer",
+    "WithoutGate",
+    "ask",
+    "gated_log",
+    "log_of",
+]

@@ -1,0 +1,357 @@
+"""Ask a gated log what another gate, or another policy, would have been worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.analysis.what_if import words
+from gdcb.analysis.what_if.another_gate import gate_scores
+from gdcb.analysis.what_if.another_policy import policy_scores
+from gdcb.analysis.what_if.answer import Answer, Limits, percent
+from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
+from gdcb.analysis.what_if.laws import learn_laws
+from gdcb.analysis.what_if.log import GatedLog
+from gdcb.analysis.what_if.means import Features, fit_means
+from gdcb.analysis.what_if.passing import (
+    bound,
+    contradicted,
+    is_approved,
+    place_of,
+    rerun,
+)
+from gdcb.analysis.what_if.questions import (
+    Propose,
+    Question,
+    ReplaceGate,
+    SecondReviewer,
+    WithoutGate,
+)
+from gdcb.analysis.what_if.ranges import check_range, of_actions, of_arms
+from gdcb.analysis.what_if.scores import Scores, limits, outer
+from gdcb.analysis.what_if.second_reviewer import private_scores, reviewer_scores
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.instance import Instance
+from gdcb.parts import check_number
+from gdcb.records import PASSED
+from gdcb.streams import check_seed
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """When an answer is a value, when a range, and when there is none.
+
+    Parameters
+    ----------
+    level, draws, seed : of the bootstrap intervals
+    near : contexts nearest to a row that count as comparable
+    tolerance : share of rows that may run what never ran in comparable contexts before a value
+        becomes a range; the outcome model speaks for them. Also the share of rows that may
+        contradict the declared gates
+    most_uncovered : share of such rows beyond which even the range is refused
+    least_ess : effective rows that must stand for the changed ones
+    """
+
+    level: float = 0.95
+    draws: int = 1000
+    seed: int = 0
+    near: int = NEAR
+    tolerance: float = 0.01
+    most_uncovered: float = 0.5
+    least_ess: float = 30.0
+
+    def __post_init__(self) -> None:
+        check_number("level", self.level, 0.5, 1.0 - 1e-9)
+        check_number("draws", self.draws, 20)
+        check_seed(self.seed)
+        check_number("near", self.near, 1)
+        check_number("tolerance", self.tolerance, 0.0, 0.5)
+        check_number("most_uncovered", self.most_uncovered, 0.0, 1.0)
+        check_number("least_ess", self.least_ess, 1.0)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is asked of what, on which conditions."""
+
+    instance: Instance
+    log: GatedLog
+    question: Question
+    conditions: Conditions
+    reward_range: tuple[float, float] | None
+    private: bool
+
+    def interval(self, score: Array) -> Limits:
+        on = self.conditions
+        return limits(score, self.log.cluster, on.level, on.draws, on.seed)
+
+    def answer(self, kind: str, says: str, **figures: Any) -> Answer:
+        filled: dict[str, Any] = {
+            "value": None,
+            "difference": None,
+            "identified": None,
+            "changed": 0.0,
+            "ess": None,
+            "largest_weight": None,
+            "uncovered": 0.0,
+            "cells": (),
+            "beside": {},
+            "needed": (),
+        } | figures
+        return Answer(
+            kind=kind,
+            question=str(self.question),
+            says=says,
+            happened=float(self.log.reward.mean()),
+            rows=self.log.n,
+            left_out=self.log.left_out,
+            assumes=words.assumptions(self.question, self.instance, self.private),
+            level=self.conditions.level,
+            **filled,
+        )
+
+    def refused(self, why: str, *needed: str, **figures: Any) -> Answer:
+        return self.answer("refused", words.of_refusal(why), needed=needed, **figures)
+
+    def between(self, low: Array, high: Array, why: str, **figures: Any) -> Answer:
+        """Answer with the range of two ends' scores."""
+        on, r = self.conditions, self.log.reward
+        given = (self.log.cluster, on.level, on.draws, on.seed)
+        value, identified = outer(low, high, *given)
+        difference, _ = outer(low - r, high - r, *given)
+        says = words.of_range(difference, value, identified, float(r.mean()), why)
+        return self.answer(
+            "range", says, value=value, difference=difference, identified=identified, **figures
+        )
+
+    def exactly(self, score: Array, changed: float, **figures: Any) -> Answer:
+        """Answer with the mean of scores."""
+        value, difference = self.interval(score), self.interval(score - self.log.reward)
+        said = f"something else would have run in {percent(changed)} of the rows"
+        happened = float(self.log.reward.mean())
+        says = words.of_value(difference, value, happened, self.conditions.level, said)
+        return self.answer(
+            "value", says, value=value, difference=difference, changed=changed, **figures
+        )
+
+
+def ask(
+    instance: Instance,
+    log: GatedLog,
+    question: Question,
+    *,
+    reward_range: tuple[float, float] | None = None,
+    private: bool = False,
+    proposal_law: Any = None,
+    conditions: Conditions | None = None,
+) -> Answer:
+    """Answer a question about a gated log: a value with an interval, a range, or a refusal.
+
+    Parameters
+    ----------
+    instance : whose gates made the log
+    log : from `gated_log` or `log_of`
+    question : `ReplaceGate`, `WithoutGate`, `SecondReviewer` or `Propose`
+    reward_range : (low, high) that every reward lies between: what the log never saw is then
+        bounded. Outcome classes with known payoffs need none
+    private : persons may have known something outside x that also predicts the outcome. What they
+        changed is then bounded; proposals of another policy are weighed as proposals
+    proposal_law : (N, K) π₀(a | x) of the log's proposals, where it is known; None: estimated
+    conditions : see `Conditions`
+
+    Notes
+    -----
+    Assumes: the log's gates are the instance's, and all of `Answer.assumes`.
+
+    Stops applying: what ran must not change the contexts of later rows (a budget, a state that is
+    carried on): the answer is about rows, one by one.
+
+    Examples
+    --------
+    Even proposals of 1, 2 and 4, no cap so far, and rewards 1, 2 and 4. A cap of 2 would turn each
+    4 into a 2: rows with 1 or 2 keep their outcomes, and the mean falls from 7/3 to 5/3.
+
+    >>> from gdcb import ArmList, Cap, Multiply, Number, Schema
+    >>> from gdcb.analysis.what_if import gated_log
+    >>> instance = Instance(
+    ...     context=Schema({"x": Number()}),
+    ...     arms=ArmList(values=(1.0, 2.0, 4.0)),
+    ...     composition=Multiply(),
+    ...     gate=Cap(name="limit"),
+    ... )
+    >>> price = np.tile([1.0, 2.0, 4.0], 100)
+    >>> log = gated_log(instance, np.zeros((300, 1)), price[:, None], price[:, None], price)
+    >>> answer = ask(instance, log, ReplaceGate("limit", Cap(limit=2.0)))
+    >>> answer.kind, round(answer.value.mean, 2), round(answer.changed, 3)
+    ('value', 1.67, 0.333)
+    """
+    asked = _Asked(instance, log, question, conditions or Conditions(), reward_range, private)
+    check_range(reward_range, log.reward)
+    law = _law(instance, log, proposal_law)
+    off = float(contradicted(instance, log).mean())
+    if off > asked.conditions.tolerance:
+        return asked.refused(
+            f"in {percent(off)} of the rows the declared gates cannot have made what ran.",
+            "declare the gates as they were, or give the trail of what each of them did",
+        )
+    if isinstance(question, SecondReviewer):
+        return _second(asked)
+    if isinstance(question, Propose):
+        return _policy(asked, law)
+    if isinstance(question, ReplaceGate | WithoutGate):
+        return _gate(asked, law)
+    raise InvalidInput(f"question: expected one of the questions here, got {question!r}")
+
+
+def _law(instance: Instance, log: GatedLog, given: Any) -> Array | None:
+    if given is None:
+        return None
+    return Propose(given, "the log's proposals").on(log.rows, instance.space.n)
+
+
+def _gate(asked: _Asked, law: Array | None) -> Answer:
+    """Answer 'another gate' and 'one gate fewer'."""
+    instance, log, question = asked.instance, asked.log, asked.question
+    assert isinstance(question, ReplaceGate | WithoutGate)
+    gates, place = instance.chain.gates, place_of(instance, question.name)
+    is_behind = any(one.is_person for one in gates[place + 1 :])
+    if is_behind and any(one.is_person for one in gates[: place + 1]):
+        return asked.refused(
+            f"two persons answer, and '{question.name}' stands between them or is the first: what "
+            "the second would say to what the first has not shown them, the log does not tell.",
+            "ask about the last person, or about a gate before both",
+        )
+    gate = bound(instance, question.gate if isinstance(question, ReplaceGate) else None)
+    found = rerun(instance, log, place, gate)
+    changed = float(found.is_changed.mean())
+    if changed == 0.0:
+        return asked.exactly(log.reward, 0.0)
+    features = Features.of(instance, log)
+    means, laws = fit_means(features), learn_laws(features, law)
+    if asked.private and instance.chain.has_person:
+        nearby = np.zeros((log.n, instance.space.n + 2), dtype=bool)
+    else:
+        nearby = ran_nearby(features, instance.space.n + 2, asked.conditions.near)
+    scores = gate_scores(means, laws, nearby, found, place, gate)
+    sure = found.is_known & ~found.is_asked
+    low, high = of_actions(instance, log, asked.reward_range, found.action, sure)
+    return _finish(asked, scores, changed, low, high)
+
+
+def _policy(asked: _Asked, law: Array | None) -> Answer:
+    """Answer 'another policy'."""
+    instance, log, question = asked.instance, asked.log, asked.question
+    assert isinstance(question, Propose)
+    target = question.on(log.rows, instance.space.n)
+    features = Features.of(instance, log)
+    means, laws = fit_means(features), learn_laws(features, law)
+    is_weighed = asked.private and instance.chain.has_person
+    if is_weighed and laws.proposed is None:
+        return asked.refused(
+            "where persons may know more, proposals must be weighed, and these are no arms.",
+            "give the proposals' law, or rule private information out",
+        )
+    weigh, near = "proposed" if is_weighed else "executed", asked.conditions.near
+    nearby = ran_nearby(features, instance.space.n + 2, near)
+    scores, changed = policy_scores(means, laws, nearby, target, weigh, near)
+    low, high = of_arms(instance, log, asked.reward_range)
+    return _finish(asked, scores, changed, low, high)
+
+
+def _finish(asked: _Asked, scores: Scores, changed: float, low: Array, high: Array) -> Answer:
+    """Turn scores into a value, a range or a refusal."""
+    on, instance = asked.conditions, asked.instance
+    uncovered, needed = float(scores.uncovered.mean()), ("rows in which these cells run",)
+    names = (*instance.space.names, "off every arm", "nothing", "not known")
+    names = names if scores.lost.shape[1] == len(names) else (*instance.space.names, "not known")
+    shares = scores.lost.mean(axis=0)
+    order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+    cells = tuple((names[i], float(shares[i])) for i in order)
+    figures: dict[str, Any] = {
+        "ess": scores.ess,
+        "largest_weight": float(scores.weight.max()),
+        "uncovered": uncovered,
+        "cells": cells,
+        "beside": {
+            "dm": float((scores.kept + scores.model + scores.guess).mean()),
+            "ips": float((scores.kept + scores.weight * asked.log.reward).mean()),
+        },
+    }
+    is_thin = scores.weight.any() and scores.ess < on.least_ess
+    if uncovered <= on.tolerance and not is_thin:
+        return asked.exactly(scores.covered + scores.guess, changed, **figures)
+    why = words.of_uncovered(uncovered, cells) + "." if cells else ""
+    if asked.private and instance.chain.has_person and not isinstance(asked.question, Propose):
+        why = f"In {percent(uncovered)} of the rows something else would have run, and persons may "
+        why += "have known what it was worth."
+        needed = ("outcomes of proposals that were let pass at random",)
+    if is_thin:
+        why += f" Only {scores.ess:.0f} effective rows stand for the changed ones."
+    is_bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+    if not is_bounded:
+        return asked.refused(
+            f"{why} Between what rewards lie is not declared.",
+            "the range of rewards (reward_range)",
+            *needed,
+            changed=changed,
+            **figures,
+        )
+    if uncovered > on.most_uncovered or is_thin:
+        return asked.refused(
+            f"{why} A range would say nothing.", *needed, changed=changed, **figures
+        )
+    least, most = (scores.covered + scores.uncovered * end for end in (low, high))
+    return asked.between(least, most, why, changed=changed, needed=needed, **figures)
+
+
+def _second(asked: _Asked) -> Answer:
+    """Answer 'two persons must approve'."""
+    instance, log, question = asked.instance, asked.log, asked.question
+    assert isinstance(question, SecondReviewer)
+    place = place_of(instance, question.name)
+    persons = [i for i, gate in enumerate(instance.chain.gates) if gate.is_person]
+    if place not in persons:
+        raise InvalidInput(f"question.name: '{question.name}' is no person")
+    if len(persons) > 1:
+        return asked.refused(
+            "the chain has more than one person already, and the log does not tell their answers "
+            "apart from each other's proposals.",
+            "a chain with one person",
+        )
+    approved = (
+        is_approved(instance, log) if log.statuses is None else (log.statuses[:, place] == PASSED)
+    )
+    n_yes, n_no = int(approved.sum()), int((~approved).sum())
+    if n_no == 0:
+        return asked.exactly(log.reward, 0.0)
+    least = asked.conditions.least_ess
+    if n_yes < least or (n_no < least and question.otherwise == "own"):
+        return asked.refused(
+            f"the reviewer approved {n_yes} rows and did not approve {n_no}; {least:.0f} of each "
+            "are needed.",
+            "more rows",
+        )
+    features = Features.of(instance, log)
+    rejected = float((~approved).mean())
+    changed = min(rejected, 1.0 - rejected) + (rejected if question.otherwise == "null" else 0.0)
+    why = (
+        f"The reviewer approved {percent(n_yes / log.n)}; that two would, lies between what the "
+        "one allows (Fréchet), and nothing in the log says where."
+    )
+    if not asked.private:
+        rho = question.correlation
+        low, high = reviewer_scores(features, approved, question.otherwise, rho)
+        if rho is not None:
+            return asked.exactly(low, min(1.0, changed))
+        return asked.between(low, high, why, changed=min(1.0, changed))
+    ends = of_arms(instance, log, asked.reward_range)
+    if question.otherwise == "own" and not all(np.isfinite(end).all() for end in ends):
+        return asked.refused(
+            "reviewers may have known more, and between what rewards lie is not declared.",
+            "the range of rewards (reward_range)",
+        )
+    low, high = private_scores(features, approved, question.otherwise, *ends)
+    return asked.between(low, high, why, changed=min(1.0, changed))

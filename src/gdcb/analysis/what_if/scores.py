@@ -1,0 +1,71 @@
+"""Doubly robust scores where only changed rows need a model, and their intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.analysis.off_policy.bootstrap import draw_again
+from gdcb.analysis.off_policy.estimators import Terms
+from gdcb.analysis.what_if.answer import Limits
+from gdcb.arrays import Array
+
+MOST_WEIGHT = 100.0
+
+
+@dataclass(slots=True)
+class Scores:
+    """What each row adds to the value under what was asked.
+
+    Parameters
+    ----------
+    kept : (N,) own reward where nothing changes, else 0
+    model : (N,) Σ_c q(c)·m̂(c, x) over covered cells, where something changes
+    weight : (N,) t(c | x)/b(c | x) of the executed cell c, t being P(changed, covered, e′ in c | x)
+    rest : (N,) r − m̂ of what ran
+    uncovered : (N,) mass of e′ that nothing in the log stands for
+    guess : (N,) what the outcome model says of that mass, beyond all that ran
+    lost : (N, K + 3) that mass by cell; the last: the log does not tell what would run
+    """
+
+    kept: Array
+    model: Array
+    weight: Array
+    rest: Array
+    uncovered: Array
+    guess: Array
+    lost: Array
+
+    @property
+    def covered(self) -> Array:
+        """The doubly robust score of the covered part: kept + model + weight·rest, (N,)."""
+        return np.asarray(self.kept + self.model + self.weight * self.rest)
+
+    @property
+    def ess(self) -> float:
+        """(Σw)²/Σw²; 0 where no row has a weight."""
+        square = float((self.weight**2).sum())
+        return float(self.weight.sum()) ** 2 / square if square > 0 else 0.0
+
+
+def limits(score: Array, cluster: Array | None, level: float, draws: int, seed: int) -> Limits:
+    """Return the mean of scores and its bootstrap interval (studentised; rows or clusters)."""
+    mean = float(score.mean())
+    if score.size < 2 or not np.ptp(score):
+        return Limits(mean, mean, mean)
+    terms = Terms(score[:, None], np.ones((score.size, 1)))
+    rng = np.random.default_rng(seed)
+    return Limits(mean, *draw_again(terms, cluster, draws, rng).interval(level, "studentised"))
+
+
+def outer(
+    low: Array, high: Array, cluster: Array | None, level: float, draws: int, seed: int
+) -> tuple[Limits, tuple[float, float]]:
+    """Return limits that hold the whole range with `level`, and the range itself.
+
+    Each end has its own limit at half of what may go wrong.
+    """
+    first = limits(low, cluster, level, draws, seed)
+    second = limits(high, cluster, level, draws, seed)
+    return Limits(None, first.low, second.high), (float(low.mean()), float(high.mean()))
