@@ -112,15 +112,21 @@ def no_private_information(state: ContrastState, group: Array) -> Array:
     >>> print(f"{no_private_information(state, zero[:1])[0]:.2e}")
     3.07e-05
     """
-    xp = namespace(state.totals)
     weight, shift, rest, freedom, chance, spread = state.totals[group].T
     unknown = ~((weight > 0) & (freedom >= 2))
     weight = put_where(weight, unknown, 1.0)
     s2 = at_least(rest / at_least(freedom, 1.0), 1e-12)
+    return put_where(chance_of_none(weight, shift, chance, spread, s2), unknown, 1.0)
+
+
+def chance_of_none(weight: Array, shift: Array, chance: Array, spread: Array, s2: Array) -> Array:
+    """Return that probability from the totals of `ContrastState` and the variance s²."""
+    xp = namespace(weight)
     together = 0.5 * xp.log1p(weight) - 0.5 * shift**2 / (1.0 + weight) / s2
     apart = chance - 0.5 * spread / s2
     against = 0.5 * (xp.exp(-together.clip(-700.0, 700.0)) + xp.exp(-apart.clip(-700.0, 700.0)))
-    return put_where(1.0 / (1.0 + against), unknown, 1.0)
+    none: Array = 1.0 / (1.0 + against)
+    return none
 
 
 def trust(instance: Instance, contrast: ContrastState, log: Log) -> Array | None:

@@ -26,24 +26,28 @@ from gdcb.records import Log
 SEGMENTS = 100  # of time; a change is dated to one of them
 STRATA = 4  # of contexts, by what they are worth
 FOLDS = 5  # segments take turns, so that neighbours in time are mostly in other folds
-MOST_FEATURES = 40  # squares of numbers are left out where there would be more
+MOST_FEATURES = 40  # squares and products are left out where there would be more
+MOST_PRODUCTS = 28  # products alone, likewise: every row pays for the square of their number
 _TINY = 1e-12
+_EPOCH = 1e9  # seconds since 1970 from which on a time is a date: no log has as many rows
 _SMALL = 1e-6  # distances from an arm that are rounding
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """φ(x): context columns and squares of numbers, all with mean 0 and variance 1 in the pilot.
+    """φ(x): context columns, squares and products, all with mean 0 and variance 1 in the pilot.
 
     Parameters
     ----------
-    columns, squares : positions in x, and positions among the columns whose squares count too
-    mean, scale : (p,) of columns and squares, in that order
+    columns : positions in x
+    left, right : positions among the columns whose products count too, a square with itself
+    mean, scale : (p,) of columns and products, in that order
     names : (p,) for people
     """
 
     columns: Array
-    squares: Array
+    left: Array
+    right: Array
     mean: Array
     scale: Array
     names: tuple[str, ...]
@@ -56,7 +60,7 @@ class FeatureMap:
         np.subtract(x[:, self.columns], self.mean[:n_columns], out=first)
         first /= self.scale[:n_columns]
         second = phi[:, n_columns:]
-        np.square(first[:, self.squares], out=second)
+        np.multiply(first[:, self.left], first[:, self.right], out=second)
         second -= self.mean[n_columns:]
         second /= self.scale[n_columns:]
         return phi
@@ -77,6 +81,7 @@ class Plan:
     step : (C,) what an action's distance from its arm is measured in, an arm coordinate
     pilot : the rows on which all this was fixed
     is_whole : whether they are all rows of the log
+    has_time : whether times are seconds since 1970, and not the numbers of rows
     """
 
     instance: Instance
@@ -90,6 +95,7 @@ class Plan:
     step: Array
     pilot: Batch
     is_whole: bool
+    has_time: bool
 
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""
@@ -141,7 +147,18 @@ def plan_of(
     times = np.unique(np.quantile(pilot.time, np.arange(1, SEGMENTS) / SEGMENTS))
     step = np.ones(instance.space.n_coords)
     plan = Plan(
-        instance, bandit, units, scaler, features, times, index, edges, step, pilot, is_whole
+        instance,
+        bandit,
+        units,
+        scaler,
+        features,
+        times,
+        index,
+        edges,
+        step,
+        pilot,
+        is_whole,
+        bool(pilot.time.max() > _EPOCH),
     )
     delta = plan.delta(pilot.unit, pilot.x)
     off = plan.place(history.log.action, history.log.is_null, delta, pilot.x)[1]
@@ -197,24 +214,38 @@ def _features(instance: Instance, x: Array) -> FeatureMap:
         if isinstance(kind, Number)
         for at in schema.positions[name]
     ]
-    is_number = np.isin(columns, numbers)
     values = x[:, columns]
-    many = np.array([np.unique(column[:2000]).size > 2 for column in values.T])
-    squares = np.flatnonzero(is_number & many)
-    if columns.size + squares.size > MOST_FEATURES:
-        squares = squares[:0]
     mean, scale = values.mean(axis=0), values.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    square = ((values[:, squares] - mean[squares]) / scale[squares]) ** 2
-    spread = square.std(axis=0)
+    values = (values - mean) / scale
+    left, right = _products(values, np.isin(columns, numbers))
+    product = values[:, left] * values[:, right]
+    spread = product.std(axis=0)
     names = [schema.names[at] for at in columns]
+    pairs = zip(left, right, strict=True)
     return FeatureMap(
         columns,
-        squares,
-        np.concatenate((mean, square.mean(axis=0))),
+        left,
+        right,
+        np.concatenate((mean, product.mean(axis=0))),
         np.concatenate((scale, np.where(spread > 0, spread, 1.0))),
-        (*names, *(f"{names[at]}²" for at in squares)),
+        (*names, *(f"{names[a]}²" if a == b else f"{names[a]} × {names[b]}" for a, b in pairs)),
     )
+
+
+def _products(values: Array, is_number: Array) -> tuple[Array, Array]:
+    """Return pairs of columns: squares of numbers, and products of all, where there is room."""
+    n = values.shape[1]
+    many = np.array([np.unique(column[:2000]).size > 2 for column in values.T])
+    squares = np.flatnonzero(is_number & many)
+    left, right = np.triu_indices(n, 1)
+    if n + squares.size + left.size > MOST_PRODUCTS:
+        left, right = left[:0], right[:0]
+    left, right = np.concatenate((squares, left)), np.concatenate((squares, right))
+    if n + left.size > MOST_FEATURES:
+        left, right = left[:0], right[:0]
+    varies = (values[:, left] * values[:, right]).std(axis=0) > _SMALL  # levels exclude each other
+    return left[varies], right[varies]
 
 
 def _worth_of_context(phi: Array, y: Array, weight: Array) -> Array:

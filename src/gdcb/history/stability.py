@@ -1,8 +1,8 @@
 """Did the reward law change, did a gate? Changes and their dates, from sums by time segment.
 
-Within a block (an executed arm, approved or overridden) rewards follow θᵀz, z = (1, φ, distance from
-the arm). If θ stays, W_s = Σ_{t ≤ s} (b_t − C_t·θ̂) has the covariance σ²(A_s − A_s·A⁻¹·A_s) given
-the regressors, A_s = Σ_{t ≤ s} C_t: contexts and actions may drift as they like. Blocks are
+Within a block (an executed arm, approved or overridden) rewards follow θᵀz, z = (1, φ, distance
+from the arm). If θ stays, W_s = Σ_{t ≤ s} (b_t − C_t·θ̂) has the covariance σ²(A_s − A_s·A⁻¹·A_s)
+given the regressors, A_s = Σ_{t ≤ s} C_t: contexts and actions may drift as they like. Blocks are
 independent, so their W add up: to the level of all of them, of one arm, or to the effect of one
 column. The largest |W_s|/sd over the dates is judged by the tail of a Brownian bridge.
 """
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from gdcb.analysis.bridge_tail import bridge_tail
+from gdcb.analysis.change_points import SegmentSums, stability
 from gdcb.arrays import Array
 
 EDGE = 0.05  # share of the rows on either side of a date that is looked at
@@ -135,10 +137,10 @@ def _law(
     scale = noise[:, None] * robust
     variance, along = np.maximum(variance, 0.0) * scale, along * scale
     rows = np.cumsum(n, axis=0)
-    members = [(0, np.ones(owner.size, dtype=bool), "the level of the reward")]
-    for arm in np.unique(owner) if np.unique(owner).size > 1 else ():
-        members.append((0, owner == arm, f"the value of arm “{arms[arm]}”"))
-    everyone = np.ones(owner.size, dtype=bool)
+    everyone, judged = np.ones(owner.size, dtype=bool), np.unique(owner)
+    members = [(0, everyone, "the level of the reward")]
+    if judged.size > 1:
+        members += [(0, owner == arm, f"the value of arm “{arms[arm]}”") for arm in judged]
     members += [(j + 1, everyone, f"the effect of {name}") for j, name in enumerate(names)]
     parts = [_pooled(j, who, score, variance, along, rows, size) for j, who, _ in members]
     z, correlation, looked, sides = (np.stack(part) for part in zip(*parts, strict=True))
@@ -169,37 +171,29 @@ def is_inside(before: Array, total: float) -> Array:
 def gate_changes(acted: Array, name: str, level: float) -> Stability:
     """Test whether a gate acts as often as ever on what enters it: (S, …, 2) rows, and acted on.
 
-    What entered, and the stratum of its context, each have a rate of their own; the excess over it
-    is added up.
+    What entered, and the stratum of its context, each have a rate of their own; what is tested is
+    one step of all rates together. Before and after are the shares that it let pass.
     """
     n, k = acted.shape[0], int(np.prod(acted.shape[1:-1]))
     rows, changed = (acted[..., j].reshape(n, k) for j in range(2))
-
-    def of(low: int, high: int) -> Process | None:
-        return _rate(rows[low:high], changed[low:high], name)
-
-    return search(of, n, level)
-
-
-def _rate(rows: Array, changed: Array, name: str) -> Process | None:
-    total = rows.sum(axis=0)
-    if rows.shape[0] < 2 or total.sum() < 2 * LEAST:
-        return None
-    some = np.where(total > 0, total, 1.0)
-    rate = changed.sum(axis=0) / some
-    w = np.cumsum(changed - rate * rows, axis=0)[:-1].sum(axis=1)
-    noise = rate * (1.0 - rate) * np.where(total > 1, total / np.maximum(total - 1.0, 1.0), 0.0)
-    so_far = np.cumsum(rows, axis=0)
-    variance = (noise * so_far[:-1] * (1.0 - so_far[:-1] / some)).sum(axis=1)
-    along = (noise * so_far[:-1] * (1.0 - so_far[1:] / some)).sum(axis=1)[:-1]
-    safe = np.where(variance > 0, variance, 1.0)
-    before = so_far[:-1].sum(axis=1)
-    looked = (variance > 0) & is_inside(before, float(total.sum()))
-    correlation = np.clip(along / np.sqrt(safe[:-1] * safe[1:]), 0.0, 1.0)
-    acted = np.cumsum(changed, axis=0)
-    passed = 1.0 - acted[:-1].sum(axis=1) / np.maximum(before, 1.0)
-    rest = total.sum() - before
-    later = 1.0 - (acted[-1].sum() - acted[:-1].sum(axis=1)) / np.maximum(rest, 1.0)
-    sides = np.stack((passed, later), axis=-1)
-    z = w / np.sqrt(safe)
-    return Process(z[None], correlation[None], looked[None], [name], sides[None])
+    met = np.flatnonzero(rows.sum(axis=0) > 0)
+    held = np.flatnonzero(rows.sum(axis=1) > 0)
+    if held.size < 2 or rows.sum() < 2 * LEAST:
+        return Stability(1.0, ())
+    rows, changed = rows[np.ix_(held, met)], changed[np.ix_(held, met)]
+    gram = rows[..., None] * np.eye(met.size)
+    sums = SegmentSums(rows.sum(axis=1), gram, changed, changed.sum(axis=1))
+    one = np.ones(met.size)
+    names = [str(i) for i in range(met.size)]
+    found = stability(sums, level, names, directions={name: one}, trim=EDGE, least_rows=LEAST)
+    dated = {point.split: point.p for point in reversed(found.change_points)}
+    splits = sorted(dated)
+    passed = [
+        1.0 - float(changed[a:b].sum() / max(rows[a:b].sum(), 1.0))
+        for a, b in pairwise([0, *splits, held.size])
+    ]
+    changes = [
+        Change(int(held[at]), name, passed[i], passed[i + 1], dated[at])
+        for i, at in enumerate(splits)
+    ]
+    return Stability(found.p, tuple(changes))

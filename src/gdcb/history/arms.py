@@ -1,0 +1,200 @@
+"""What the sums say of every arm: bias of its contexts, adjusted sums, the override contrast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.analysis.bias import ContextBias, freedom_of, weighed
+from gdcb.analysis.context_models import Line, line_through
+from gdcb.analysis.slopes import Moments
+from gdcb.arrays import Array
+from gdcb.contrast import chance_of_none
+from gdcb.history.plan import FOLDS
+
+PENALTY = 1.0
+
+
+@dataclass(slots=True)
+class ArmSums:
+    """Moments of every arm by fold, about the arm's own mean, and where that mean is.
+
+    Parameters
+    ----------
+    by_fold : moments (F, 1, K, …) of regressors and outcome about `mean` and `level`
+    mean, level : (K, p) and (K,) of regressors and outcome
+    """
+
+    by_fold: Moments
+    mean: Array
+    level: Array
+
+    @property
+    def n(self) -> Array:
+        """Rows of every arm (K,), as weighed."""
+        return np.asarray(self.by_fold.n.sum(axis=0)[0])
+
+    @property
+    def square(self) -> Array:
+        """Σw(y − ȳ)² of every arm: (K,)."""
+        return np.asarray(np.maximum(self.by_fold.square.sum(axis=0)[0], 0.0))
+
+
+def arm_sums(moments: Array, overrides: float, first: int = 0) -> ArmSums:
+    """Return the arms' moments by fold, from segments (S, K + 1, 2, q, q) from `first` on.
+
+    Overridden rows weigh `overrides`. Segments take turns as folds.
+    """
+    k = moments.shape[1] - 1
+    both = moments[first:, :k, 0] + overrides * moments[first:, :k, 1]
+    folds = np.stack([both[f::FOLDS].sum(axis=0) for f in range(FOLDS)])  # (F, K, q, q)
+    n, total = folds[..., 0, 0], folds[..., 0, 1:]
+    size = n.sum(axis=0)
+    mean = total.sum(axis=0) / np.where(size > 0, size, 1.0)[:, None]  # (K, p + 1), y last
+    centred = folds[..., 1:, 1:] - mean[..., None] * total[..., None, :]
+    centred -= (total - n[..., None] * mean)[..., None] * mean[..., None, :]
+    moved = total - n[..., None] * mean
+    parts = (
+        n,
+        moved[..., :-1],
+        centred[..., :-1, :-1],
+        centred[..., :-1, -1],
+        moved[..., -1],
+        np.maximum(centred[..., -1, -1], 0.0),
+    )
+    by_fold = Moments(*(part[:, None] for part in parts))
+    return ArmSums(by_fold, mean[:, :-1], mean[:, -1])
+
+
+def bias_of(sums: ArmSums, level: float) -> tuple[ContextBias, Line]:
+    """Return b̂ of every arm against contexts of mean φ = 0 and actions on the arm itself."""
+    n = sums.n[None]
+    line = line_through(sums.by_fold, sums.mean[None], PENALTY, None, freedom_of(n)[0])
+    error2 = line.error2 + line.met
+    return weighed(line.bias, error2, n, sums.square[None], level), line
+
+
+def adjusted(sums: ArmSums, line: Line) -> tuple[Array, Array]:
+    """Return Σw, Σwr̃, Σwr̃² of every arm (K, 3), and how far its rows count (K,).
+
+    r̃ = y − θ̂_aᵀz, θ̂_a of the other folds, z the regressors (contexts have mean 0, an action on the
+    arm itself has distance 0). An arm whose contexts lie far from the mean leans on the slope, and
+    counts as n_eff = σ²/(σ²/n + error²) rows.
+    """
+    n, phi, gram, cross, y, square = (part[:, 0] for part in sums.by_fold)
+    theta, mean, level = line.slopes[:, 0], sums.mean, sums.level
+    # About 0 rather than about the arm's mean.
+    total = y + n * level
+    raw_phi = phi + n[..., None] * mean
+    first = total - (raw_phi * theta).sum(axis=-1)
+    # Σ(u + c)² with u = (y − ȳ) − θᵀ(z − z̄) and c = ȳ − θᵀz̄
+    inner = square - 2.0 * (theta * cross).sum(axis=-1)
+    inner += (theta[..., None, :] @ gram @ theta[..., None])[..., 0, 0]
+    moved = y - (phi * theta).sum(axis=-1)
+    constant = level - (mean * theta).sum(axis=-1)
+    second = inner + 2.0 * constant * moved + n * constant**2
+    sums3 = np.stack((n.sum(axis=0), first.sum(axis=0), second.sum(axis=0)), axis=-1)
+    size = sums3[:, 0]
+    some = np.where(size > 0, size, 1.0)
+    within = np.maximum(sums3[:, 2] - sums3[:, 1] ** 2 / some, 0.0)
+    noise = within.sum() / max(float((size - (size > 0)).sum()), 1.0)
+    weight = 1.0 / (1.0 + size * line.error2[0] / max(noise, 1e-300))
+    return sums3, weight
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Approved against overridden rows at equal action and context.
+
+    Parameters
+    ----------
+    posterior : that overrides carry no private information
+    difference, low, high : overridden − approved, pooled over arms, with a 95 % interval
+    p : of no difference in any arm
+    approved, overridden : rows
+    """
+
+    posterior: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    approved: float
+    overridden: float
+
+
+def contrast_of(moments: Array) -> Contrast | None:
+    """Compare approved and overridden rows, arm by arm, what context explains taken off.
+
+    Within an arm y = v + θᵀz + d·[overridden]; d̂ has the variance σ²/w. One test for a difference
+    that all arms share, Σwd/√Σw, and one for any at all, Σwd², share the error rate.
+    """
+    from scipy.special import chdtrc, ndtr
+
+    k = moments.shape[1] - 1
+    sums = moments[:, :k].sum(axis=0)  # (K, 2, q, q)
+    n = sums[..., 0, 0]
+    mean = sums[..., 0, 1:] / np.where(n > 0, n, 1.0)[..., None]
+    centred = sums[..., 1:, 1:] - n[..., None, None] * mean[..., None] * mean[..., None, :]
+    both = centred.sum(axis=1)
+    p = both.shape[-1] - 1
+    gram, cross, square = both[:, :p, :p], both[:, :p, p], both[:, p, p]
+    inverse = np.linalg.inv(gram + PENALTY * np.eye(p))
+    theta = (inverse @ cross[..., None])[..., 0]
+    left = np.maximum(square - (theta * cross).sum(axis=-1), 0.0)
+    apart = mean[:, 1] - mean[:, 0]
+    is_judged = (n >= 2).all(axis=1) & (n.sum(axis=1) > p + 4)
+    freedom = np.where(is_judged, n.sum(axis=1) - p - 2, 0.0).sum()
+    if not is_judged.any() or freedom < 2:
+        return None
+    s2 = max(float(left[is_judged].sum() / freedom), 1e-300)
+    d = apart[:, p] - (apart[:, :p] * theta).sum(axis=-1)
+    spread = (1.0 / np.maximum(n, 1e-12)).sum(axis=1)
+    spread += (apart[:, None, :p] @ inverse @ apart[:, :p, None])[:, 0, 0]
+    w = np.where(is_judged, 1.0 / spread, 0.0)
+    total, shift = float(w.sum()), float((w * d).sum())
+    pooled = shift / total
+    together = 2.0 * float(ndtr(-abs(shift) / np.sqrt(total * s2)))
+    any_at_all = float(chdtrc(int(is_judged.sum()), float((w * d * d).sum()) / s2))
+    posterior = chance_of_none(
+        np.array(total),
+        np.array(shift),
+        np.array(0.5 * np.log1p(w).sum()),
+        np.array((d**2 * w**2 / (1.0 + w)).sum()),
+        np.array(s2),
+    )
+    half = 1.959964 * np.sqrt(s2 / total)
+    rows = n.sum(axis=0)
+    p_value = min(1.0, 2.0 * min(together, any_at_all))
+    return Contrast(
+        float(posterior),
+        pooled,
+        pooled - half,
+        pooled + half,
+        p_value,
+        float(rows[0]),
+        float(rows[1]),
+    )
+
+
+def missing_by_arm(seen: Array) -> tuple[float, float | None]:
+    """Return the share of outcomes missing, and p of 'not by arm' within strata: (S, strata, K, 2).
+
+    Σ (missing − n·rate)²/(n·rate·(1 − rate)) over arms and strata is chi-squared; None where
+    nothing is missing.
+    """
+    from scipy.special import chdtrc
+
+    rows, missing = seen.sum(axis=0)[..., 0], seen.sum(axis=0)[..., 1]
+    total = float(rows.sum())
+    share = float(missing.sum()) / max(total, 1.0)
+    if not missing.any():
+        return 0.0, None
+    of_stratum = rows.sum(axis=1, keepdims=True)
+    rate = missing.sum(axis=1, keepdims=True) / np.where(of_stratum > 0, of_stratum, 1.0)
+    noise = rows * rate * (1.0 - rate)
+    is_judged = noise >= 1.0
+    excess = np.where(is_judged, (missing - rows * rate) ** 2 / np.where(is_judged, noise, 1.0), 0)
+    freedom = int(np.maximum(is_judged.sum(axis=1) - 1, 0).sum())
+    return share, float(chdtrc(freedom, float(excess.sum()))) if freedom else None

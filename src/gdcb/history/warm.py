@@ -1,0 +1,205 @@
+"""The warm start of both loops: what the certificate's verdicts say, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from gdcb import round as turn
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit
+from gdcb.errors import InvalidInput
+from gdcb.history.arms import adjusted, arm_sums, bias_of
+from gdcb.history.batch import Batch
+from gdcb.history.certificate import Certificate, Treatment
+from gdcb.history.passage import passed_through
+from gdcb.history.plan import FOLDS, Plan, teach_scaler
+from gdcb.history.statistics import Statistics
+from gdcb.history.weights import overlap_of
+from gdcb.instance import Instance
+from gdcb.records import Evidence, History
+from gdcb.refold import refold
+
+
+def warm_start(
+    certificate: Certificate,
+    batch: Batch,
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    group: Array,
+    first_unit: int = 0,
+) -> History:
+    """Start both loops from the rows of a log, as its certificate says; return what was taught.
+
+    The scaler is fitted on outcomes or labels, the gates' kernels learn the verdicts since the last
+    change of their gate, and the arms then learn rows that are left out, weighed and adjusted as
+    the verdicts say. Where the history is refused, nothing is taught and the state stays as it is.
+
+    Parameters
+    ----------
+    batch : the log's rows
+    state, group : what is started warm, and the group of each of its units
+    first_unit : the place of the log's first unit in the state
+    """
+    history = treated(certificate, batch, group, first_unit)
+    if certificate.is_refused or history.log.unit.size == 0:
+        return history
+    plan = certificate.plan
+    log = history.log
+    owned = replace(log, weight=1.0 * _is_used(plan, certificate.treatment, batch))
+    teach_scaler(instance, state, replace(owned, y=_raw(batch, instance)), batch.label, group)
+    if instance.rules.select == "gate" and batch.recommended is not None:
+        since = np.flatnonzero(plan.segment(batch.time) >= certificate.gate_first)
+        instance.chain.learn(state.kernels, history.rows.take(since), history.verdict.take(since))
+    refold(instance, bandit, state, log, group, np.unique(log.group))
+    return history
+
+
+def treated(certificate: Certificate, batch: Batch, group: Array, first_unit: int = 0) -> History:
+    """Return the rows as the verdicts leave them: left out (weight 0), weighed, adjusted."""
+    plan, treatment = certificate.plan, certificate.treatment
+    unit = batch.unit + first_unit
+    if unit.size and int(unit.max()) >= group.size:
+        raise InvalidInput(f"history: expected units below {group.size}, got {int(unit.max())}")
+    history = passed_through(plan.instance, batch, unit, group[unit])
+    y, weight = treated_rows(plan, treatment, batch, history)
+    log = replace(history.log, y=y, weight=weight, propensity=None)
+    return History(log, history.rows, history.verdict, history.kernels)
+
+
+def treated_rows(
+    plan: Plan, treatment: Treatment, batch: Batch, history: History
+) -> tuple[Array, Array]:
+    """Return outcome and weight of every row (N,) as the verdicts leave them."""
+    log, k = history.log, plan.instance.space.n
+    delta = plan.delta(batch.unit, batch.x)
+    arm, off = plan.place(log.action, log.is_null, delta, batch.x)
+    used = _is_used(plan, treatment, batch) & np.isfinite(log.y)
+    y = np.where(np.isfinite(log.y), log.y, 0.0)
+    is_curve, near = plan.bandit.is_curve, np.minimum(arm, k - 1)
+    share = np.where(arm < k, treatment.weight[near], 1.0)
+    if is_curve or plan.bandit.is_contextual:  # its rows speak for all arms
+        share = np.full(batch.n, treatment.shared)
+    verdict = np.array((*treatment.verdicts, "direct"))[arm]
+    if set(treatment.verdicts) & {"adjust", "reweight"} and not plan.bandit.is_contextual:
+        share = np.where(arm < k, share, 0.0)  # nothing corrects a row off every arm
+    if treatment.slopes is not None:
+        rows = np.flatnonzero(verdict == "adjust")
+        z = np.concatenate((plan.features(batch.x[rows]), off[rows]), axis=1)
+        fold = plan.segment(batch.time[rows])
+        fold = (fold - treatment.first) % FOLDS
+        gap = (treatment.slopes[fold, near[rows]] * z).sum(axis=1)
+        y[rows] -= gap if log.scale is None else gap * log.scale[rows]
+    if "reweight" in treatment.verdicts:
+        rows = np.flatnonzero((verdict == "reweight") & used & ~log.is_null)
+        share[rows] *= _inverse_propensity(plan, treatment, batch, history, arm, rows)
+    weight = np.where(used & (verdict != "refuse"), log.weight * share, 0.0)
+    return y, weight
+
+
+def _is_used(plan: Plan, treatment: Treatment, batch: Batch) -> Array:
+    return np.asarray(plan.segment(batch.time) >= treatment.first)
+
+
+def _raw(batch: Batch, instance: Instance) -> Array:
+    return instance.reward.learn(batch.outcome, batch.x)[0]
+
+
+def _inverse_propensity(
+    plan: Plan, treatment: Treatment, batch: Batch, history: History, arm: Array, rows: Array
+) -> Array:
+    """Return 1/P(arm | x) of rows, clipped, and brought to (Σw)²/Σw² rows an arm."""
+    k = plan.instance.space.n
+    weight, place = overlap_of(plan, batch, history, treatment.is_logged).weights[rows], arm[rows]
+    total, square = np.bincount(place, weight, k), np.bincount(place, weight**2, k)
+    return np.asarray(weight * (total / np.where(square > 0, square, 1.0))[place])
+
+
+def warm_start_from_sums(
+    certificate: Certificate,
+    statistics: Statistics,
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+) -> None:
+    """Start independent arms from the sums of a log, without its rows.
+
+    A posterior of an arm by itself knows Σw, Σwy and Σwy² of its rows. Two rows at ȳ ± s with half
+    of the weight each have the same sums, and teach it the same. Adjusted sums follow from the
+    moments. Overridden rows count as far as the certificate trusts them.
+    """
+    if bandit.is_curve or bandit.is_contextual:
+        raise InvalidInput(
+            f"history: {type(bandit).__name__} needs the rows of a history, not only their sums"
+        )
+    if certificate.is_refused:
+        return
+    state.scaler = certificate.plan.scaler
+    sums = sums_by_cell(certificate, statistics)
+    cell, arm = np.nonzero(sums[..., 0] > 0)
+    weight, first, second = sums[cell, arm].T
+    mean = first / weight
+    sd = np.sqrt(np.maximum(second / weight - mean**2, 0.0))
+    if instance.reward.target == "class":  # two rows of one class each, in their shares
+        y, halves = np.concatenate((np.ones_like(mean), 0.0 * mean)), (mean, 1.0 - mean)
+    else:
+        y, halves = np.concatenate((mean + sd, mean - sd)), (0.5, 0.5)
+    rows = np.concatenate((weight * halves[0], weight * halves[1]))
+    both = np.concatenate((arm, arm))
+    coord = instance.space.coords[both]
+    bandit.update(state.bandit, Evidence(np.concatenate((cell, cell)), both, coord, y, None, rows))
+
+
+def sums_by_cell(certificate: Certificate, statistics: Statistics) -> Array:
+    """Return Σw, Σwy, Σwy² of every posterior's arms (cells, K, 3), as the verdicts leave them."""
+    treatment = certificate.treatment
+    if "reweight" in treatment.verdicts:
+        raise InvalidInput("history: the verdict 'reweight' needs the rows, not only their sums")
+    share = np.where(np.array(treatment.verdicts) == "refuse", 0.0, treatment.weight)
+    is_adjusted = treatment.slopes is not None
+    if not is_adjusted and treatment.first == 0:
+        cells = statistics.cells
+        both = cells[:, :, 0] + treatment.overrides * cells[:, :, 1]
+        return np.asarray(both * share[:, None])
+    if statistics.cells.shape[0] > 1:
+        raise InvalidInput(
+            "history: adjusting the arms of several units, or leaving out rows of them, needs the "
+            "rows, not only their sums"
+        )
+    sums = arm_sums(statistics.moments, treatment.overrides, treatment.first)
+    plain = np.stack((sums.n, sums.n * sums.level, sums.square + sums.n * sums.level**2), axis=1)
+    if is_adjusted:
+        corrected = adjusted(sums, bias_of(sums, 0.95)[1])[0]
+        is_corrected = np.array(treatment.verdicts) == "adjust"
+        plain = np.where(is_corrected[:, None], corrected, plain)
+    return np.asarray(plain * share[:, None])[None]
+
+
+def teach_batches(
+    certificate: Certificate,
+    batches: Iterable[Batch],
+    instance: Instance,
+    bandit: Bandit,
+    state: turn.RoundState,
+    group: Array,
+) -> None:
+    """Teach arms batch by batch: histories that do not fit, and learners that sums cannot teach.
+
+    δ̂ is that of the plan; overridden rows count as far as the certificate trusts them.
+    """
+    if "refit" in bandit.supports:
+        raise InvalidInput(
+            f"history: {type(bandit).__name__} is fitted on all rows at once; give it a sample"
+        )
+    from gdcb.credit import evidence
+
+    state.scaler = certificate.plan.scaler
+    for batch in batches:
+        history = treated(certificate, batch, group)
+        delta, in_force = turn.scale(instance, state, history.log)
+        seen, _ = evidence(instance, history.log, delta, in_force)
+        trust = np.where(history.log.is_override, certificate.treatment.overrides, 1.0)
+        bandit.update(state.bandit, replace(seen, weight=seen.weight * trust))
