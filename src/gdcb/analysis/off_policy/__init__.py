@@ -2,9 +2,9 @@
 
 from gdcb.analysis.off_policy.behaviour_models import behaviour_model
 from gdcb.analysis.off_policy.estimators import ESTIMATORS, estimate
-from gdcb.analysis.off_policy.evaluate import INTERVALS, Value, difference, evaluate
 from gdcb.analysis.off_policy.feedback import Feedback, logged_behaviour
 from gdcb.analysis.off_policy.outcome_models import outcome_model
+from gdcb.analysis.off_policy.values import INTERVALS, Value, difference, evaluate
 
 __all__ = [
     "ESTIMATORS",

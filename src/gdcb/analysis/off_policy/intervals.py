@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.off_policy.estimators import Terms, Weights, missed
+from gdcb.analysis.off_policy.estimators import Weights, missed, terms_of
 from gdcb.analysis.off_policy.feedback import Feedback
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 
 _TRUNCATION = 0.5  # c: no bet risks more than this share of the capital
-_GRID = 24  # values of v that are tested at a time
-_ROUNDS = 5  # of refining them: to R/23⁵, below 10⁻⁶ of the range
-_PIECE = 2**21  # scores held at a time
+_GRID = 10  # values of v that are tested at a time
+_ROUNDS = 6  # of refining them: to 9⁻⁶ of the range
+_PIECE = 2**20  # scores held at a time
+_MOST = 2**17  # bets that are made; of more rows, neighbours are joined
 
 
 @dataclass(slots=True)
@@ -36,12 +37,14 @@ class Scores:
     ----------
     p, d : (G,)
     low, high : (a₀, a₁), (b₀, b₁)
+    spread : a first guess of the standard deviation of Y
     """
 
     p: Array
     d: Array
     low: tuple[float, float]
     high: tuple[float, float]
+    spread: float
 
     def width(self, v: float) -> float:
         """Return the length of the range of Y(v)."""
@@ -50,14 +53,13 @@ class Scores:
     def mirrored(self) -> Scores:
         """Return −Y(−v): a lower limit of its root is the upper limit of that of Y."""
         low, high = (-self.high[0], self.high[1]), (-self.low[0], self.low[1])
-        return Scores(-self.p, self.d, low, high)
+        return Scores(-self.p, self.d, low, high, self.spread)
 
 
 def scores_of(
     feedback: Feedback,
     estimator: str,
     weights: Weights,
-    terms: Terms,
     reward_range: tuple[float, float],
     weight_bound: float,
 ) -> tuple[Scores, Scores]:
@@ -67,41 +69,83 @@ def scores_of(
     """
     low, high = reward_range
     size, least_most = high - low, missed(feedback, estimator, weights, reward_range)
+    terms = terms_of(feedback, estimator, weights)
     is_lost = bool((weights.lost > 0).any())
+    # Var(ω·r) is at most W·R² or so, and ¼·R² without weights.
+    spread = 0.5 * size * math.sqrt(max(weight_bound, 1.0))
     made = []
     for shift, end in zip(least_most, reward_range, strict=True):
+        p, d = terms.numerator[:, 0] + shift, np.ones(feedback.n)
         if estimator == "snips":
             # ω·(r − v) + L·(end − v), L up to 1
-            p = terms.numerator[:, 0] + shift
             d = weights.used + weights.lost.sum(axis=1)
-            more = 1.0 if is_lost else 0.0
-            a, b = weight_bound + more * (end == low), weight_bound + more * (end == high)
-            made.append(Scores(p, d, (a * low, a), (b * high, b)))
+            a, b = (weight_bound + is_lost * (end == here) for here in reward_range)
+            made.append(Scores(p, d, (a * low, a), (b * high, b), spread))
             continue
-        p, d = terms.numerator[:, 0] + shift, np.ones(feedback.n)
         if estimator == "ips":
             a = min(0.0, weight_bound * low) + is_lost * min(0.0, end)
             b = max(0.0, weight_bound * high) + is_lost * max(0.0, end)
         else:
             a, b = low - weight_bound * size, high + weight_bound * size
-        made.append(Scores(p, d, (a, 1.0), (b, 1.0)))
+        made.append(Scores(p, d, (a, 1.0), (b, 1.0), spread))
     first, second = (_clustered(scores, feedback.cluster) for scores in made)
     return first, second
+
+
+def cautious_scores(
+    feedback: Feedback,
+    estimator: str,
+    weights: Weights,
+    reward_range: tuple[float, float],
+    weight_bound: float,
+) -> tuple[list[Scores], list[Scores]]:
+    """Return scores whose worst value is not far off, for the lower and for the upper limit.
+
+    A bet on 'more' must survive the worst score, which for DR is r̲ − W·R: a surprise where the
+    weight is largest. With q̂ brought down to r̲ + k/ω in every cell it is r̲ − k (Waudby-Smith and
+    others 2022), and as unbiased; but q̂ then explains less. So k = R, 2R, 4R, … are all bet on.
+    For the upper limit q̂ is brought up to r̄ − k/ω.
+    """
+    if estimator in ("ips", "snips"):
+        first, second = scores_of(feedback, estimator, weights, reward_range, weight_bound)
+        return [first], [second]
+    low, high = reward_range
+    size, one = high - low, np.ones(feedback.n)
+    kept = feedback.target - weights.lost  # ω·behaviour
+    is_run = feedback.behaviour > 0
+    omega = np.where(is_run, kept, 0.0) / np.where(is_run, feedback.behaviour, 1.0)
+    lower: list[Scores] = []
+    upper: list[Scores] = []
+    steps = max(1, math.ceil(math.log2(max(weight_bound, 1.0))) + 1)
+    for k in size * 2.0 ** np.arange(steps):
+        reach = k / np.maximum(omega, 1e-300)
+        spread = 0.5 * size * math.sqrt(max(weight_bound, 1.0))
+        for limits, outcome in (
+            (lower, np.minimum(feedback.outcome, low + reach)),
+            (upper, np.maximum(feedback.outcome, high - reach)),
+        ):
+            changed = replace(feedback, outcome=outcome)
+            shift = missed(changed, estimator, weights, reward_range)[limits is upper]
+            p = terms_of(changed, estimator, weights).numerator[:, 0] + shift
+            a = low - (k if limits is lower else weight_bound * size)
+            b = high + (weight_bound * size if limits is lower else k)
+            scores = Scores(p, one, (a, 1.0), (b, 1.0), spread)
+            limits.append(_clustered(scores, feedback.cluster))
+    return lower, upper
 
 
 def _clustered(scores: Scores, cluster: Array | None) -> Scores:
     """Add up the rows of each cluster, in units of the mean cluster's size."""
     if cluster is None:
         return scores
-    names, owner = np.unique(cluster, return_inverse=True)
-    owner = owner.reshape(-1)
+    owner = np.unique(cluster, return_inverse=True)[1].reshape(-1)
     count = np.bincount(owner)
-    unit = scores.p.size / names.size
+    unit = scores.p.size / count.size
     largest = float(count.max()) / unit
     p, d = (np.bincount(owner, part) / unit for part in (scores.p, scores.d))
     # Ranges of Y(v) hold 0, so that those of the largest cluster hold all others.
-    a, b = scores.low, scores.high
-    return Scores(p, d, (a[0] * largest, a[1] * largest), (b[0] * largest, b[1] * largest))
+    low, high = ((end[0] * largest, end[1] * largest) for end in (scores.low, scores.high))
+    return Scores(p, d, low, high, scores.spread / math.sqrt(unit))
 
 
 def bernstein_interval(
@@ -143,60 +187,79 @@ def _last(is_below: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def betting_interval(
-    lower: Scores, upper: Scores, reward_range: tuple[float, float], level: float
+    lower: list[Scores], upper: list[Scores], reward_range: tuple[float, float], level: float
 ) -> tuple[float, float]:
     """Return limits by betting against each v (Waudby-Smith and Ramdas 2023, hedged capital).
 
     Scores scaled to X in [0, 1], m the scaled 0: whoever bets λ_t on every row has the capital
     Π(1 + λ_t·(X_t − m)), a martingale if the mean is m. v is left out once either half of the
-    capital, one on 'more' and one on 'less', has grown to 1/α at any row. Predictable plug-in:
+    capital, one on 'more' and one on 'less', has grown to 1/α at any row. Where there are several
+    scores of the same v, the half is shared out evenly among bets on each. Predictable plug-in:
     λ_t = √(2·ln(2/α)/(n·σ̂²_{t−1})), cut at c/m or c/(1 − m), c = ½.
     """
     low, high = reward_range
+    mirrored = [scores.mirrored() for scores in upper]
     alpha = 1.0 - level
-    return (
-        _last_bet(lower, low, high, alpha),
-        -_last_bet(upper.mirrored(), -high, -low, alpha),
-    )
+    return _last_bet(lower, low, high, alpha), -_last_bet(mirrored, -high, -low, alpha)
 
 
-def _last_bet(scores: Scores, low: float, high: float, alpha: float) -> float:
+def _last_bet(several: list[Scores], low: float, high: float, alpha: float) -> float:
     """Return the largest v below which the bet on 'more' has won, on finer and finer grids."""
+    n = several[0].p.size
+    if n > _MOST:
+        several = [_clustered(scores, np.arange(n) // -(-n // _MOST)) for scores in several]
     for _ in range(_ROUNDS):
         grid = np.linspace(low, high, _GRID)
-        is_out = _most_capital(scores, grid, alpha) >= math.log(2.0 / alpha)
+        is_out = _most_capital(several, grid, alpha) >= math.log(2.0 / alpha)
         if not is_out[0]:
             return low
-        first_in = _GRID if is_out.all() else int((~is_out).argmax())
-        if first_in == _GRID:
+        if is_out.all():
             return high
+        first_in = int((~is_out).argmax())
         low, high = float(grid[first_in - 1]), float(grid[first_in])
     return low
 
 
-def _most_capital(scores: Scores, grid: Array, alpha: float) -> Array:
-    """Return the largest log capital over the rows of the bet on 'more', for every v: (M,)."""
-    n, m = scores.p.size, grid.size
-    start = (scores.low[0] - scores.low[1] * grid)[:, None]
-    width = (scores.high[0] - scores.high[1] * grid)[:, None] - start
-    centre = -start / width
-    rate = 2.0 * math.log(2.0 / alpha) / n
-    most_bet = _TRUNCATION / np.maximum(centre, 1e-300)
-    total, square = np.full((m, 1), 0.5), np.full((m, 1), 0.25)
-    capital, most = np.zeros((m, 1)), np.zeros((m, 1))
-    step = max(1, _PIECE // m)
+def _most_capital(several: list[Scores], grid: Array, alpha: float) -> Array:
+    """Return the largest log capital over the rows of the bets on 'more', for every v: (M,)."""
+    bets = [_Bet(scores, grid, alpha) for scores in several]
+    most = np.zeros(grid.size)
+    n = several[0].p.size
+    step = max(1, _PIECE // grid.size)
     for at in range(0, n, step):
-        p, d = scores.p[None, at : at + step], scores.d[None, at : at + step]
-        x = (p - grid[:, None] * d - start) / width
-        t = np.arange(at, at + p.shape[1]) + 1.0
-        sums = total + np.cumsum(x, axis=1)
-        off = square + np.cumsum((x - sums / (t + 1.0)) ** 2, axis=1)
-        before = np.hstack((square, off[:, :-1])) / t
-        bet = np.minimum(np.sqrt(rate / before), most_bet)
-        capital = capital[:, -1:] + np.cumsum(np.log1p(bet * (x - centre)), axis=1)
-        most = np.maximum(most, capital.max(axis=1, keepdims=True))
-        total, square = sums[:, -1:], off[:, -1:]
-    return np.asarray(most[:, 0])
+        capital = bets[0].after(slice(at, min(at + step, n)))
+        for bet in bets[1:]:
+            capital = np.logaddexp(capital, bet.after(slice(at, min(at + step, n))))
+        most = np.maximum(most, capital.max(axis=1) - math.log(len(bets)))
+    return most
+
+
+class _Bet:
+    """A bet on 'more' at every v of a grid, made row after row."""
+
+    def __init__(self, scores: Scores, grid: Array, alpha: float) -> None:
+        self._scores, self._grid = scores, grid[:, None]
+        self._start = scores.low[0] - scores.low[1] * self._grid
+        self._width = scores.high[0] - scores.high[1] * self._grid - self._start
+        self._centre = -self._start / self._width
+        self._rate = 2.0 * math.log(2.0 / alpha) / scores.p.size
+        self._most_bet = _TRUNCATION / np.maximum(self._centre, 1e-300)
+        self._total = self._centre.copy()
+        self._square = (scores.spread / self._width) ** 2
+        self._capital = np.zeros_like(self._grid)
+
+    def after(self, rows: slice) -> Array:
+        """Return the log capital after each of some rows: (M, rows)."""
+        p, d = self._scores.p[None, rows], self._scores.d[None, rows]
+        x = (p - self._grid * d - self._start) / self._width
+        t = np.arange(rows.start, rows.stop) + 1.0
+        sums = self._total + np.cumsum(x, axis=1)
+        off = self._square + np.cumsum((x - sums / (t + 1.0)) ** 2, axis=1)
+        before = np.hstack((self._square, off[:, :-1])) / t
+        bet = np.minimum(np.sqrt(self._rate / before), self._most_bet)
+        capital = self._capital + np.cumsum(np.log1p(bet * (x - self._centre)), axis=1)
+        self._total, self._square, self._capital = sums[:, -1:], off[:, -1:], capital[:, -1:]
+        return np.asarray(capital)
 
 
 def check_range(feedback: Feedback, reward_range: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdcb.analysis.off_policy.bootstrap import FORMS, bootstrap_interval
+from gdcb.analysis.off_policy.bootstrap import FORMS, draw_again
 from gdcb.analysis.off_policy.estimators import (
     SWITCH,
     Terms,
@@ -19,6 +19,7 @@ from gdcb.analysis.off_policy.feedback import Feedback
 from gdcb.analysis.off_policy.intervals import (
     bernstein_interval,
     betting_interval,
+    cautious_scores,
     check_range,
     scores_of,
 )
@@ -125,10 +126,11 @@ def evaluate(
     terms = terms_of(feedback, estimator, weights)
     if interval == "bootstrap":
         rng = np.random.default_rng(check_seed(seed))
-        low, high = bootstrap_interval(terms, feedback.cluster, level, int(draws), rng, form)
+        drawn = draw_again(terms, feedback.cluster, int(draws), rng)
+        low, high = drawn.interval(level, form)
     else:
         bound = _bound(weights, estimator, clip, weight_bound)
-        low, high = _sure(feedback, estimator, interval, weights, terms, reward_range, bound, level)
+        low, high = _sure(feedback, estimator, interval, weights, reward_range, bound, level)
     bias = None
     if reward_range is not None and estimator != "dm":
         least_most = bias_limits(feedback, estimator, weights, terms, reward_range)
@@ -190,8 +192,8 @@ def difference(
         np.hstack((one.numerator, -two.numerator)), np.hstack((one.denominator, two.denominator))
     )
     rng = np.random.default_rng(check_seed(seed))
-    limits = bootstrap_interval(both, first.cluster, level, int(draws), rng, form)
-    return (both.value, *limits)
+    drawn = draw_again(both, first.cluster, int(draws), rng)
+    return (both.value, *drawn.interval(level, form))
 
 
 def _within(feedback: Feedback, reward_range: tuple[float, float]) -> Feedback:
@@ -220,7 +222,6 @@ def _sure(
     estimator: str,
     interval: str,
     weights: Weights,
-    terms: Terms,
     reward_range: tuple[float, float] | None,
     bound: float,
     level: float,
@@ -232,9 +233,10 @@ def _sure(
         )
     if reward_range is None:
         raise InvalidInput(f"reward_range: {interval!r} needs the range that rewards cannot leave")
-    scores = scores_of(feedback, estimator, weights, terms, reward_range, bound)
-    limits = bernstein_interval if interval == "bernstein" else betting_interval
-    return limits(*scores, reward_range, level)
+    given = (feedback, estimator, weights, reward_range, bound)
+    if interval == "bernstein":
+        return bernstein_interval(*scores_of(*given), reward_range, level)
+    return betting_interval(*cautious_scores(*given), reward_range, level)
 
 
 def _in_words(
@@ -265,7 +267,8 @@ def _in_words(
             )
             + ("." if found.clipped_share > 0 else f"{moved}.")
         )
-    if found.interval in INTERVALS and clip is None and bound is None:
+    is_open = clip is None and bound is None and found.estimator != "switch-dr"
+    if found.interval in INTERVALS and is_open:
         said.append(
             f"It takes {weights.most:.3g}, the largest weight in these contexts, for the largest "
             "anywhere."
