@@ -11,12 +11,13 @@ from gdcb.cli import stylised
 from gdcb.cli.say import as_json, bar_of, fail, notice, out, wrong_usage
 from gdcb.cli.tables import show
 from gdcb.errors import GdcbError, InvalidInput
-from gdcb.instances import NAMES, STUDIES
+from gdcb.instances import DECLARED, NAMES, STUDIES
 
 
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="INSTANCE", help="Default: str.")
+        list[str] | None,
+        typer.Argument(metavar="INSTANCE", help="Default: str. Or a TOML file, with --history."),
     ] = None,
     all_instances: Annotated[bool, typer.Option("--all", help="Run all seven.")] = False,
     variant: Annotated[
@@ -26,13 +27,23 @@ def run(
     replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     methods: Annotated[
-        str | None, typer.Option(help="Keys such as B1,B4,A3. Default: all.")
+        str | None, typer.Option(help="Keys such as B1,B4,A3. Default: all that apply.")
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG", help="With a TOML file: the log on which its world is modelled."
+        ),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Where the log is a database's URL.")
     ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Of str's world: manager=plain, private, anchored or changing; nights=ROWS.",
+            help="Of str's world: manager=plain, private, anchored or changing; nights=ROWS. "
+            "Of a log: rows=ROWS of history a replicate.",
         ),
     ] = None,
     engine: Annotated[str, typer.Option(help="local, pool (all cores) or ray.")] = "pool",
@@ -49,9 +60,23 @@ def run(
     Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
     same gate. It writes report.html, summary.json and episodes.parquet. Instances other than str
     still run in their stylised form: the recommended learner, and the same without its scaler.
+
+    With MINE.toml --history LOG the world is a model of your own log, and every page says so.
     """
     chosen = list(NAMES) if all_instances else (names or ["str"])
     try:
+        if history is not None or any(name.endswith(DECLARED) for name in chosen):
+            _check_own(chosen, history, query, variant)
+            _check_sizes(episodes, replicates, seed, engine)
+            settings = _own_plan(
+                chosen[0], history, query, episodes, replicates, seed, methods, option or []
+            )
+            where = _folder(folder, Path(chosen[0]).stem, 1)
+            found = _experiment(settings, where, engine, resume)
+            as_json(found) if json else show(found, where, out)
+            return
+        if query is not None:
+            wrong_usage("--query goes with MINE.toml --history URL")
         _check(chosen, episodes, replicates, seed, engine)
         _check_stylised(chosen, variant, methods, option)
         plans = {
@@ -79,18 +104,35 @@ def run(
 
 
 def _check(chosen: list[str], episodes: int, replicates: int, seed: int, engine: str) -> None:
-    from gdcb.engine import NAMES as ENGINES
-
     unknown = [name for name in chosen if name not in NAMES]
-    if unknown and unknown[0].endswith(".toml"):
-        wrong_usage(
-            f"{unknown[0]} declares an instance, and running needs a world too: "
-            "see examples/own_world.py; gdcb validate checks the file"
-        )
     if unknown:
         wrong_usage(f"no instance {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if len(set(chosen)) < len(chosen):
         wrong_usage(f"an instance twice in {' '.join(chosen)}")
+    _check_sizes(episodes, replicates, seed, engine)
+
+
+def _check_own(chosen: list[str], history: str | None, query: str | None, variant: str) -> None:
+    """Refuse a file without a log, a log without a file, and what belongs to made worlds."""
+    files = [name for name in chosen if name.endswith(DECLARED)]
+    if not files:
+        wrong_usage(f"--history is for a TOML file, not for {', '.join(chosen)}")
+    if len(chosen) > 1:
+        wrong_usage(f"a file runs by itself, got {' '.join(chosen)}")
+    if history is None:
+        wrong_usage(
+            f"{files[0]} declares an instance, and running needs a world too: give its log with "
+            "--history LOG, or see examples/own_world.py; gdcb validate checks the file"
+        )
+    if variant != "well":
+        wrong_usage("--variant is for made worlds; a log has one truth")
+    if query is not None and "://" not in history:
+        wrong_usage("--query: the log is no database's URL")
+
+
+def _check_sizes(episodes: int, replicates: int, seed: int, engine: str) -> None:
+    from gdcb.engine import NAMES as ENGINES
+
     for option, value in (("--episodes", episodes), ("--replicates", replicates)):
         if value < 1:
             wrong_usage(f"{option}: expected a whole number >= 1, got {value}")
@@ -127,18 +169,45 @@ def _plan(
 ) -> Any:
     """Return the settings of a run; what cannot be is wrong usage, and costs nothing."""
     from gdcb.protocol.experiment import settings_of
-    from gdcb.protocol.methods import DEFAULT
 
-    keys: tuple[str, ...] = DEFAULT
-    if methods is not None:
-        keys = tuple(dict.fromkeys(key.strip() for key in methods.split(",") if key.strip()))
-        if not keys:
-            wrong_usage(f"--methods: expected keys such as B1,B4,A3, got {methods!r}")
+    keys = _keys(methods)
     try:
         pairs = tuple(_option(text) for text in options)
         return settings_of(name, variant, episodes, replicates, seed, keys, pairs)
     except InvalidInput as error:
         wrong_usage(str(error))
+
+
+def _own_plan(
+    file: str,
+    history: str | None,
+    query: str | None,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    methods: str | None,
+    options: list[str],
+) -> Any:
+    """Return the settings of a run on a log; reading it says whether it can be."""
+    from gdcb.protocol.experiment import settings_of_own
+
+    keys = _keys(methods)
+    try:
+        pairs = tuple(_option(text) for text in options)
+        if query is not None:
+            pairs = (("query", query), *pairs)
+        return settings_of_own(file, history or "", episodes, replicates, seed, keys, pairs)
+    except GdcbError as error:
+        fail(f"{file}: {error}" if file not in str(error) else str(error))
+
+
+def _keys(methods: str | None) -> tuple[str, ...] | None:
+    if methods is None:
+        return None
+    keys = tuple(dict.fromkeys(key.strip() for key in methods.split(",") if key.strip()))
+    if not keys:
+        wrong_usage(f"--methods: expected keys such as B1,B4,A3, got {methods!r}")
+    return keys
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -15,6 +15,7 @@ from gdcb.pages.words import some
 from gdcb.protocol.report.document import ColdStart, Document, Method
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import FACED
+from gdcb.protocol.report.words import MODELLED
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 
@@ -92,7 +93,7 @@ def _footnotes(run: Document) -> list[str]:
     if run.ours is not None and any(not method.is_warm for method in run.rivals):
         cold = ", as A3 does" if "A3" in run.methods else ""
         said.append(f"The history is known to B4; rivals without w start cold{cold}.")
-    return [*said, "All worlds are simulated: made, not real."]
+    return [*said, MODELLED if run.is_model else "All worlds are simulated: made, not real."]
 
 
 def _ours(run: Document) -> list[str]:

@@ -187,6 +187,7 @@ class Document:
     real: list[str]
     made: list[str]
     oracle_knows: str
+    response: str
     options: dict[str, Any]
     specification: list[tuple[str, str, str]]
     variance_ratio: Estimate | None
@@ -196,6 +197,11 @@ class Document:
     against_best: dict[str, Best]
     cold_start: ColdStart | None
     theorems: dict[str, Theorem | None]
+
+    @property
+    def is_model(self) -> bool:
+        """Whether the response is a model that was fitted on a log."""
+        return self.response == "model"
 
     @property
     def ours(self) -> Method | None:

@@ -25,6 +25,7 @@ VARIANTS = {
     "well": "the truth lies inside the scaler's family",
     "mis": "the truth lies outside the scaler's family",
     "stylised": "small and made, to show how the parts work together",
+    "model": "the response is a model that was fitted on the log",
 }
 
 
@@ -52,23 +53,28 @@ def report(document: Mapping[str, Any]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>gdcb: {e(run.title)}</title><style>{CSS}</style></head><body>
 <header><h1>{e(run.title)}</h1>
-<p class="facts">{e(", ".join(fact for fact in facts if fact))}</p></header>
+<p class="facts">{e(", ".join(fact for fact in facts if fact))}</p>{_modelled(run)}</header>
 <section class="summary" aria-label="Summary"><ul>{sentences}</ul></section>
 <nav aria-label="Parts"><a href="#specification">Specification</a>
 <a href="#theorems">Theorems</a> <a href="#results">Results</a>
 <a href="#again">Reproduction</a></nav>
 <main><section id="specification"><h2>1. Specification</h2>{specification(run)}</section>
-<section id="theorems"><h2>2. Theorem specialisation</h2>{theorems(run)}</section>
-<section id="results"><h2>3. Results</h2>{results(run, figures)}</section>
+<section id="theorems"><h2>2. Theorem specialisation</h2>{_modelled(run)}{theorems(run)}</section>
+<section id="results"><h2>3. Results</h2>{_modelled(run)}{results(run, figures)}</section>
 <section id="again"><h2>Reproduction</h2>{again(run)}</section></main>
 </body></html>
 """
 
 
+def _modelled(run: Document) -> str:
+    """Say above every part of the page that the response is a model, where it is one."""
+    return f'<p class="modelled"><b>{prose(words.MODELLED)}</b></p>' if run.is_model else ""
+
+
 def summary(run: Document) -> list[str]:
     """Return the three to five sentences at the top of the page."""
     found = [words.opening(run), standing.against(run), words.history(run)]
-    found += [words.made_of(run)[0], words.REACH]
+    found += [words.made_of(run)[0], words.reach(run)]
     return [sentence for sentence in found if sentence]
 
 
@@ -91,7 +97,10 @@ def specification(run: Document) -> str:
         options = [[name, anything(value)] for name, value in run.options.items()]
         found.append(tables.table("Options of the run.", ["option", "value"], options, n_words=2))
     if any(method.tuned for method in run.methods.values()):
-        found.append(folded("Tuned settings of every method", tables.settings(run)))
+        title = (
+            "Settings of the rivals, untuned" if run.is_model else "Tuned settings of every method"
+        )
+        found.append(folded(title, tables.settings(run)))
     return "".join(found) or MISSING
 
 
@@ -130,8 +139,9 @@ def again(run: Document) -> str:
         f'<tr><th scope="row">{name}</th><td><code>{html.escape(value)}</code></td></tr>'
         for name, value in rows
     )
+    worlds = "a draw of a model of the log" if run.is_model else "simulated"
     note = (
-        "Every world on this page is simulated. All methods meet the same worlds, contexts and "
+        f"Every world on this page is {worlds}. All methods meet the same worlds, contexts and "
         "random numbers, so that differences are paired."
     )
     return f"{paragraph(note)}<table><tbody>{body}</tbody></table>"

@@ -73,6 +73,7 @@ def _read(document: Mapping[str, Any]) -> Document:
         real=fields.lines(about.get("real"), "about.real"),
         made=fields.lines(about.get("made"), "about.made"),
         oracle_knows=fields.text(about.get("oracle_knows")),
+        response=fields.text(document.get("response")),
         options=dict(fields.mapping(document.get("options"), "options")),
         specification=[_row(row) for row in fields.sequence(document.get("specification"), "spec")],
         variance_ratio=fields.estimate(document.get("variance_ratio"), "variance_ratio"),

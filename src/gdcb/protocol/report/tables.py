@@ -196,7 +196,7 @@ def thresholds(run: Document) -> str:
 
 
 def settings(run: Document) -> str:
-    """Return the tuned settings of every method."""
+    """Return the settings of every method, tuned or not."""
     families: list[list[Method]] = []
     for method in (m for m in run.distinct if m.tuned):
         same = next((one for one in families if one[0].tuned == method.tuned), None)
@@ -206,8 +206,11 @@ def settings(run: Document) -> str:
             same.append(method)
     rows = [["", *_assignments(one[0].tuned)] for one in families]
     caption = (
-        "Tuned settings, found for every method by the same procedure on other seeds. Judged: the "
-        "regret above the floor they had there; tried: how many settings were compared."
+        "Untuned settings: wide priors, the same for all rivals. Learners that are not here are "
+        "as the file declares them, or start from even odds."
+        if run.is_model
+        else "Tuned settings, found for every method by the same procedure on other seeds. Judged: "
+        "the regret above the floor they had there; tried: how many settings were compared."
     )
     keys = [", ".join(m.key for m in one) for one in families]
     return table(caption, ["methods", "settings"], rows, n_words=2, keys=keys)

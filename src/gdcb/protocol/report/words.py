@@ -18,6 +18,11 @@ PAPER_SAVING, PAPER_COMPRESSION, PAPER_BOOKED = "11.7 %", "5×", "150 → 30"
 # Episodes in a row that are held against the incumbent.
 WINDOW = 20
 REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
+# On every page of a run on somebody's own log, and beneath its table.
+MODELLED = (
+    "The response is a model, fitted on the log. Methods are compared in worlds that the log makes "
+    "plausible; this is not what would have happened."
+)
 ADVICE = {
     "calibration": "Invest in better supervised data for the scaler.",
     "bandit": "Allow more exploration, or a deeper hierarchy of arms.",
@@ -26,10 +31,16 @@ ADVICE = {
 SOURCE = {"calibration": "calibration", "bandit": "the bandit", "gate": "the gate"}
 
 
+def reach(run: Document) -> str:
+    """Say how far the results reach."""
+    return MODELLED if run.is_model else REACH
+
+
 def opening(run: Document) -> str:
     """Say how much GDCB lost against the oracle, and how much of it no proposal could save."""
     ours = run.ours
-    worlds = f"{run.replicates:,} simulated {'world' if run.replicates == 1 else 'worlds'}"
+    kind = "modelled" if run.is_model else "simulated"
+    worlds = f"{run.replicates:,} {kind} {'world' if run.replicates == 1 else 'worlds'}"
     where = f"In {worlds} of {some(run.episodes, 'episode')} each"
     if ours is None or ours.regret is None:
         return f"{where}, GDCB (B4) was not run: there is nothing to compare the others with."

@@ -1,0 +1,5 @@
+"""The protocol on one's own log."""
+
+from gdcb.instances.own_log.study import VARIANT, fingerprints, study
+
+__all__ = ["VARIANT", "fingerprints", "study"]

@@ -1,0 +1,116 @@
+"""What the page says of a world modelled on a log: the tuple, what is real and what is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gdcb.history.batch import Batch
+from gdcb.history.model_world import ModelWorld
+from gdcb.instance import Instance
+
+MODELLED = (
+    "The response is a model, fitted on your log: what is compared here are methods in a world "
+    "that the log makes plausible, not what would have happened."
+)
+
+
+def specification(
+    world: ModelWorld, batch: Batch, n_read: int, n_valid: int, left_out: Mapping[str, str]
+) -> tuple[tuple[str, str, str], ...]:
+    """Return the tuple in words."""
+    instance, response = world.instance, world.response
+    arms = ", ".join(instance.space.names[:8]) + (" …" if instance.space.n > 8 else "")
+    form = "not at all"
+    if response.form.degree:
+        shape = {1: "a line", 2: "a parabola"}[response.form.degree]
+        form = "a level a category" if response.features.is_category else f"{shape} in the action"
+        form += ", which context moves" if response.form.interactions else ", the same everywhere"
+    sampled = "" if batch.n == n_valid else f", of which a sample of {batch.n:,} is used"
+    return (
+        ("𝒳", "context", ", ".join(instance.context.columns)),
+        ("𝒜", "nominal arms", f"{instance.space.n}: {arms}"),
+        ("δ_θ", "scaler", type(instance.scaler).__name__),
+        ("Φ", "composition", type(instance.composition).__name__),
+        ("e", "action", ", ".join(column.name for column in instance.actions)),
+        ("g", "gate", " → ".join(gate.name for gate in instance.chain.gates) or "open"),
+        (
+            "𝒴, φ",
+            "outcome, reward",
+            f"{instance.reward.outcome[0]}, {type(instance.reward).__name__}",
+        ),
+        ("R", "response", f"a model of the log: {form}; form and penalty chosen on two folds"),
+        ("units", "replicate", f"{world.units} of the log"),
+        ("history", "log", f"{n_read:,} rows read, {n_valid:,} valid{sampled}"),
+        ("", "methods left out", "; ".join(_reasons(left_out))),
+    )
+
+
+def _reasons(left_out: Mapping[str, str]) -> list[str]:
+    """Return every reason once, with the methods that it keeps out."""
+    by_reason: dict[str, list[str]] = {}
+    for key, why in left_out.items():
+        by_reason.setdefault(why, []).append(key)
+    return [f"{', '.join(keys)}: {why}" for why, keys in by_reason.items()]
+
+
+def about(
+    instance: Instance,
+    world: ModelWorld,
+    said: tuple[str, ...],
+    batch: Batch,
+) -> dict[str, Any]:
+    """Return what is real and what is made."""
+    response = world.response
+    share = 100 * response.explained
+    without = share - 100 * response.by_action
+    what = "deviance" if response.is_class else "variance"
+    foresees = (
+        "the response: a model of the outcomes, cross-fitted. On rows that it was not fitted on "
+        f"it explains {share:.1f} % of the {what}, and without the action {without:.1f} %"
+    )
+    if response.by_action <= 0:
+        foresees += (
+            "; beyond context the action explains nothing there, so that methods can hardly differ"
+        )
+    source = "recommended" if batch.recommended is not None else "executed"
+    return {
+        "title": instance.title or instance.name,
+        "unit": f"units of reward a {'unit' if world.units > 1 else 'decision'}",
+        "action": _action_words(instance),
+        "real": [
+            f"the contexts: rows of the log, {world.units} units a replicate",
+            (
+                "the history that warm starts have: rows of the half on which the replicate's "
+                f"world was not fitted, at most {world.rows:,} a replicate"
+            ),
+            f"the incumbent: what was {source} in that very row",
+        ],
+        "made": [
+            foresees,
+            (
+                "every replicate draws its own half of the log and its own coefficients, given "
+                "that half, so that intervals hold what the log leaves open about the response; "
+                "not what another family of models would say"
+            ),
+            (
+                "beyond the actions that the log has seen, an action is worth at most what the "
+                "nearest seen one is"
+            ),
+            (
+                "the model is of the family that B2g learns, which is at home here"
+                if response.is_class
+                else "the model is of the family that B2s learns, which is at home here"
+            ),
+            *said,
+            "the priors of all rivals are wide and untuned; the file's own learner is as it stands",
+        ],
+        "response": "model",
+    }
+
+
+def _action_words(instance: Instance) -> str:
+    name = instance.actions[0].name
+    names = instance.context.names
+    base = [names[at] for at in getattr(instance.composition, "base", ()) if isinstance(at, int)]
+    return f"{name} over {' × '.join(base)}" if base else name
