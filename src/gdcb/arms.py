@@ -66,7 +66,7 @@ class Arms:
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_middle", (values[0][1:] + values[0][:-1]) / 2)
         object.__setattr__(self, "_first", np.unique(self.coords[:, 0], return_index=True)[1])
-        object.__setattr__(self, "_places", self._place(self.coords))
+        object.__setattr__(self, "_places", self.in_steps(self.coords))
 
     @property
     def n(self) -> int:
@@ -78,7 +78,7 @@ class Arms:
         """Number of coordinates C."""
         return int(self.coords.shape[1])
 
-    def _place(self, coord: Array) -> Array:
+    def in_steps(self, coord: Array) -> Array:
         """Return coordinates (..., C) in steps; with local spacing the arms lie at 0, 1, 2, etc."""
         out = zeros(coord.shape, coord)
         for j, known in enumerate(self._values):
@@ -96,7 +96,7 @@ class Arms:
 
         The maximum over coordinates; infinite where a category differs.
         """
-        all_places, here = like(self._places, coord), self._place(coord)
+        all_places, here = like(self._places, coord), self.in_steps(coord)
         places = all_places if arm is None else all_places[arm]
         gap = abs((here[..., None, :] if arm is None else here) - places)
         gap = put_where(gap, like(self.is_exact, coord) & (gap > 0), np.inf)

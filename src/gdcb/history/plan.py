@@ -30,7 +30,8 @@ MOST_FEATURES = 40  # squares and products are left out where there would be mor
 MOST_PRODUCTS = 28  # products alone, likewise: every row pays for the square of their number
 _TINY = 1e-12
 _EPOCH = 1e9  # seconds since 1970 from which on a time is a date: no log has as many rows
-_SMALL = 1e-6  # distances from an arm that are rounding
+_SMALL = 1e-6  # spread of a product below which it says nothing
+_ON_ARM = 0.05  # steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,6 @@ class Plan:
     features : φ
     times : (S − 1,) where one time segment ends and the next begins
     index, edges : (p,), (strata − 1,): a row's stratum is where φᵀindex falls
-    step : (C,) what an action's distance from its arm is measured in, an arm coordinate
     pilot : the rows on which all this was fixed
     is_whole : whether they are all rows of the log
     has_time : whether times are seconds since 1970, and not the numbers of rows
@@ -92,7 +92,6 @@ class Plan:
     times: Array
     index: Array
     edges: Array
-    step: Array
     pilot: Batch
     is_whole: bool
     has_time: bool
@@ -115,16 +114,19 @@ class Plan:
     def place(self, action: Array, is_null: Array, delta: Array, x: Array) -> tuple[Array, Array]:
         """Return the arm within half a step of what ran (N,), and how far it is off (N, C).
 
-        The arm is K where there is none; the distance is in units of `step`, 0 off every arm.
+        The arm is K where there is none; the distance is in steps, 0 off every arm. What is less
+        than a twentieth of a step away is on the arm: the outcome cannot tell, and a distance that
+        all overridden rows share would be taken for what they have in common.
         """
         space, k = self.instance.space, self.instance.space.n
-        arm, off = np.full(is_null.size, k), np.zeros((is_null.size, self.step.size))
+        arm, off = np.full(is_null.size, k), np.zeros((is_null.size, space.n_coords))
         rows = np.flatnonzero(~is_null) if is_null.any() else slice(None)
         found = self.instance.composition.locate(space, action[rows][:, None], delta[rows], x[rows])
         near = ((found.arm >= 0) & (found.steps <= credit.HALF_STEP))[:, 0]
         arm[rows] = np.where(near, found.arm[:, 0], k)
         nearest = space.coords[np.maximum(found.arm[:, 0], 0)]
-        off[rows] = np.where(near[:, None], found.coord[:, 0] - nearest, 0.0) / self.step
+        away = space.in_steps(found.coord[:, 0]) - space.in_steps(nearest)
+        off[rows] = np.where(near[:, None] & (np.abs(away) > _ON_ARM), away, 0.0)
         return arm, off
 
 
@@ -145,8 +147,7 @@ def plan_of(
     score = (phi * index).sum(axis=1)
     edges = np.unique(np.quantile(score, np.arange(1, STRATA) / STRATA))
     times = np.unique(np.quantile(pilot.time, np.arange(1, SEGMENTS) / SEGMENTS))
-    step = np.ones(instance.space.n_coords)
-    plan = Plan(
+    return Plan(
         instance,
         bandit,
         units,
@@ -155,16 +156,10 @@ def plan_of(
         times,
         index,
         edges,
-        step,
         pilot,
         is_whole,
         bool(pilot.time.max() > _EPOCH),
     )
-    delta = plan.delta(pilot.unit, pilot.x)
-    off = plan.place(history.log.action, history.log.is_null, delta, pilot.x)[1]
-    spread = np.sqrt((off**2).mean(axis=0))
-    plan.step = np.where(spread > _SMALL, spread, 1.0)
-    return plan
 
 
 def target_of(log: Log) -> tuple[Array, Array]:

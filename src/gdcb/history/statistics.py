@@ -31,7 +31,8 @@ class Statistics:
     cells : (cells, K, 2, 3) Σw, Σwy, Σwy² of every posterior's arms, likewise
     acted : (G, S, strata, K + 1, 2) rows that reached a gate, by what entered, and those of them
         that it changed or stopped
-    passage : (strata, C, C) rows by the cell that was proposed and the one that was executed
+    passage : (G + 1, strata, C, C) rows by the cell that entered a person's gate and the one that
+        left it; last, by what was proposed and what was executed
     seen : (S, strata, K + 1, 2) rows in which something ran: all, and those without an outcome
     propensity : (K, 2) Σ1/π and Σ1/π² of rows with a logged propensity, by executed arm
     counts : (5,) rows; rows in which nothing ran; overridden; with a logged propensity; with a
@@ -49,13 +50,13 @@ class Statistics:
     @staticmethod
     def zeros(plan: Plan) -> Statistics:
         """Return the sums of no row."""
-        instance, p = plan.instance, plan.features.mean.size + plan.step.size
+        instance, p = plan.instance, plan.features.mean.size + plan.instance.space.n_coords
         k, n_gates = instance.space.n, len(instance.chain.gates)
         return Statistics(
             np.zeros((SEGMENTS, k + 1, 2, p + 2, p + 2)),
             np.zeros((plan.units * instance.cells.n, k, 2, 3)),
             np.zeros((n_gates, SEGMENTS, STRATA, k + 1, 2)),
-            np.zeros((STRATA, k + 2, k + 2)),
+            np.zeros((n_gates + 1, STRATA, k + 2, k + 2)),
             np.zeros((SEGMENTS, STRATA, k + 1, 2)),
             np.zeros((k, 2)),
             np.zeros(5),
@@ -144,10 +145,13 @@ class Statistics:
         instance, verdict = plan.instance, history.verdict
         k = instance.space.n
         proposed = arm_cells(instance, verdict.trail[:, :1], delta, batch.x)[:, 0]
-        left = np.where(history.log.is_null, k + 1, arm)
-        size = self.passage.shape
-        flat = (stratum * size[1] + proposed) * size[2] + left
-        self.passage += np.bincount(flat, minlength=self.passage.size).reshape(size)
+        self._passed(-1, stratum, proposed, np.where(history.log.is_null, k + 1, arm))
+        for g, gate in enumerate(instance.chain.gates):
+            reached = np.flatnonzero(verdict.statuses[:, g] != NOT_REACHED)
+            if not gate.is_hard and reached.size:
+                both = verdict.trail[reached, g : g + 2]
+                cells = arm_cells(instance, both, delta[reached], batch.x[reached])
+                self._passed(g, stratum[reached], cells[:, 0], cells[:, 1])
         entered = np.minimum(proposed, k)
         where = (segment * STRATA + stratum) * (k + 1) + entered
         for g in range(verdict.statuses.shape[1]):
@@ -156,3 +160,8 @@ class Statistics:
             for j, rows in enumerate((reached, reached & (status != PASSED))):
                 sums = np.bincount(where[rows], minlength=self.acted[g, ..., j].size)
                 self.acted[g, ..., j] += sums.reshape(self.acted.shape[1:-1])
+
+    def _passed(self, gate: int, stratum: Array, entered: Array, left: Array) -> None:
+        size = self.passage.shape[1:]
+        flat = (stratum * size[1] + entered) * size[2] + left
+        self.passage[gate] += np.bincount(flat, minlength=self.passage[gate].size).reshape(size)

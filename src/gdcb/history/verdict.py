@@ -83,7 +83,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     instance, moments = plan.instance, statistics.moments
     names = (
         *plan.features.names,
-        *(f"the distance from the arm ({i})" for i in range(plan.step.size)),
+        *(f"the distance from the arm ({i})" for i in range(instance.space.n_coords)),
     )
     people = [g for g, gate in enumerate(instance.chain.gates) if not gate.is_hard]
     people = people if statistics.counts[4] > 0 else []

@@ -1,0 +1,304 @@
+"""What a certificate reports beside its verdicts: figures that decide nothing by themselves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from gdcb import round as turn
+from gdcb.analysis.gate_log import Contraction, contraction_of
+from gdcb.analysis.ratio import variance_ratio
+from gdcb.analysis.robustness import robustness_value
+from gdcb.analysis.sensitivity import tipping
+from gdcb.analysis.variation import halved
+from gdcb.arrays import Array
+from gdcb.errors import GdcbError, InvalidInput
+from gdcb.history import sentences as say
+from gdcb.history.batch import Batch
+from gdcb.history.certificate import Certificate, estimate, number
+from gdcb.history.passage import passed_through
+from gdcb.history.plan import Plan, target_of
+from gdcb.history.statistics import Statistics
+from gdcb.history.verdict import Evidence, time_of
+from gdcb.history.warm import warm_start
+from gdcb.history.weights import overlap_of
+from gdcb.records import History, Rows
+from gdcb.streams import DRAW, Stream
+
+MOST = 5_000  # rows on which variance ratio, sensitivity and transport are worked out
+_DRAWS = 100  # of the variance ratio's bootstrap
+_HARD_ROWS = 200  # in which a hard gate's η is computed
+
+
+def figures(
+    certificate: Certificate, found: Evidence, statistics: Statistics, log: Any, full: bool
+) -> dict[str, Any]:
+    """Return everything but the verdicts as plain data; what was not asked for is null."""
+    plan, treatment = certificate.plan, certificate.treatment
+    since = time_of(plan, treatment.first) if treatment.first else None
+    spread = float(np.sqrt(found.bias.noise[0]))
+    chain = contraction_of(statistics.passage[-1], np.arange(statistics.passage.shape[1]))
+    document: dict[str, Any] = {
+        "rows": _rows(log, statistics, found),
+        "period": {
+            "from": _when(plan, plan.pilot.time.min()),
+            "to": _when(plan, plan.pilot.time.max()),
+        },
+        "variance_ratio": None,
+        "gates": _gates(plan, found, statistics),
+        "reward_law": {
+            "stable": not found.law.changes,
+            "change_points": [
+                {"time": time_of(plan, change.split), "what": change.what, "p": change.p}
+                for change in found.law.changes
+            ],
+            "p": found.law.p,
+        },
+        "override_contrast": _contrast(found),
+        "missing_outcomes": {
+            "share": found.missing,
+            "by_arm_p": found.missing_p,
+            "is_selective": found.missing_p is not None and found.missing_p <= found.threshold,
+        },
+        "worst_case_bias": _worst_case(plan, found, statistics),
+        "sensitivity": None,
+        "transport": None,
+        "spread": spread,
+        "rows_from": since,
+        "instance": plan.instance.name,
+        "log": str(getattr(log, "name", "rows in memory")),
+        "fingerprint": getattr(log, "fingerprint", None),
+        "version": version("gdcb"),
+        "leaks": list(getattr(getattr(log, "report", None), "leaks", ())),
+        "pilot": {"rows": plan.pilot.n, "is_whole": plan.is_whole},
+    }
+    if full:
+        sample = _sample(plan, treatment.first)
+        document["variance_ratio"] = _variance_ratio(plan, *sample)
+        limit = certificate.margin * spread
+        document["sensitivity"] = {
+            "arms": _of_arms(plan, found, sample, treatment.is_logged, limit),
+            "slopes": _of_slopes(plan, *sample[:2]),
+        }
+        document["transport"] = _transport(certificate, statistics, chain, sample[0])
+    return document
+
+
+def _when(plan: Plan, time: float) -> str | float:
+    if not plan.has_time:
+        return float(time)
+    return datetime.fromtimestamp(float(time), UTC).isoformat(timespec="seconds")
+
+
+def _rows(log: Any, statistics: Statistics, found: Evidence) -> dict[str, Any]:
+    report = getattr(log, "report", None)
+    n = int(statistics.counts[0])
+    used = int(
+        statistics.seen[found.first :, ..., 0].sum() - statistics.seen[found.first :, ..., 1].sum()
+    )
+    reasons = [] if report is None else list(report.reasons)
+    read, rejected = (n, 0) if report is None else (report.read, report.rejected)
+    return {"read": read, "rejected": rejected, "reasons": reasons, "used": used}
+
+
+def _contrast(found: Evidence) -> dict[str, Any] | None:
+    contrast = found.contrast
+    if contrast is None:
+        return None
+    return {
+        "posterior": contrast.posterior,
+        "difference": estimate(contrast.difference, contrast.low, contrast.high),
+        "approved": contrast.approved,
+        "overridden": contrast.overridden,
+        "p": contrast.p,
+    }
+
+
+def _gates(plan: Plan, found: Evidence, statistics: Statistics) -> list[dict[str, Any]]:
+    """Return every gate's changes and η: of a person from the log, of a hard gate by its rule."""
+    chain = plan.instance.chain
+    some = plan.pilot.take(slice(None, None, -(-plan.pilot.n // _HARD_ROWS)))
+    rows = Rows(some.unit, np.zeros_like(some.unit), some.x)
+    delta = plan.delta(some.unit, some.x)
+    actions = plan.instance.composition.compose(plan.instance.space, delta, some.x)
+    bounds = chain.contraction(actions, rows).max(axis=0) if chain.gates else np.ones(0)
+    out: list[dict[str, Any]] = []
+    for g, gate in enumerate(chain.gates):
+        eta: dict[str, float | None] | None = None
+        if gate.is_hard:
+            eta = {"mean": float(bounds[g]), "high": float(bounds[g])}
+        elif statistics.passage[g].any():
+            seen = contraction_of(statistics.passage[g], np.arange(statistics.passage.shape[1]))
+            eta = {"mean": number(seen.estimate), "high": seen.upper_judged}
+        stability = found.gates.get(gate.name)
+        changes = [] if stability is None else stability.changes
+        points = [
+            {"time": time_of(plan, c.split), "from": c.before, "to": c.after, "p": c.p}
+            for c in changes
+        ]
+        out.append({"name": gate.name, "change_points": points, "eta": eta})
+    return out
+
+
+def _worst_case(plan: Plan, found: Evidence, statistics: Statistics) -> dict[str, Any] | None:
+    """Return osc(m̂_res) × TV of an arm's contexts from all, for the worst arm; never decides."""
+    if found.line is None:
+        return None
+    k = plan.instance.space.n
+    seen = statistics.seen[found.first :, :, :k, 0].sum(axis=0)  # (strata, K)
+    size = seen.sum(axis=0)
+    judged = np.flatnonzero((size > 0) & (found.sums.n > 0))
+    if not judged.size:
+        return None
+    whole = seen.sum(axis=1) / max(float(seen.sum()), 1.0)
+    tv = 0.5 * np.abs(seen[:, judged] / size[judged] - whole[:, None]).sum(axis=0)
+    phi = plan.features(plan.pilot.x[:: max(1, plan.pilot.n // 2000)])
+    slopes = found.line.slopes[:, 0, judged, : phi.shape[1]].mean(axis=0)
+    worth = phi @ slopes.T
+    osc = worth.max(axis=0) - worth.min(axis=0)
+    worst = int((osc * tv).argmax())
+    value = float(osc[worst] * tv[worst])
+    return {"osc": float(osc[worst]), "tv": float(tv[worst]), "value": value}
+
+
+Sample = tuple[Batch, History, Array]
+
+
+def _sample(plan: Plan, first: int) -> Sample:
+    """Return rows of the pilot, spread over it, what became of them, and their arms (K: none)."""
+    use = np.flatnonzero(plan.segment(plan.pilot.time) >= first)
+    batch = plan.pilot.take(use[:: max(1, -(-use.size // MOST))])
+    history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
+    log = history.log
+    arm, _ = plan.place(log.action, log.is_null, plan.delta(batch.unit, batch.x), batch.x)
+    known = np.flatnonzero(np.isfinite(log.y) & ~log.is_null)
+    batch = batch.take(known)
+    taken = History(log.take(known), history.rows.take(known), history.verdict.take(known))
+    return batch, taken, arm[known]
+
+
+def _variance_ratio(
+    plan: Plan, batch: Batch, history: History, arm: Array
+) -> dict[str, Any] | None:
+    """Return whether a scaler pays, or None where the rows do not say."""
+    instance, log = plan.instance, history.log
+    space, joins = instance.space, instance.composition.joins
+    reward = instance.reward.reward(batch.outcome, log.action, log.x)
+    is_line = space.n_coords == 1 and not space.is_exact.any() and joins in ("product", "sum")
+    x = batch.x[:, plan.features.columns]
+    try:
+        if is_line:
+            relative = instance.composition.relative(log.action, log.x)[:, 0]
+            if joins == "product":
+                one = np.ones((batch.n, 1))
+                reward = reward * instance.composition.relative(one, log.x)[:, 0]
+            coords = space.coords[:, 0]
+            found = variance_ratio(x, relative, reward, coords, joins=joins, draws=_DRAWS)
+        else:
+            on = arm < space.n
+            found = variance_ratio(x[on], arm[on], reward[on], space.n, draws=_DRAWS)
+    except (GdcbError, np.linalg.LinAlgError):  # too few rows, or arms that never ran
+        return None
+    document = found.as_json()
+    return {key: number(v) if isinstance(v, float) else v for key, v in document.items()}
+
+
+def _of_arms(
+    plan: Plan, found: Evidence, sample: Sample, is_logged: bool, margin: float
+) -> dict[str, Any]:
+    """Return how strong a hidden cause must be to make another arm better by more than a margin.
+
+    Rows whose overrides carry private information are left out, as the warm start leaves them out.
+    """
+    batch, history, arm = sample
+    if found.overrides < 0.5:
+        kept = np.flatnonzero(~history.log.is_override)
+        batch, arm = batch.take(kept), arm[kept]
+        log, rows, verdict = history.log, history.rows, history.verdict
+        history = History(log.take(kept), rows.take(kept), verdict.take(kept))
+    k, names = plan.instance.space.n, plan.instance.space.names
+    y, _ = target_of(history.log)
+    ran = np.where(arm < k, arm, -1)
+    predicted = None
+    if found.line is not None:
+        _, off = plan.place(
+            history.log.action, history.log.is_null, plan.delta(batch.unit, batch.x), batch.x
+        )
+        z = np.concatenate((plan.features(batch.x), 0.0 * off), axis=1)
+        slopes = found.line.slopes[:, 0].mean(axis=0)  # (K, p)
+        predicted = found.sums.level + ((z[:, None] - found.sums.mean) * slopes).sum(axis=-1)
+    try:
+        propensity = overlap_of(plan, batch, history, is_logged).propensity
+        seen = tipping(
+            y,
+            ran,
+            k,
+            np.where(np.isfinite(propensity), propensity, 1.0),
+            predicted=predicted,
+            names=names,
+            margin=margin,
+        )
+    except InvalidInput:
+        return {"value": None, "low": None, "says": say.sensitivity_arms(None)}
+    return {
+        "value": number(seen.value),
+        "low": number(seen.low),
+        "best": names[seen.best] if seen.best >= 0 else None,
+        "rival": names[seen.rival] if seen.rival >= 0 else None,
+        "says": seen.says,
+    }
+
+
+def _of_slopes(plan: Plan, batch: Batch, history: History) -> dict[str, Any]:
+    """Return the robustness value of the outcome's slope on the action, context held fixed."""
+    log = history.log
+    action = plan.instance.composition.relative(log.action, log.x)[:, 0]
+    y, _ = target_of(log)
+    is_number = not plan.instance.actions[0].levels
+    p = plan.features.mean.size + 2
+    if not is_number or batch.n < p + 10 or action.std() < 1e-12:
+        return {"robustness_value": None, "at_level": None, "says": say.sensitivity_slopes(None)}
+    z = np.concatenate((action[:, None], np.ones((batch.n, 1)), plan.features(batch.x)), axis=1)
+    gram = z.T @ z + 1e-9 * batch.n * np.eye(p)
+    inverse = np.linalg.inv(gram)
+    theta = inverse @ (z.T @ y)
+    freedom = batch.n - p
+    s2 = float(((y - z @ theta) ** 2).sum()) / freedom
+    t = float(theta[0] / np.sqrt(max(s2 * inverse[0, 0], 1e-300)))
+    found = robustness_value(t, float(freedom))
+    return {"robustness_value": found.value, "at_level": found.at_level, "says": found.says}
+
+
+def _transport(
+    certificate: Certificate, statistics: Statistics, chain: Contraction, batch: Batch
+) -> dict[str, Any] | None:
+    """Return η̂·TV(π̂₀, π₁): π₁ is what the learner, started warm, would propose in these contexts.
+
+    Where the log does not say what was proposed, what ran stands for it, and η is taken as 1.
+    """
+    plan, k = certificate.plan, certificate.plan.instance.space.n
+    instance, bandit = plan.instance, plan.bandit
+    group = np.zeros(plan.units, dtype=np.int64)
+    state = turn.init(instance, bandit, group)
+    warm_start(certificate, plan.pilot, instance, bandit, state, group)
+    rows = Rows(batch.unit, np.zeros_like(batch.unit), batch.x)
+    arm = turn.decide(Stream((0, DRAW), 0, 1), instance, bandit, state, rows).arm
+    stratum = plan.stratum(plan.features(batch.x))
+    n_strata = statistics.passage.shape[1]
+    new = np.zeros((n_strata, k + 1))
+    np.add.at(new, (stratum, arm), 1.0)
+    is_logged = statistics.counts[4] > 0
+    old = statistics.seen[..., 0].sum(axis=0)
+    if is_logged:
+        old = statistics.passage[-1].sum(axis=-1)[:, : k + 1]
+    both = np.flatnonzero((new.sum(axis=1) > 0) & (old.sum(axis=1) > 0))
+    if not both.size:
+        return None
+    gap = 0.5 * np.maximum(halved(new[both], old[both])[0].sum(axis=-1), 0.0)
+    share = new[both].sum(axis=1) / new[both].sum()
+    tv = min(1.0, float((share * gap).sum()))
+    eta = min(1.0, chain.upper_judged) if is_logged else 1.0
+    return {"eta": eta, "tv": tv, "product": eta * tv}
