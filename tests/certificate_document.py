@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gdcb.history import sentences as say
+
 VERDICTS = ("direct", "adjust", "reweight", "refuse")
+SPREAD, MARGIN, UNIT = 0.94, 0.1, "standard deviations"
 
 
 def estimate(mean: float, half: float) -> dict[str, float]:
@@ -15,11 +18,13 @@ def arm(i: int, verdict: str) -> dict[str, Any]:
     rows = 0 if verdict == "refuse" else 4211 - 317 * i
     bias = 0.021 * (-1) ** i * i if verdict == "direct" else 0.137 + 0.011 * i
     name = f"{0.8 + 0.05 * i:.2f}"
+    half = 0.028 + 0.002 * i
+    told = (name, bias / SPREAD, (bias - half) / SPREAD, (bias + half) / SPREAD, MARGIN, UNIT)
     why = {
-        "direct": f"Arm “{name}”: its contexts move its mean by little.",
-        "adjust": f"Arm “{name}” ran in better contexts than usual; its mean is adjusted.",
-        "reweight": f"Arm “{name}” ran in other contexts than the rest; its rows are weighted.",
-        "refuse": f"Arm “{name}” was never executed in this history: it starts from its prior.",
+        "direct": say.bias_within_margin(*told),
+        "adjust": say.bias_too_large(*told),
+        "reweight": say.bias_too_large(*told),
+        "refuse": say.arm_untried(name, rows),
     }
     is_tried = rows > 0
     return {
@@ -28,7 +33,7 @@ def arm(i: int, verdict: str) -> dict[str, Any]:
         "reasons": [why[verdict]],
         "rows": rows,
         "ess": 0.71 * rows if is_tried else None,
-        "bias": estimate(bias, 0.028 + 0.002 * i) if is_tried else None,
+        "bias": estimate(bias, half) if is_tried else None,
         "standard_error": 0.0071 + 0.0004 * i if is_tried else None,
         "n_eff": 0.83 * rows if is_tried else None,
         "weight": 0.83 if is_tried else None,
@@ -44,8 +49,14 @@ def build(
     return {
         "verdict": verdict,
         "reasons": [
-            "Seven of nine arms ran in contexts that move their mean by more than the margin.",
-            "Arms “1.15” and “1.20” were never executed and start from their prior.",
+            say.verdict(verdict),
+            say.arms_refused([one["arm"] for one in arms[-2:]], n_arms),
+            say.reward_law_changed(law, "the level of the reward fell", 3e-5),
+            say.rows_since(law),
+            say.gate_changed("revenue manager", first, 0.7512, 0.5533, 2e-11),
+            say.gate_stable("price cap"),
+            say.overrides_trusted(0.83, -0.014, -0.045, 0.017),
+            say.outcomes_missing(0.072, 0.314),
         ],
         "rows": {
             "read": 98765,
@@ -92,18 +103,17 @@ def build(
         },
         "transport": {"eta": 0.643, "tv": 0.447, "product": 0.287},
         "tests": [
-            one_test("Reward law over time", 3e-5, 0.00714, "The reward law changed."),
-            one_test("Gate “revenue manager” over time", 2e-11, 0.00833, "The pass rate fell."),
-            one_test("Gate “price cap” over time", 0.613, 0.01, "No change was found."),
-            one_test(
-                "Bias of the arms", 4e-8, 0.0125, "The bias of some arms is beyond the margin."
-            ),
-            one_test("Approved against overridden", 0.377, 0.0167, "They fare alike."),
-            one_test("Outcomes missing by arm", 0.314, 0.025, "About as many for every arm."),
-            one_test("Logged against estimated propensity", None, 0.05, "The log has none."),
+            one_test("Reward law over time", 3e-5, 0.00714),
+            one_test("Gate “revenue manager” over time", 2e-11, 0.00833),
+            one_test("Gate “price cap” over time", 0.613, 0.01),
+            one_test("Bias of the arms", 4e-8, 0.0125),
+            one_test("Approved against overridden", 0.377, 0.0167),
+            one_test("Outcomes missing by arm", 0.314, 0.025),
+            one_test("Logged against estimated propensity", None, 0.05),
         ],
         "level": 0.05,
-        "margin": 0.1,
+        "margin": MARGIN,
+        "spread": SPREAD,
         "instance": "str",
         "log": "bookings-2022-2025.parquet",
         "fingerprint": "9f2c41d07be6a1c35d8804ab17f6e2c9035be4ad61f7c8029b3d5e6f70a1b2c3",
@@ -117,8 +127,13 @@ def build(
         else None,
         "treatment": {
             "rows_from": law,
-            "adjust": "regression" if verdict == "adjust" else None,
-            "reweight": {"clip": 20.0, "clipped_share": 0.013, "bias_bound": 0.004}
+            "adjust": "cross-fitted regression" if verdict == "adjust" else None,
+            "reweight": {
+                "clip": 20.0,
+                "clipped_share": 0.013,
+                "bias_bound": 0.004,
+                "propensities": "estimated",
+            }
             if verdict == "reweight"
             else None,
             "overrides_weight": 0.83,
@@ -126,12 +141,12 @@ def build(
     }
 
 
-def one_test(name: str, p: float | None, threshold: float, says: str) -> dict[str, Any]:
+def one_test(name: str, p: float | None, threshold: float) -> dict[str, Any]:
     found = None if p is None else p < threshold
     return {
         "name": name,
         "p": p,
         "threshold": threshold,
         "is_significant": found,
-        "says": says,
+        "says": "The log has none." if p is None else say.finding(name, p, threshold),
     }

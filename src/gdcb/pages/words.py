@@ -5,6 +5,9 @@ from __future__ import annotations
 import html
 import re
 
+# Spaces within lists of numbers, between a sign and its number, before ± and %, and in 'p < …'.
+_TIES = re.compile(r"(?<=\d), (?=[\d−>…])|(?<=[<>≥±×=]) (?=\d)| (?=[±%])|(?<=\bp) (?=[<=])")
+
 
 def prose(words: str) -> str:
     r"""Return words escaped, with numbers kept together where a line breaks.
@@ -12,9 +15,11 @@ def prose(words: str) -> str:
     Examples
     --------
     >>> prose("a < 5 %")
-    'a &lt; 5\xa0%'
+    'a &lt;\xa05\xa0%'
     """
-    whole = re.sub(r"(?<=\d), (?=[\d−>…])|(?<=[>≥±×]) (?=\d)| (?=[±%])", _tied, words)
+    whole = re.sub(
+        r"(?<=\d), (?=[\d−>…])|(?<=[<>≥±×=]) (?=\d)| (?=[±%])|(?<=\bp) (?=[<=])", _tied, words
+    )
     return html.escape(whole)
 
 

@@ -103,7 +103,11 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Everything that the page shows."""
+    """Everything that the page shows.
+
+    `margin` is in standard deviations of the outcome where `spread` says how large one is, in
+    `unit`; else in the unit of the biases.
+    """
 
     verdict: str
     reasons: list[str]
@@ -114,6 +118,7 @@ class Document:
     command: str
     level: float | None
     margin: float | None
+    spread: float | None
     unit: str
     read: float | None
     rejected: float | None
@@ -144,6 +149,13 @@ class Document:
     adjust: str
     reweight: Reweight | None
     overrides_weight: float | None
+
+    @property
+    def limit(self) -> float | None:
+        """The margin in the unit of the biases."""
+        if self.margin is None:
+            return None
+        return self.margin * (1.0 if self.spread is None else self.spread)
 
 
 def read(document: Mapping[str, Any]) -> Document:
@@ -180,6 +192,7 @@ def _read(document: Mapping[str, Any]) -> Document:
         command=fields.text(document.get("command")),
         level=fields.number(document.get("level"), "level"),
         margin=fields.number(document.get("margin"), "margin"),
+        spread=fields.number(document.get("spread"), "spread"),
         unit=fields.text(document.get("unit")),
         read=fields.number(rows.get("read"), "rows.read"),
         rejected=fields.number(rows.get("rejected"), "rows.rejected"),
@@ -361,7 +374,7 @@ def _reweight(value: Any) -> Reweight | None:
         fields.number(entry.get(name), f"{at}.{name}")
         for name in ("clip", "clipped_share", "bias_bound")
     )
-    return Reweight(clip, part, bound, bool(entry.get("is_logged")))
+    return Reweight(clip, part, bound, entry.get("propensities") == "logged")
 
 
 def _override(value: Any) -> Override | None:

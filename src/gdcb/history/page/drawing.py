@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from gdcb.history.page.document import Change, Document, Time
@@ -10,7 +10,7 @@ from gdcb.history.sentences import day
 from gdcb.pages.marks import Frame, marker, rule, svg, text
 from gdcb.pages.numbers import Estimate, share
 
-WIDE, NARROW = 704.0, 336.0
+WIDTH = 420.0
 BAR, TALL = 110.0, 16.0
 ROW = 26.0
 
@@ -104,37 +104,32 @@ def _number(time: Time) -> float | None:
     return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
 
 
-def timeline(run: Document, numbered: Sequence[tuple[int, Change]]) -> str:
-    """Return reward law and gates over time, wide and narrow; nothing where no period is known."""
+def timeline(run: Document, numbers: Mapping[int, int]) -> str:
+    """Return reward law and gates over time; nothing where the period is not known."""
     period = run.period
     if period is None and run.read is not None and run.read > 1:
         # A log without times counts its rows; dates need to know where the log begins and ends.
         period = (1.0, run.read)
-    times = [change.time for _, change in numbered]
+    lines = [("reward law", run.law_changes), *((gate.name, gate.changes) for gate in run.gates)]
+    changes = [change for _, some in lines for change in some]
+    times = [change.time for change in changes]
     if period is None or any(place(time, period) is None for time in (*period, *times)):
         return ""
-    lines = [("reward law", run.law_changes), *((gate.name, gate.changes) for gate in run.gates)]
     title = "Reward law and gates over time"
-    told = "; ".join(f"{i}: {day(change.time)}" for i, change in numbered)
+    told = "; ".join(f"{numbers[id(change)]}: {day(change.time)}" for change in changes)
     description = f"From {day(period[0])} to {day(period[1])}. Changes: {told or 'none found'}."
-    numbers = {id(change): i for i, change in numbered}
-    return "".join(
-        svg(f"time-{kind}", kind, title, description, width, _drawn(width, lines, period, numbers))
-        for kind, width in (("wide", WIDE), ("narrow", NARROW))
-    )
+    return svg("timeline", "time", title, description, WIDTH, _drawn(lines, period, numbers))
 
 
 def _drawn(
-    width: float,
     lines: Sequence[tuple[str, Sequence[Change]]],
     period: tuple[Time, Time],
-    numbers: dict[int, int],
+    numbers: Mapping[int, int],
 ) -> tuple[float, str]:
-    most = 24 if width > NARROW else 13
-    names = [name if len(name) <= most else f"{name[: most - 1]}…" for name, _ in lines]
-    left = 7.2 * max(len(name) for name in names) + 8
+    names = [name if len(name) <= 18 else f"{name[:17]}…" for name, _ in lines]
+    left = 7.6 * max(len(name) for name in names) + 8
     height = ROW * len(lines) + 22
-    frame = Frame(width, height, left, 6.0, 0.0, 22.0, 0.0, 1.0, 0.0, 1.0)
+    frame = Frame(WIDTH, height, left, 6.0, 0.0, 22.0, 0.0, 1.0, 0.0, 1.0)
     marks = []
     for i, (name, (_, changes)) in enumerate(zip(names, lines, strict=True)):
         y = ROW * i + 17
@@ -157,6 +152,6 @@ def _drawn(
                 f'<circle class="number" cx="{x:.1f}" cy="{y:.1f}" r="8"/>',
                 text(x, y + 4.5, str(numbers[id(changes[k])]), "middle", "bold"),
             ]
-    ends = [(left, day(period[0]), "start"), (width - 6, day(period[1]), "end")]
+    ends = [(left, day(period[0]), "start"), (WIDTH - 6, day(period[1]), "end")]
     marks += [text(x, height - 5, words, anchor, "soft") for x, words, anchor in ends]
     return height, "".join(marks)

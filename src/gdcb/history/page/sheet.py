@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdcb.history import sentences as say
 from gdcb.history.page import tables
-from gdcb.history.page.document import Change, Document, read
+from gdcb.history.page.document import Document, read
 from gdcb.history.page.drawing import sign, timeline
 from gdcb.history.page.glossary import GLOSSARY
 from gdcb.history.page.style import CSS
-from gdcb.pages.numbers import share
-from gdcb.pages.words import prose, some
+from gdcb.history.page.tables import whole
+from gdcb.pages.numbers import NONE, bracketed, share
+from gdcb.pages.words import prose
 
 COLOURS = {"direct": "c-green", "adjust": "c-ours", "reweight": "c-purple", "refuse": "c-red"}
 TITLE = "Certificate of a decision history"
@@ -36,8 +38,8 @@ def certificate_page(document: Mapping[str, Any]) -> str:
     run = read(document)
     e = html.escape
     about = [
-        f"Instance {run.instance}" if run.instance else "",
-        f"log {run.log}" if run.log else "",
+        f"Log {run.log}" if run.log else "Log not named",
+        f"instance {run.instance}" if run.instance else "",
     ]
     return f"""<!doctype html>
 <html lang="en-GB"><head><meta charset="utf-8">
@@ -47,14 +49,13 @@ def certificate_page(document: Mapping[str, Any]) -> str:
 <header><h1>{TITLE}</h1><p>{e(", ".join(part for part in about if part))}</p></header>
 <main>{overridden(run)}{verdict(run)}
 {_section("done", "What was done with the history", _listed(treatment(run)))}
-{_section("arms", "Arm by arm", tables.legend(run) + tables.arms(run))}
+{_section("arms", "Arm by arm", arms(run))}
 {_section("time", "Over time", over_time(run))}
-<div class="pair">{_section("people", "People and missing outcomes", _listed(people(run)))}
-{_section("reach", "How far this can be relied on", _listed(reach(run)))}</div>
-{_section("tests", "Tests", tests(run))}
-{_section("rows", "Rejected rows and doubtful columns", _listed(doubtful(run)))}</main>
-<footer>{_section("identity", "What this certificate rests on", identity(run))}
-{signatures(run)}
+{_section("further", "How far this can be relied on", tables.figures(further(run)))}
+<div class="pair uneven">{_section("tests", "Tests", tests(run))}
+<div>{_section("rows", "Rejected rows and doubtful columns", _listed(doubtful(run)))}
+{_section("identity", "What this certificate rests on", identity(run))}</div></div></main>
+<footer>{signatures(run)}
 {_section("words", "Words", glossary())}</footer>
 </body></html>
 """
@@ -87,13 +88,17 @@ def overridden(run: Document) -> str:
 
 def verdict(run: Document) -> str:
     """Return the verdict in words, and why."""
-    by = ", by override" if run.override is not None else ""
-    why = "".join(f"<li>{prose(reason)}</li>" for reason in run.reasons)
+    is_own = run.override is None
+    colour = COLOURS[run.verdict] if is_own else "c-red"
+    start, by = ("", "") if is_own else ("By override: ", ", by override")
+    # The heading says the verdict already.
+    why = [reason for reason in run.reasons if reason != say.verdict(run.verdict)]
+    items = "".join(f"<li>{prose(reason)}</li>" for reason in why)
     return (
-        f'<section class="verdict {COLOURS[run.verdict]}" aria-labelledby="verdict">'
-        f'{sign(run.verdict)}<div><h2 id="verdict">{prose(say.VERDICTS[run.verdict])}</h2>'
+        f'<section class="verdict {colour}" aria-labelledby="verdict">'
+        f'{sign(run.verdict)}<div><h2 id="verdict">{start}{prose(say.VERDICTS[run.verdict])}</h2>'
         f"<p>Verdict: <b>{run.verdict}</b>{by}. {prose(say.MEANING[run.verdict])}</p>"
-        f"{f'<ul>{why}</ul>' if why else ''}</div></section>"
+        f"{f'<ul>{items}</ul>' if items else ''}</div></section>"
     )
 
 
@@ -112,70 +117,88 @@ def treatment(run: Document) -> list[str]:
         found.append(say.reweighted(one.clip, clipped, one.bias_bound, one.is_logged))
     if run.overrides_weight is not None:
         found.append(say.overrides_weight(run.overrides_weight))
+    found.append(say.arms_judged(Counter(arm.verdict for arm in run.arms)))
     refused = [arm.name for arm in run.arms if arm.verdict == "refuse"]
     if refused and run.verdict != "refuse":
         found.append(say.arms_refused(refused, len(run.arms)))
-    return found
+    return [line for line in found if line and line not in run.reasons]
+
+
+def arms(run: Document) -> str:
+    """Return the table of arms, what its bars show, and why each arm has its verdict."""
+    return tables.arms(run) + tables.legend(run) + tables.reasons(run)
 
 
 def over_time(run: Document) -> str:
-    """Return the timeline, and what changed when, in sentences with the same numbers."""
-    changes: list[tuple[Change, str]] = [
-        (one, say.reward_law_changed(one.time, one.what or "what is not known", one.p))
-        for one in run.law_changes
-    ]
-    rest = []
-    if not changes and run.law_is_stable:
-        rest.append(say.reward_law_stable(run.law_p))
-    for gate in run.gates:
-        changes += [
-            (one, say.gate_changed(gate.name, one.time, one.before, one.after, one.p))
-            for one in gate.changes
-        ]
-        rest += [] if gate.changes else [say.gate_stable(gate.name)]
-        if gate.eta is not None:
-            rest.append(say.contraction(gate.name, gate.eta, gate.eta_high))
-    numbered = list(enumerate((one for one, _ in changes), start=1))
-    items = "".join(f"<li>{prose(words)}</li>" for _, words in changes)
-    drawn = timeline(run, numbered) if changes or run.gates or run.law_is_stable else ""
-    others = _listed(rest) if rest or not items else ""
-    return f"{drawn}{f'<ol>{items}</ol>' if items else ''}{others}"
+    """Return the timeline, and what changed when, under the same numbers."""
+    changes = [*run.law_changes, *(one for gate in run.gates for one in gate.changes)]
+    numbers = {id(change): i for i, change in enumerate(changes, start=1)}
+    drawn = timeline(run, numbers)
+    listed = tables.over_time(run, numbers)
+    return f'<div class="pair drawn">{drawn}<div>{listed}</div></div>' if drawn else listed
 
 
-def people(run: Document) -> list[str]:
-    """Say whether overrides carry private information, and which outcomes are missing."""
+def further(run: Document) -> list[tuple[str, str, str]]:
+    """Return (what, figure, meaning) of people, missing outcomes, hidden causes and launch."""
+    return [*_people(run), *_hidden(run), *_launch(run)]
+
+
+def _meaning(run: Document, sentence: str) -> str:
+    return "See the reasons for the verdict." if sentence in run.reasons else sentence
+
+
+def _people(run: Document) -> list[tuple[str, str, str]]:
     found = []
     one = run.contrast
     if one is None:
-        found.append(say.overrides_not_logged())
-    elif one.posterior is not None and one.difference is not None:
-        phrase = say.overrides_private if one.posterior < 0.5 else say.overrides_trusted
-        size = one.difference
-        found.append(phrase(one.posterior, size.mean, size.low, size.high))
-    if one is not None and one.approved is not None and one.overridden is not None:
-        rows = f"{some(one.approved, 'approved row')} and {some(one.overridden, 'overridden row')}"
-        found.append(f"{rows} were compared.")
+        words = _meaning(run, say.overrides_not_logged())
+        found.append(("Overridden less approved", NONE, words))
+    else:
+        words, figure = "", bracketed(one.difference)
+        if one.posterior is not None and one.difference is not None:
+            told = (one.posterior, one.difference.mean, one.difference.low, one.difference.high)
+            both = (say.overrides_private(*told), say.overrides_trusted(*told))
+            # The certificate may draw its line elsewhere than at even odds: what it says stands.
+            words = next((said for said in both if said in run.reasons), both[one.posterior >= 0.5])
+            words = _meaning(run, words)
+            figure += f"; nothing private: {share(one.posterior)}"
+        counted = ((one.approved, "approved"), (one.overridden, "overridden"))
+        figure += "".join(f"; {whole(n)} {kind}" for n, kind in counted if n is not None)
+        found.append(("Overridden less approved", figure, words))
     if run.missing is not None:
-        found.append(say.outcomes_missing(run.missing, run.missing_p, run.missing_is_selective))
+        words = say.outcomes_missing(run.missing, run.missing_p, run.missing_is_selective)
+        p = "" if run.missing_p is None else f", {say.chance(run.missing_p)}"
+        found.append(("Missing outcomes", f"{share(run.missing)}{p}", _meaning(run, words)))
     return found
 
 
-def reach(run: Document) -> list[str]:
-    """Say how strong a hidden cause must be, what is the worst case, and what follows of launch."""
+def _hidden(run: Document) -> list[tuple[str, str, str]]:
     found = []
     if run.arms_say or run.odds_ratio is not None:
-        found.append(run.arms_say or say.sensitivity_arms(run.odds_ratio))
+        words = run.arms_say or say.sensitivity_arms(run.odds_ratio)
+        size = NONE if run.odds_ratio is None else f"odds × {say.short(run.odds_ratio)}"
+        found.append(("Hidden cause, arms", size, _meaning(run, words)))
     if run.slopes_say or run.robustness_value is not None:
-        found.append(run.slopes_say or say.sensitivity_slopes(run.robustness_value))
+        words = run.slopes_say or say.sensitivity_slopes(run.robustness_value)
+        size = NONE if run.robustness_value is None else share(run.robustness_value)
+        found.append(("Hidden cause, effect", size, _meaning(run, words)))
+    return found
+
+
+def _launch(run: Document) -> list[tuple[str, str, str]]:
+    found = []
     eta, tv, product = run.transport
     if eta is not None and tv is not None and product is not None:
-        found.append(say.transport(eta, tv, product))
+        size = f"η {say.short(eta)} × {say.short(tv)} = {say.short(product)}"
+        found.append(("Change in execution", size, say.transport(eta, tv, product)))
     osc, apart, value = run.worst_case
     if osc is not None and apart is not None and value is not None:
-        found.append(say.worst_case(osc, apart, value))
+        size = f"{say.short(osc)} × {say.short(apart)} = {say.short(value)}"
+        found.append(("Worst-case bias", size, say.worst_case(osc, apart, value)))
     ratio = run.variance_ratio
     if ratio is not None:
-        found.append(run.advice or say.variance(ratio.mean, ratio.low, ratio.high))
+        words = run.advice or say.variance(ratio.mean, ratio.low, ratio.high)
+        found.append(("Variance ratio", bracketed(ratio), words))
     return found
 
 
@@ -206,9 +229,7 @@ def identity(run: Document) -> str:
         f"margin {say.short(run.margin)} {run.unit}".strip() if run.margin is not None else "",
     ]
     facts = {
-        "Log": run.log,
-        "Fingerprint of the log (SHA-256)": run.fingerprint,
-        "Instance": run.instance,
+        "Fingerprint": run.fingerprint,
         "Settings": ", ".join(part for part in limits if part),
         "Version": f"gdcb {run.version}" if run.version else "",
         "Command": run.command,

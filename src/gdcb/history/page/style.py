@@ -27,15 +27,19 @@ th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px so
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-weight: 600; }
 tbody th { font-weight: 600; } td, th { overflow-wrap: break-word; }
-th.n { white-space: normal; } .why { min-width: 12rem; } .name { min-width: 5rem; }
+th.n { white-space: normal; } .why { min-width: 15rem; } .name { min-width: 5rem; }
+.name span { font-weight: 400; } .figure { min-width: 9rem; width: 27%; }
+.result { white-space: nowrap; }
+.notes { columns: 24rem; column-gap: 1.6rem; font-size: .9rem; } .notes li { break-inside: avoid; }
 .bias { white-space: nowrap; } .bias svg { vertical-align: -4px; margin-right: .5rem; }
 .within { fill: var(--line); opacity: .75; } .whisker { stroke: var(--c); stroke-width: 2; }
 .is-refuse th, .is-refuse td { color: var(--soft); } .found { font-weight: 700; }
-.legend { color: var(--soft); font-size: .88rem; } .narrow { display: none; }
+.legend { color: var(--soft); font-size: .88rem; } .time { max-width: 32rem; }
 .span { stroke: var(--c); stroke-width: 7; } .cut { stroke: var(--red); stroke-width: 2; }
 .number { fill: var(--paper); stroke: var(--red); stroke-width: 1.6; }
 .scroll, .scroll table { margin: 0; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 1.6rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr));
+  gap: 0 1.6rem; }
 dl { margin: .2rem 0; font-size: .9rem; } dt { font-weight: 600; } dd { margin: 0 0 .3rem; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }
 dl.facts dd { margin: 0; overflow-wrap: anywhere; }
@@ -46,26 +50,38 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   margin-top: 2.4rem; }
 .signatures p { border-top: 1px solid var(--ink); margin: 0; padding-top: .1rem;
   font-size: .9rem; }
-@media screen and (max-width: 40rem) { .wide { display: none; } .narrow { display: block; }
+@media screen and (max-width: 40rem) {
   body { padding: .8rem .7rem 2rem; } table { font-size: .82rem; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
-@page { size: A4; margin: 9mm 12mm; }
-@media print { body { max-width: none; padding: 0; font-size: 7.6pt; line-height: 1.24; }
+@page { size: A4; margin: 8mm 10mm; }
+@media print {
+  body { max-width: none; padding: 0; font: 7pt/1.18 Arial, Helvetica, "Liberation Sans",
+    "Nimbus Sans", "DejaVu Sans Condensed", sans-serif; }
   .verdict, .chart, .bias svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h1 { font-size: 11pt; } h2 { font-size: 8.4pt; margin: 1.6mm 0 .4mm; padding-top: .4mm;
-    border-top-width: 1px; break-after: avoid; } h3 { font-size: 7.6pt; margin: .8mm 0 0; }
-  header p { margin: 0 0 1mm; } p, ul { margin: .3mm 0; } li { margin: 0; }
-  .verdict, .override { padding: 1.2mm 2.4mm; } .verdict svg { width: 8mm; height: 8mm; }
-  .verdict h2, .override h2 { font-size: 11pt; }
-  .scroll { overflow: visible; } table { font-size: 7.2pt; } tr { break-inside: avoid; }
-  th, td { padding: .25mm 2mm .25mm 0; } thead th { border-bottom-width: 1px; }
-  .why { min-width: 0; } .legend { font-size: 6.8pt; } dl { font-size: 7pt; margin: 0; }
-  .pair { grid-template-columns: 1fr 1fr; } .glossary { columns: 3; column-gap: 4mm;
-    font-size: 6.6pt; line-height: 1.18; } .glossary div { margin-bottom: .2mm; }
-  .signatures { margin-top: 8mm; break-inside: avoid; } .signatures p { font-size: 7pt; }
-  a { color: inherit; } }
+  h1 { font-size: 10pt; display: inline; } header p { display: inline; margin: 0 0 0 3mm; }
+  header { margin-bottom: 1mm; }
+  h2 { font-size: 8pt; margin: 1mm 0 .2mm; padding-top: .2mm; border-top-width: 1px;
+    break-after: avoid; }
+  p, ul { margin: .3mm 0; } ul { padding-left: 3mm; } li { margin: 0; }
+  .verdict, .override { padding: .8mm 2mm; } .verdict { gap: 2.5mm; }
+  .verdict svg { width: 7mm; height: 7mm; } .verdict h2, .override h2 { font-size: 10pt; }
+  .override { margin-bottom: 1mm; border-width: 4px; }
+  .override blockquote { margin: .3mm 0 0; } #done + ul, .verdict ul { columns: 2; column-gap: 4mm; }
+  .scroll { overflow: visible; } table { font-size: 6.8pt; } tr { break-inside: avoid; }
+  th, td { padding: .15mm 2mm .15mm 0; } thead th { border-bottom-width: 1px; }
+  .bias svg { width: 26mm; height: 2.6mm; vertical-align: -.4mm; }
+  .why, .name, .figure { min-width: 0; } .legend { font-size: 6.4pt; }
+  .notes { columns: 2; column-gap: 4mm; font-size: 6.6pt; }
+  dl { font-size: 6.6pt; margin: 0; } dl.facts { gap: 0 2mm; }
+  .pair { grid-template-columns: 1fr 1fr; gap: 0 4mm; }
+  .uneven { grid-template-columns: 6fr 5fr; }
+  .drawn { grid-template-columns: 4fr 5fr; } .time { max-height: 17mm; }
+  .glossary { columns: 4; column-gap: 3mm; font-size: 6pt; line-height: 1.15; }
+  .glossary div { margin-bottom: .1mm; }
+  .signatures { margin-top: 5.5mm; break-inside: avoid; } .signatures p { font-size: 6.8pt; }
+  code { font-size: 1em; } a { color: inherit; } }
 """
 CSS = BASE + OWN

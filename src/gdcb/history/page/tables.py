@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from gdcb.history.page.document import Arm, Document, Rejected
+from gdcb.history.page.document import Change, Document, Rejected
 from gdcb.history.page.drawing import bias_bar, reach_of
-from gdcb.history.sentences import SHORT, chance, short
-from gdcb.pages.numbers import NONE, bracketed, common_digits, decimals, fixed
+from gdcb.history.sentences import SHORT, chance, day, finding, named, short
+from gdcb.pages.numbers import NONE, bracketed, common_digits, decimals, fixed, probability, share
 from gdcb.pages.words import capital, prose, some
 
 Cell = tuple[str, str]  # class and HTML
@@ -34,17 +34,17 @@ def _kind(kind: str) -> str:
 
 
 def arms(run: Document) -> str:
-    """Return one row an arm: the verdict, its figures, and why."""
+    """Return one row an arm: the verdict and its figures."""
     if not run.arms:
         return "<p>The certificate names no arm.</p>"
     biases = [arm.bias for arm in run.arms]
-    reach, digits = reach_of(biases, run.margin), common_digits(biases)
+    reach, digits = reach_of(biases, run.limit), common_digits(biases)
     errors = [arm.standard_error for arm in run.arms]
     sizes = [error for error in errors if error is not None and error > 0]
     places = decimals(min(sizes)) if sizes else 0
     rows = []
     for arm in run.arms:
-        drawn = "" if arm.bias is None else bias_bar(arm.bias, run.margin, reach)
+        drawn = "" if arm.bias is None else bias_bar(arm.bias, run.limit, reach)
         error = NONE if arm.standard_error is None else fixed(arm.standard_error, places)
         cells = [
             ("stay name", html.escape(arm.name) or "unnamed"),
@@ -53,8 +53,8 @@ def arms(run: Document) -> str:
             ("n", whole(arm.ess)),
             ("bias", f"{drawn}{prose(bracketed(arm.bias, digits))}"),
             ("n", error),
-            ("n", _counted(arm)),
-            ("why", prose(_why(arm))),
+            ("n", whole(arm.n_eff)),
+            ("n", NONE if arm.weight is None else share(arm.weight)),
         ]
         rows.append((f"is-{arm.verdict}", cells))
     head = [
@@ -65,37 +65,92 @@ def arms(run: Document) -> str:
         ("", "bias [interval]"),
         ("n", "standard error"),
         ("n", "counts as (n_eff)"),
-        ("", "why"),
+        ("n", "of its rows"),
     ]
     return table("Arms", head, rows)
 
 
 def legend(run: Document) -> str:
     """Return what the bars show."""
-    if run.margin is None or not any(arm.bias for arm in run.arms):
+    if run.margin is None or run.limit is None or not any(arm.bias for arm in run.arms):
         return ""
-    unit = f" {run.unit}" if run.unit else ""
+    size = f"±{short(run.limit)} {run.unit}".rstrip()
+    if run.spread is not None:
+        size += f" ({short(run.margin)} standard deviations of the outcome)"
     words = (
-        f"Grey band: the margin, ±{short(run.margin)}{unit}. Line: the interval of the bias. "
+        f"Grey band: the margin, {size}. Line: the interval of the bias. "
         "Round mark: within the margin; square: beyond it; arrow: off the scale. One scale for all."
     )
     return f'<p class="legend">{prose(words)}</p>'
 
 
-def _why(arm: Arm) -> str:
-    """Return an arm's reasons; its name, which stands in the same row, is left out of them."""
-    named = f"Arm “{arm.name}”"
-    said = []
-    for reason in arm.reasons:
-        rest = reason.removeprefix(named)
-        said.append(reason if rest == reason else capital(rest.lstrip(": ")))
-    return " ".join(said)
+def reasons(run: Document) -> str:
+    """Return why each arm has its verdict; arms of which the same is said stand together."""
+    found: dict[str, list[str]] = {}
+    for arm in run.arms:
+        said = []
+        for reason in arm.reasons:
+            rest = reason.removeprefix(f"Arm “{arm.name}”")
+            # A name that opens its sentence stands before it already.
+            said.append(reason if rest == reason else capital(rest.lstrip(": ")))
+        if said:
+            found.setdefault(" ".join(said), []).append(arm.name)
+    items = "".join(
+        f"<li><b>{html.escape(named(names))}</b>: {prose(words)}</li>"
+        for words, names in found.items()
+    )
+    return f'<ul class="notes">{items}</ul>' if items else ""
 
 
-def _counted(arm: Arm) -> str:
-    if arm.n_eff is None or arm.weight is None:
-        return whole(arm.n_eff)
-    return f"{whole(arm.n_eff)} (× {fixed(arm.weight, 2)})"
+def over_time(run: Document, numbers: Mapping[int, int]) -> str:
+    """Return the reward law and every gate: what changed when, and η of a gate."""
+    law = NONE if run.law_is_stable is None else "no change found"
+    rows = [("", _line("reward law", run.law_changes, numbers, law, run.law_p, ""))]
+    for gate in run.gates:
+        eta = NONE if gate.eta is None else fixed(gate.eta, 2)
+        if gate.eta_high is not None:
+            eta += f" (at most {fixed(gate.eta_high, 2)})"
+        none = "no change found"
+        rows.append(("", _line(gate.name, gate.changes, numbers, none, None, eta)))
+    head = [("stay", "what"), ("", "changes"), ("n", "contraction η")]
+    return table("Reward law and gates over time", head, rows)
+
+
+def _line(
+    name: str,
+    changes: Sequence[Change],
+    numbers: Mapping[int, int],
+    none: str,
+    p: float | None,
+    eta: str,
+) -> list[Cell]:
+    words = [_change(change, numbers[id(change)]) for change in changes]
+    without = none if p is None else f"{none} ({chance(p)})"
+    return [
+        ("stay name", html.escape(name) or "unnamed"),
+        ("", "<br>".join(words) or prose(without)),
+        ("n", prose(eta)),
+    ]
+
+
+def _change(change: Change, number: int) -> str:
+    what = change.what
+    if change.before is not None and change.after is not None:
+        rates = f"pass rate {share(change.before)} → {share(change.after)}"
+        what = f"{what}, {rates}" if what else rates
+    p = "" if change.p is None else f" ({chance(change.p)})"
+    words = f"{day(change.time)}: {what or 'changed'}{p}"
+    return f"<b>{number}</b> {prose(words)}"
+
+
+def figures(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Return further figures: what, how much, what it means."""
+    head = [("stay", "what"), ("", "figure"), ("", "what it means")]
+    body = [
+        ("", [("stay name", prose(what)), ("figure", prose(value)), ("why", prose(words))])
+        for what, value, words in rows
+    ]
+    return table("Further figures", head, body)
 
 
 def whole(value: float | None) -> str:
@@ -108,17 +163,19 @@ def tests(run: Document) -> str:
     found = {True: "found", False: "nothing found", None: "not made"}
     rows = []
     for one in run.tests:
-        p = NONE if one.p is None else chance(one.p).removeprefix("p ").removeprefix("= ")
+        p = NONE if one.p is None else probability(one.p)
         limit = NONE if one.threshold is None else short(one.threshold)
+        is_told = one.p is not None and one.threshold is not None
+        again = finding(one.name, one.p or 0.0, one.threshold or 0.0) if is_told else ""
+        more = f"<br>{prose(one.says)}" if one.says and one.says != again else ""
         cells = [
-            ("stay name", html.escape(one.name)),
+            ("stay name", f"{html.escape(one.name)}<span>{more}</span>"),
             ("n", prose(p)),
             ("n", prose(limit)),
-            ("found" if one.is_significant else "", found[one.is_significant]),
-            ("why", prose(one.says)),
+            ("result found" if one.is_significant else "result", found[one.is_significant]),
         ]
         rows.append(("", cells))
-    head = [("stay", "test"), ("n", "p"), ("n", "threshold"), ("", "result"), ("", "what it says")]
+    head = [("stay", "test"), ("n", "p"), ("n", "threshold"), ("", "result")]
     return table("Tests", head, rows)
 
 

@@ -38,7 +38,7 @@ def bias_within_margin(
     >>> bias_within_margin("1.0", 0.012, -0.02, 0.044, 0.1)
     'Arm “1.0”: its contexts move its mean by 0.012 (−0.020 to 0.044), within the margin of 0.1.'
     """
-    return f"{_moved(arm, bias, low, high, unit)}, within the margin of {_in(margin, unit)}."
+    return f"{_moved(arm, bias, low, high, unit)}, within the margin of {short(margin)}."
 
 
 def bias_too_large(
@@ -47,33 +47,31 @@ def bias_too_large(
     """Say that an arm ran in better or worse contexts than usual, by more than the margin.
 
     >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1)
-    'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1. It
-     ran in better contexts than usual, and its plain mean would overstate it.'
+    'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1: its
+     plain mean would overstate it.'
     """
-    kind, does = ("better", "overstate") if bias > 0 else ("worse", "understate")
-    return (
-        f"{_moved(arm, bias, low, high, unit)}, beyond the margin of {_in(margin, unit)}. "
-        f"It ran in {kind} contexts than usual, and its plain mean would {does} it."
-    )
+    does = "overstate" if bias > 0 else "understate"
+    start = _moved(arm, bias, low, high, unit)
+    return f"{start}, beyond the margin of {short(margin)}: its plain mean would {does} it."
 
 
 def bias_unclear(
     arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
 ) -> str:
-    """Say that the interval of the bias reaches beyond the margin: too few rows to tell."""
-    return (
-        f"{_moved(arm, bias, low, high, unit)}; whether that is within the margin of "
-        f"{_in(margin, unit)} cannot be told from so few rows."
-    )
+    """Say that the interval of the bias reaches beyond the margin: too few rows to tell.
+
+    >>> bias_unclear("1.0", 0.06, -0.04, 0.16, 0.1)
+    'Arm “1.0”: its contexts move its mean by 0.06 (−0.04 to 0.16); whether that is within the
+     margin of 0.1 cannot be told from these rows.'
+    """
+    start = _moved(arm, bias, low, high, unit)
+    limit = f"whether that is within the margin of {short(margin)}"
+    return f"{start}; {limit} cannot be told from these rows."
 
 
 def _moved(arm: str, bias: float, low: float | None, high: float | None, unit: str) -> str:
     of = f" {unit}" if unit else ""
     return f"Arm “{arm}”: its contexts move its mean by {spanned(bias, low, high)}{of}"
-
-
-def _in(margin: float, unit: str) -> str:
-    return f"{short(margin)} {unit}" if unit else short(margin)
 
 
 def evidence(arm: str, rows: float, n_eff: float) -> str:

@@ -26,7 +26,7 @@ def finding(name: str, p: float, threshold: float) -> str:
     >>> finding("Outcomes missing by arm", 0.4, 0.01)
     'Outcomes missing by arm: nothing found (p = 0.400, threshold 0.01).'
     """
-    found = "a departure was found" if p < threshold else "nothing found"
+    found = "a departure was found" if p <= threshold else "nothing found"
     return f"{name}: {found} ({chance(p)}, threshold {short(threshold)})."
 
 

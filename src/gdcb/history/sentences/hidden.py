@@ -109,13 +109,13 @@ def worst_case(osc: float, tv: float, value: float) -> str:
     """Say what the bias could be at worst; it never decides.
 
     >>> worst_case(0.4, 0.3, 0.12)
-    'At the very worst the bias could be 0.12: the reward ranges over 0.4 across contexts, and
-     the contexts differ by 30 %. This limit is shown for completeness and decides nothing.'
+    'At the very worst the bias could be 0.12: the range of the reward over contexts, 0.4, times the
+     difference of the contexts, 30 %. Shown for completeness; it decides nothing.'
     """
     return (
-        f"At the very worst the bias could be {short(value)}: the reward ranges over {short(osc)} "
-        f"across contexts, and the contexts differ by {share(tv)}. This limit is shown for "
-        "completeness and decides nothing."
+        f"At the very worst the bias could be {short(value)}: the range of the reward over "
+        f"contexts, {short(osc)}, times the difference of the contexts, {share(tv)}. Shown for "
+        "completeness; it decides nothing."
     )
 
 

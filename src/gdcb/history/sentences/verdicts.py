@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gdcb.history.sentences.phrases import day, named, short
-from gdcb.pages.numbers import share
+from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
 
 # What is done with the history, and what is done with one arm's rows.
@@ -23,7 +23,7 @@ MEANING = {
     "refuse": "The learner starts from its prior, as if there were no history.",
 }
 SHORT = {
-    "direct": "used as it is",
+    "direct": "used as is",
     "adjust": "adjusted",
     "reweight": "weighted",
     "refuse": "refused",
@@ -37,6 +37,21 @@ def verdict(answer: str) -> str:
     'The history must not be used. The learner starts from its prior, as if there were no history.'
     """
     return f"{VERDICTS[answer]} {MEANING[answer]}"
+
+
+def arms_judged(counts: Mapping[str, int]) -> str:
+    """Say how many arms have which verdict; nothing where there is no arm.
+
+    >>> arms_judged({"adjust": 7, "refuse": 2})
+    'Of 9 arms, 7 are adjusted and 2 refused.'
+    """
+    found = [f"{counts[key]} {SHORT[key]}" for key in SHORT if counts.get(key)]
+    if not found:
+        return ""
+    first, *rest = found
+    are = "is" if first.startswith("1 ") else "are"
+    number, _, words = first.partition(" ")
+    return f"Of {some(sum(counts.values()), 'arm')}, {listed([f'{number} {are} {words}', *rest])}."
 
 
 def arms_refused(names: Sequence[str], n_arms: int) -> str:
