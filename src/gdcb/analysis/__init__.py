@@ -41,10 +41,13 @@ from gdcb.analysis.regret import (
     regret_splits,
     truth_of,
 )
+from gdcb.analysis.robustness import RobustnessValue, robustness_value
+from gdcb.analysis.sensitivity import ArmBounds, Tipping, arm_bounds, tipping
 from gdcb.analysis.surface import Surface
 
 __all__ = [
     "ActionVariation",
+    "ArmBounds",
     "ChangePoint",
     "ContextBias",
     "Contraction",
@@ -56,14 +59,17 @@ __all__ = [
     "PaperParts",
     "RealisedRatio",
     "RegretParts",
+    "RobustnessValue",
     "SegmentSums",
     "Stability",
     "Surface",
+    "Tipping",
     "TrueMean",
     "Truth",
     "Value",
     "VarianceRatio",
     "action_variation",
+    "arm_bounds",
     "arm_cells",
     "behaviour_model",
     "canonical",
@@ -83,8 +89,10 @@ __all__ = [
     "regret_parts",
     "regret_parts_paper",
     "regret_splits",
+    "robustness_value",
     "score_information",
     "stability",
+    "tipping",
     "truth_of",
     "variance_ratio",
 ]
