@@ -1,0 +1,201 @@
+"""Drift monitors measured: false alarms without a change, and how late a change is found.
+
+    python -m benchmarks.drift
+    python -m benchmarks.drift --streams 100 --rows 3000
+
+Every stream has a reference of its own, then `--rows` rows after launch. All the while a learner
+turns from low to high prices: what is proposed changes, what the gates and the outcome make of it
+does not. In `well` the monitors' model of the outcome is right, in `mis` it is not, and approval
+depends on price and context. A change comes in row 1,000 after launch. Takes some two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from gdcb.analysis.drift import Seen, WatchList
+from gdcb.analysis.drift.betting import Monitors
+from gdcb.arrays import Array
+from gdcb.records import MODIFIED, PASSED
+
+ARMS = np.array([0.8, 1.0, 1.2, 1.4])
+COLUMNS = ("demand", "season", "lead", "rating")
+ONSET = 1000
+CHANGES = ("none", "approval 0.75 → 0.55", "reward − 0.3 sd", "context + 0.5 sd")
+RIGHT = ("", "gate manager: how often it acts", "reward", "context lead: level")
+_TOGETHER = 20  # streams that are watched as one array
+
+
+@dataclass(frozen=True)
+class World:
+    """A manager and bounds before a price, with an outcome of standard deviation 1 around it."""
+
+    kind: str = "well"
+
+    def rows(self, rng: np.random.Generator, turn: Array, change: int, onset: int) -> Seen:
+        """Return a stream; `turn` (N,) in [0, 1] is how far the learner has turned to high prices.
+
+        Rows from `onset` on have the change.
+        """
+        n, is_late = turn.size, np.arange(turn.size) >= onset
+        x = rng.normal(size=(n, 4))
+        x[:, 2] += 0.5 * ((change == 3) & is_late)
+        tilt = np.exp((4.0 * turn - 2.0)[:, None] * (ARMS - 1.1) * 3.0)
+        arm = (rng.random((n, 1)) > np.cumsum(tilt / tilt.sum(axis=1, keepdims=True), axis=1)).sum(
+            1
+        )
+        base = np.exp(0.2 * x[:, 0])
+        entered = ARMS[np.minimum(arm, 3)] * base
+        p = np.full(n, 0.75)
+        if self.kind == "mis":  # 0.75 on average
+            p = 1.0 / (1.0 + np.exp(-(1.2 - 1.5 * (entered - 1.1) + 0.4 * x[:, 1])))
+        p = np.where((change == 1) & is_late, p - 0.2, p)
+        is_own = rng.random(n) > p
+        own = base * rng.normal(1.0, 0.1, n)
+        left = np.where(is_own, own, entered)
+        ran = np.clip(left, 0.6, 1.8)
+        mean = 1.0 + 0.5 * x[:, 0] - 2.0 * (ran - 1.1) ** 2 + 0.3 * x[:, 1] * ran
+        if self.kind == "mis":
+            mean = 2.0 * np.tanh(x[:, 0] + x[:, 1] * x[:, 2] / 2.0) - np.exp(1.5 * (ran - 1.2))
+        y = mean + rng.normal(size=n) - 0.3 * ((change == 2) & is_late)
+        trail = np.stack((entered, left, ran), axis=1)[:, :, None]
+        moved = trail[:, 1:, 0] != trail[:, :-1, 0]
+        statuses = np.where(moved, MODIFIED, PASSED).astype(np.int8)
+        return Seen(x, np.ones(n, bool), trail, statuses, ran[:, None], y, np.arange(n))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in S streams.
+
+    Parameters
+    ----------
+    at, since : (S,) row of the first alarm of any monitor and its estimated onset; −1: none
+    first : (S,) the monitor that gave it
+    right : (S,) row of the alarm of the monitor that should give it; −1: none
+    right_since : (S,) its estimated onset
+    """
+
+    at: Array
+    since: Array
+    first: Array
+    right: Array
+    right_since: Array
+
+
+def measure(
+    world: World,
+    change: int,
+    watched: WatchList,
+    streams: int,
+    n_reference: int,
+    n_rows: int,
+    seed: int,
+) -> Found:
+    """Watch streams with a change, each after a reference of its own."""
+    wanted = watched.names.index(RIGHT[change]) if RIGHT[change] else 0
+    parts = []
+    for begin in range(0, streams, _TOGETHER):
+        some = range(begin, min(begin + _TOGETHER, streams))
+        rows, shares = [], []
+        for s in some:
+            rng = np.random.default_rng((seed, s))
+            reference = watched.fit(world.rows(rng, np.full(n_reference, 0.2), 0, n_reference))
+            after = world.rows(rng, np.linspace(0.2, 1.0, n_rows), change, ONSET)
+            rows.append(watched.rows(reference, after))
+            shares.append(watched.monitors(reference))
+        value, low, high = (np.concatenate(columns, axis=1) for columns in zip(*rows, strict=True))
+        # All streams in one array: the level of all is theirs added up, so limits are the same.
+        names = tuple(f"{s} {name}" for s in some for name in watched.names)
+        split = tuple(share / len(some) for one in shares for share in one.shares or ())
+        level = len(some) * shares[0].level
+        together = Monitors(names, level, split, watched.horizon, watched.bets, watched.margin)
+        state = together.init()
+        together.update(state, value, low, high)
+        alarm, since = state.alarm.reshape(len(some), -1), state.since.reshape(len(some), -1)
+        late = np.where(alarm < 0, n_rows, alarm)
+        first = late.argmin(axis=1)
+        each = np.arange(len(some))
+        parts.append(
+            (alarm[each, first], since[each, first], first, alarm[:, wanted], since[:, wanted])
+        )
+    return Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def upper_limit(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the Clopper–Pearson interval of a share.
+
+    >>> [round(limit, 4) for limit in upper_limit(0, 400)]
+    [0.0, 0.0092]
+    """
+    from scipy.stats import beta
+
+    tail = (1.0 - level) / 2.0
+    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, n - hits + 1))
+    high = 1.0 if hits == n else float(beta.ppf(1.0 - tail, hits + 1, n - hits))
+    return low, high
+
+
+def delays(found: Found) -> tuple[float, float, float]:
+    """Return the share that was found after the onset, and the median and 90 % delay in rows."""
+    is_found = found.right >= ONSET
+    late = np.where(is_found, found.right - ONSET, math.inf)
+    late = late[(found.right < 0) | is_found]
+    median, most = (float(np.quantile(late, q, method="higher")) for q in (0.5, 0.9))
+    return float(is_found.mean()), median, most
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=400)
+    parser.add_argument("--reference", type=int, default=4000)
+    parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--horizon", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    watched = WatchList(("manager", "bounds"), COLUMNS, ("price",), (0,), horizon=asked.horizon)
+    console = Console(width=140)
+    console.print(
+        f"{asked.streams} streams of {asked.rows:,} rows, each after a reference of "
+        f"{asked.reference:,}; {watched.n} monitors at a level of {watched.level:g} in all, "
+        f"for {'ever' if asked.horizon is None else f'{asked.horizon:,} rows'}; seed {asked.seed}"
+    )
+    size = (watched, asked.streams, asked.reference, asked.rows, asked.seed)
+    quiet = Table("world", "streams with a false alarm", "share", "95 % interval", "stated")
+    for kind in ("well", "mis"):
+        found = measure(World(kind), 0, *size)
+        hits = int((found.at >= 0).sum())
+        low, high = upper_limit(hits, asked.streams)
+        share = f"{hits / asked.streams:.4f}"
+        quiet.add_row(kind, str(hits), share, f"{low:.4f} to {high:.4f}", f"{watched.level:g}")
+    console.print(quiet)
+    table = Table(
+        "world",
+        "change",
+        "found",
+        "median delay",
+        "90 % delay",
+        "onset off by, median",
+        "named first",
+    )
+    for kind in ("well", "mis"):
+        for change in (1, 2, 3):
+            found = measure(World(kind), change, *size)
+            share, median, most = delays(found)
+            is_found = found.right >= ONSET
+            off = np.median(np.abs(found.right_since[is_found] - ONSET))
+            named = (found.first == watched.names.index(RIGHT[change]))[found.at >= 0].mean()
+            cells = (f"{share:.1%}", f"{median:.0f}", f"{most:.0f}", f"{off:.0f}", f"{named:.1%}")
+            table.add_row(kind, CHANGES[change], *cells)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
