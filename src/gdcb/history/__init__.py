@@ -7,22 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gdcb.history.batch import Batch
-    from gdcb.history.reading import Part, Source, open_log, read
+    from gdcb.history.certificate import Certificate
+    from gdcb.history.certification import certify
+    from gdcb.history.reading import open_log, read
     from gdcb.history.report import ReadReport
+    from gdcb.history.warm import warm_start
 
-__all__ = ["Batch", "Part", "ReadReport", "Source", "open_log", "read"]
-
+# A log is read with Polars and certified with SciPy; neither is imported before it is needed.
 _HOMES = {
     "Batch": "gdcb.history.batch",
-    "Part": "gdcb.history.reading",
+    "Certificate": "gdcb.history.certificate",
     "ReadReport": "gdcb.history.report",
-    "Source": "gdcb.history.reading",
+    "certify": "gdcb.history.certification",
     "open_log": "gdcb.history.reading",
     "read": "gdcb.history.reading",
+    "warm_start": "gdcb.history.warm",
 }
+
+__all__ = ["Batch", "Certificate", "ReadReport", "certify", "open_log", "read", "warm_start"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'gdcb.history' has no attribute {name!r}")
