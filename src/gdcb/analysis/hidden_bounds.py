@@ -28,19 +28,17 @@ class Tail:
         total = np.concatenate((zero, (weight * residual)[order].cumsum()))
         return Tail(residual[order], mass, total)
 
-    def tilted(self, ratio: Array) -> Array:
-        """Return C = max Σ v·r·ε/Σ v over 1/Λ ≤ r ≤ Λ with Σ v·r = Σ v, for each Λ.
+    def tilted(self, ratio: float) -> float:
+        """Return C = max Σ v·r·ε/Σ v over 1/Λ ≤ r ≤ Λ with Σ v·r = Σ v.
 
-        >>> Tail.of(np.array([-0.5, 0.5]), np.ones(2)).tilted(np.array([1.0, 3.0])).round(
-        ...     4
-        ... ).tolist()
-        [0.0, 0.3333]
+        >>> round(Tail.of(np.array([-0.5, 0.5]), np.ones(2)).tilted(3.0), 4)
+        0.3333
         """
         whole = self.mass[-1]
         if whole <= 0:
-            return np.zeros(ratio.shape)
+            return 0.0
         top = np.interp(whole / (1.0 + ratio), self.mass, self.sum)
-        return np.asarray((self.sum[-1] / ratio + (ratio - 1.0 / ratio) * top) / whole)
+        return float((self.sum[-1] / ratio + (ratio - 1.0 / ratio) * top) / whole)
 
     def quantile(self, ratio: float) -> float:
         """Return the residual above which a share 1/(1 + Λ) of the weight lies."""
@@ -59,6 +57,7 @@ class ArmResiduals:
     weight : (N,) v = (1 − P)/P where it ran
     stratum : (N,) of m
     others : (S,) rows of each stratum in which it did not run
+    kept : Σ of Y where it ran and of m elsewhere
     tails : (S,) of Y − m for the upper bound, and of m − Y for the lower one
     """
 
@@ -68,6 +67,7 @@ class ArmResiduals:
     weight: Array
     stratum: Array
     others: Array
+    kept: float
     tails: tuple[tuple[Tail, ...], tuple[Tail, ...]]
 
     @staticmethod
@@ -88,22 +88,19 @@ class ArmResiduals:
             upper.append(Tail.of(residual[here], weight[here]))
             lower.append(Tail.of(-residual[here], weight[here]))
         others = np.bincount(stratum[~is_arm], minlength=edges.size + 1)
-        return ArmResiduals(
-            outcome, predicted, is_arm, weight, stratum, others, (tuple(upper), tuple(lower))
-        )
+        kept, both = float(np.where(is_arm, outcome, predicted).sum()), (tuple(upper), tuple(lower))
+        return ArmResiduals(outcome, predicted, is_arm, weight, stratum, others, kept, both)
 
     @property
     def n(self) -> int:
         """Rows of the arm."""
         return int(self.is_arm.sum())
 
-    def bounds(self, ratio: Array, sign: float) -> Array:
-        """Return the upper (`sign` 1) or lower (−1) bound of the arm's mean at each Λ."""
-        kept = float(np.where(self.is_arm, self.outcome, self.predicted).sum())
-        moved = np.zeros(ratio.shape)
-        for tail, n in zip(self.tails[int(sign < 0)], self.others, strict=True):
-            moved = moved + n * tail.tilted(ratio)
-        return np.asarray((kept + sign * moved) / self.outcome.size)
+    def bound(self, ratio: float, sign: float) -> float:
+        """Return the upper (`sign` 1) or lower (−1) bound of the arm's mean at Λ."""
+        tails = self.tails[int(sign < 0)]
+        moved = sum(n * tail.tilted(ratio) for tail, n in zip(tails, self.others, strict=True))
+        return float((self.kept + sign * moved) / self.outcome.size)
 
     def influence(self, ratio: float, sign: float) -> Array:
         """Return what each row adds to the bound (N,); their mean is the bound.
@@ -112,8 +109,7 @@ class ArmResiduals:
         h = ε/Λ + (1 − 1/Λ)·{q + (1 + Λ)(ε − q)₊}, q the residual at the share 1/(1 + Λ).
         """
         tails = self.tails[int(sign < 0)]
-        one = np.array([ratio])
-        shift = np.array([tail.tilted(one)[0] for tail in tails])
+        shift = np.array([tail.tilted(ratio) for tail in tails])
         edge = np.array([tail.quantile(ratio) for tail in tails])
         whole = np.array([tail.mass[-1] for tail in tails])
         scale = np.where(whole > 0, self.others / np.where(whole > 0, whole, 1.0), 0.0)

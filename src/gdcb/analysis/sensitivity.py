@@ -191,10 +191,9 @@ def tipping(
         raise InvalidInput(f"names: expected {n_arms}, got {len(named)}")
     judged = [a for a, one in enumerate(arms) if one is not None and one.n >= least_rows]
     estimates = np.full(int(n_arms), np.nan)
-    one_by_one = np.ones(1)
     held = {a: one for a, one in enumerate(arms) if one is not None}
     for a in judged:
-        estimates[a] = held[a].bounds(one_by_one, 1.0)[0]
+        estimates[a] = held[a].bound(1.0, 1.0)
     if len(judged) < 2:
         said = "Fewer than two arms have enough rows to be compared."
         best = judged[0] if judged else -1
@@ -202,19 +201,17 @@ def tipping(
     best = max(judged, key=lambda a: float(estimates[a]))
     rivals = [a for a in judged if a != best]
 
-    def gaps(ratio: Array) -> Array:
-        above = held[best].bounds(ratio, -1.0)
-        return np.stack([above - held[a].bounds(ratio, 1.0) + margin for a in rivals])
+    def gaps(ratio: float) -> Array:
+        above = held[best].bound(ratio, -1.0)
+        return np.array([above - held[a].bound(ratio, 1.0) + margin for a in rivals])
 
     z = _quantile(1.0 - (1.0 - level) / len(judged))
 
-    def safe(ratio: Array) -> Array:
-        out = np.empty((len(rivals), ratio.size))
-        for at, one in enumerate(ratio):
-            low = held[best].influence(float(one), -1.0)
-            for i, a in enumerate(rivals):
-                apart = low - held[a].influence(float(one), 1.0)
-                out[i, at] = apart.mean() + margin - z * _error(apart, owner)
+    def safe(ratio: float) -> Array:
+        out, low = np.empty(len(rivals)), held[best].influence(ratio, -1.0)
+        for i, a in enumerate(rivals):
+            apart = low - held[a].influence(ratio, 1.0)
+            out[i] = apart.mean() + margin - z * _error(apart, owner)
         return out
 
     value, rival, is_beyond = _first_crossing(gaps, most, *_QUICK)
@@ -258,22 +255,24 @@ def _error(parts: Array, owner: Array | None) -> float:
 
 
 def _first_crossing(
-    gaps: Callable[[Array], Array], most: float, n_grid: int, n_halvings: int
+    gaps: Callable[[float], Array], most: float, n_grid: int, n_halvings: int
 ) -> tuple[float, int, bool]:
     """Return the smallest Λ at which a gap is 0 or less, whose, and whether there is none."""
     grid = np.geomspace(1.0, most, n_grid) if most > 1.0 else np.ones(1)
-    found = gaps(grid)
-    least = found.min(axis=0)
-    if (least > 0).all():
-        return float(most), int(found[:, -1].argmin()), True
-    at = int((least <= 0).argmax())
-    if at == 0:
-        return 1.0, int(found[:, 0].argmin()), False
-    below, above = float(grid[at - 1]), float(grid[at])
-    rival = int(found[:, at].argmin())
+    below, rival = 0.0, 0
+    for above in grid.tolist():
+        there = gaps(above)
+        rival = int(there.argmin())
+        if there.min() <= 0:
+            break
+        below = above
+    else:
+        return float(most), rival, True
+    if below == 0:
+        return 1.0, rival, False
     for _ in range(n_halvings):
         middle = math.sqrt(below * above)
-        there = gaps(np.array([middle]))[:, 0]
+        there = gaps(middle)
         if there.min() > 0:
             below = middle
         else:
