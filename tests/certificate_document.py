@@ -16,7 +16,7 @@ def estimate(mean: float, half: float) -> dict[str, float]:
 
 def arm(i: int, verdict: str) -> dict[str, Any]:
     rows = 0 if verdict == "refuse" else 4211 - 317 * i
-    bias = 0.021 * (-1) ** i * i if verdict == "direct" else 0.137 + 0.011 * i
+    bias = 0.007 * (-1) ** i * i if verdict == "direct" else 0.137 + 0.011 * i
     name = f"{0.8 + 0.05 * i:.2f}"
     half = 0.028 + 0.002 * i
     told = (name, bias / SPREAD, (bias - half) / SPREAD, (bias + half) / SPREAD, MARGIN, UNIT)

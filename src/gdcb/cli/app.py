@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gdcb.cli.check import check
 from gdcb.cli.instances import instances
 from gdcb.cli.parts import parts
 from gdcb.cli.run import run
@@ -38,6 +39,7 @@ def main(
 
 
 app.command("run")(run)
+app.command("check")(check)
 app.command("instances")(instances)
 app.command("validate")(validate)
 app.command("parts")(parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdcb.errors import InvalidInput
-from gdcb.history.sentences import VERDICTS
+from gdcb.history.sentences import VERDICTS, override_of_verdict, verdict
 from gdcb.pages import fields
 from gdcb.pages.numbers import Estimate
 
@@ -156,6 +156,14 @@ class Document:
         if self.margin is None:
             return None
         return self.margin * (1.0 if self.spread is None else self.spread)
+
+    @property
+    def why(self) -> list[str]:
+        """The reasons, less the verdict and its override, which have places of their own."""
+        told = [verdict(answer) for answer in VERDICTS]
+        if self.override is not None:
+            told.append(override_of_verdict(self.override.reason, self.override.without))
+        return [reason for reason in self.reasons if reason not in told]
 
 
 def read(document: Mapping[str, Any]) -> Document:

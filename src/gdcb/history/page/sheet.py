@@ -77,7 +77,7 @@ def overridden(run: Document) -> str:
     """Return the box that says that a person overrode the verdict, or nothing."""
     if run.override is None:
         return ""
-    without = say.VERDICTS[run.override.without]
+    without = say.VERDICTS[run.override.without].replace("The", "the", 1)
     return (
         '<section class="override" aria-labelledby="override"><h2 id="override">'
         "⚠ A person overrode this certificate</h2>"
@@ -91,9 +91,7 @@ def verdict(run: Document) -> str:
     is_own = run.override is None
     colour = COLOURS[run.verdict] if is_own else "c-red"
     start, by = ("", "") if is_own else ("By override: ", ", by override")
-    # The heading says the verdict already.
-    why = [reason for reason in run.reasons if reason != say.verdict(run.verdict)]
-    items = "".join(f"<li>{prose(reason)}</li>" for reason in why)
+    items = "".join(f"<li>{prose(reason)}</li>" for reason in run.why)
     return (
         f'<section class="verdict {colour}" aria-labelledby="verdict">'
         f'{sign(run.verdict)}<div><h2 id="verdict">{start}{prose(say.VERDICTS[run.verdict])}</h2>'

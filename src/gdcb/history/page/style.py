@@ -29,7 +29,7 @@ thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-wei
 tbody th { font-weight: 600; } td, th { overflow-wrap: break-word; }
 th.n { white-space: normal; } .why { min-width: 15rem; } .name { min-width: 5rem; }
 .name span { font-weight: 400; } .figure { min-width: 9rem; width: 27%; }
-.result { white-space: nowrap; }
+.result, .what { white-space: nowrap; }
 .notes { columns: 24rem; column-gap: 1.6rem; font-size: .9rem; } .notes li { break-inside: avoid; }
 .bias { white-space: nowrap; } .bias svg { vertical-align: -4px; margin-right: .5rem; }
 .within { fill: var(--line); opacity: .75; } .whisker { stroke: var(--c); stroke-width: 2; }
@@ -54,6 +54,7 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   body { padding: .8rem .7rem 2rem; } table { font-size: .82rem; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
+  .why { min-width: 10rem; } .figure { min-width: 0; } .figure, .name { overflow-wrap: anywhere; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
 @page { size: A4; margin: 8mm 10mm; }
@@ -69,7 +70,8 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   .verdict, .override { padding: .8mm 2mm; } .verdict { gap: 2.5mm; }
   .verdict svg { width: 7mm; height: 7mm; } .verdict h2, .override h2 { font-size: 10pt; }
   .override { margin-bottom: 1mm; border-width: 4px; }
-  .override blockquote { margin: .3mm 0 0; } #done + ul, .verdict ul { columns: 2; column-gap: 4mm; }
+  .override blockquote { margin: .3mm 0 0; }
+  #done + ul, .verdict ul { columns: 2; column-gap: 4mm; } .verdict li { break-inside: avoid; }
   .scroll { overflow: visible; } table { font-size: 6.8pt; } tr { break-inside: avoid; }
   th, td { padding: .15mm 2mm .15mm 0; } thead th { border-bottom-width: 1px; }
   .bias svg { width: 26mm; height: 2.6mm; vertical-align: -.4mm; }

@@ -48,7 +48,7 @@ def arms(run: Document) -> str:
         error = NONE if arm.standard_error is None else fixed(arm.standard_error, places)
         cells = [
             ("stay name", html.escape(arm.name) or "unnamed"),
-            ("", SHORT[arm.verdict]),
+            ("what", SHORT[arm.verdict]),
             ("n", whole(arm.rows)),
             ("n", whole(arm.ess)),
             ("bias", f"{drawn}{prose(bracketed(arm.bias, digits))}"),
