@@ -37,6 +37,7 @@ POLICIES = {
     "far": (0.1, -0.1, 0.1),
 }
 TARGETS = ("near", "far")
+_AVERAGE = Demand(np.ones(1), np.ones(1))  # contexts do not depend on demand
 
 
 @cache
@@ -80,6 +81,30 @@ def weight_bound(name: str) -> float:
 
 
 @dataclass(slots=True)
+class Contexts:
+    """A finite set of contexts, all as likely, with the gates' kernel there worked out once.
+
+    Parameters
+    ----------
+    x, kernel : (P, 2), (P, K, K + 2)
+    """
+
+    x: Array
+    kernel: Array
+
+    @staticmethod
+    def drawn(n: int, seed: int) -> Contexts:
+        """Draw n contexts from the law of x."""
+        streams, zero = Streams(seed), np.zeros(n, dtype=np.int64)
+        x = WORLD_OF_LOGS.context(streams.at(CONTEXT, 0), _AVERAGE, 0, zero).x
+        return Contexts(x, _kernel(x))
+
+    def true_value(self, name: str, demand: Demand) -> float:
+        """Return the value of a policy over these contexts, exactly."""
+        return float(_worth(name, demand, self.x).mean())
+
+
+@dataclass(slots=True)
 class MadeLog:
     """One log: n rows of x, executed cells and rewards, and what is true of it.
 
@@ -110,12 +135,17 @@ class MadeLog:
         return Feedback(self.cell, self.reward, law, self.executed(name), outcome)
 
 
-def made_log(n: int, seed: int) -> MadeLog:
-    """Draw a log of one unit with demand of its own."""
+def made_log(n: int, seed: int, contexts: Contexts | None = None) -> MadeLog:
+    """Draw a log of one unit with demand of its own; its x from all, or from some contexts."""
     made, world, streams = instance(), WORLD_OF_LOGS, Streams(seed)
-    demand = world.start(streams.at(WORLD, 0), np.zeros(1, dtype=np.int64))
-    drawn = world.context(streams.at(CONTEXT, 0), demand, 0, np.zeros(n, dtype=np.int64))
-    rows = Rows(drawn.group, drawn.group, drawn.x)
+    zero = np.zeros(n, dtype=np.int64)
+    demand = world.start(streams.at(WORLD, 0), zero[:1])
+    if contexts is None:
+        rows = Rows(zero, zero, world.context(streams.at(CONTEXT, 0), demand, 0, zero).x)
+        kernel = _kernel(rows.x)
+    else:
+        which = (streams.at(CONTEXT, 0).uniform(n) * contexts.x.shape[0]).astype(np.int64)
+        rows, kernel = Rows(zero, zero, contexts.x[which]), contexts.kernel[which]
     shares = np.cumsum(policy("incumbent", rows.x), axis=1)
     arm = (shares < streams.at(DRAW, 0).uniform(n, 1)).sum(axis=1).clip(max=len(ARMS) - 1)
     delta = world.delta(rows.x)[:, None, None]
@@ -129,9 +159,23 @@ def made_log(n: int, seed: int) -> MadeLog:
         arm_cells(made, executed.action[:, None], delta, rows.x)[:, 0],
         np.where(np.isfinite(price), price * booked, 0.0),
         ~(executed.action == proposed).all(axis=1),
-        cell_kernel(made, rows, delta),
+        kernel,
         demand,
     )
+
+
+def _kernel(x: Array) -> Array:
+    zero = np.zeros(x.shape[0], dtype=np.int64)
+    return cell_kernel(instance(), Rows(zero, zero, x), WORLD_OF_LOGS.delta(x)[:, None, None])
+
+
+def _worth(name: str, demand: Demand, x: Array) -> Array:
+    """Return Σ_a π(a | x)·(Kμ)(Φ(a, δ), x): (N,)."""
+    zero = np.zeros(x.shape[0], dtype=np.int64)
+    rows, made = Rows(zero, zero, x), instance()
+    actions = WORLD_OF_LOGS.delta(x)[:, None, None] * np.array(ARMS)[:, None]
+    mean = TrueMean(made, WORLD_OF_LOGS, demand, rows)
+    return np.asarray((policy(name, x) * made.chain.expect(mean, actions, rows)).sum(axis=1))
 
 
 def true_value(name: str, demand: Demand, nodes: int = NODES) -> float:
@@ -142,12 +186,7 @@ def true_value(name: str, demand: Demand, nodes: int = NODES) -> float:
     """
     at, share = np.polynomial.legendre.leggauss(nodes)
     first, second = (part.ravel() * 3.0**0.5 for part in np.meshgrid(at, at, indexing="ij"))
-    x = np.stack((first, second), axis=1)
-    zero = np.zeros(x.shape[0], dtype=np.int64)
-    rows, made = Rows(zero, zero, x), instance()
-    actions = WORLD_OF_LOGS.delta(x)[:, None, None] * np.array(ARMS)[:, None]
-    mean = TrueMean(made, WORLD_OF_LOGS, demand, rows)
-    worth = (policy(name, x) * made.chain.expect(mean, actions, rows)).sum(axis=1)
+    worth = _worth(name, demand, np.stack((first, second), axis=1))
     return float((np.outer(share, share).ravel() / 4.0 * worth).sum())
 
 

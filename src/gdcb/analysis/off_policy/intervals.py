@@ -145,7 +145,7 @@ def _clustered(scores: Scores, cluster: Array | None) -> Scores:
     p, d = (np.bincount(owner, part) / unit for part in (scores.p, scores.d))
     # Ranges of Y(v) hold 0, so that those of the largest cluster hold all others.
     low, high = ((end[0] * largest, end[1] * largest) for end in (scores.low, scores.high))
-    return Scores(p, d, low, high, scores.spread / math.sqrt(unit))
+    return Scores(p, d, low, high, scores.spread)
 
 
 def bernstein_interval(
