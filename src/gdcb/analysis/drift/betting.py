@@ -18,7 +18,8 @@ from gdcb.parts import check_number, check_text, check_tuple
 
 BETS = (0.05, 0.1, 0.2, 0.4, 0.8)
 _SIDES = 2  # too high, too low
-_AT_ONCE = 4096  # rows whose bets are settled together
+_AT_ONCE = 1024  # rows whose bets are worked out together
+_MOST = 1e300  # wealth of a monitor that never gives the alarm; less is always allowed
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class MonitorState:
 
     Parameters
     ----------
-    log_w : (M, S, B) logarithm of the wealth that stands on changes that have begun
+    wealth : (M, S, B) W, what stands on changes that have begun
     n_offered : (1,) rows offered to the monitors so far, seen or not
     n_rows : (M,) rows seen, whole numbers
     log_e, log_peak : (M,) logarithm of the e-value, now and at its highest
@@ -38,7 +39,7 @@ class MonitorState:
     since, before, after : (M,) as in `Alarm`
     """
 
-    log_w: Array
+    wealth: Array
     n_offered: Array
     n_rows: Array
     log_e: Array
@@ -194,7 +195,7 @@ class Monitors:
         """Return all wealth waiting: e = 1."""
         each = (self.n, _SIDES, len(self.bets))
         return MonitorState(
-            np.full(each, -np.inf),
+            np.zeros(each),
             np.zeros(1, dtype=np.int64),
             np.zeros(self.n, dtype=np.int64),
             np.zeros(self.n),
@@ -222,7 +223,7 @@ class Monitors:
         at : (N,) whole numbers >= 0 that name the rows in alarms; by default their number
         """
         value, low, high, at = self._checked(state, value, low, high, at)
-        bets = np.array(self.bets)
+        bets, limits = np.array(self.bets), self.limits
         state.n_offered += value.shape[0]
         for begin in range(0, value.shape[0], _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
@@ -230,40 +231,53 @@ class Monitors:
             up = np.clip(high[part] + self.margin, 1e-9, 1.0)
             down = np.clip(1.0 - low[part] + self.margin, 1e-9, 1.0)
             odds = np.stack((some / up, (1.0 - some) / down), axis=-1) - 1.0
-            gains = np.log1p(bets * odds[..., None])  # (n, M, S, B)
+            gains = bets * odds[..., None]  # (n, M, S, B)
+            logs = np.log1p(gains)
             is_seen = ~np.isnan(some)
             for i in range(some.shape[0]):
-                index = np.flatnonzero(is_seen[i] & (state.alarm < 0))
-                if index.size:
-                    row = (gains[i, index], some[i, index], middle[i, index])
+                is_open = is_seen[i] & (state.alarm < 0)
+                n_open = int(np.count_nonzero(is_open))
+                if n_open:
+                    index: Any = slice(None) if n_open == self.n else np.flatnonzero(is_open)
+                    row = (gains[i, index], logs[i, index], some[i, index], middle[i, index])
                     self._settle(state, index, *row, int(at[begin + i]))
+                    is_alarm = is_open & (state.log_e >= limits)
+                    if is_alarm.any():
+                        self._ring(state, np.flatnonzero(is_alarm), int(at[begin + i]))
 
     def _settle(
-        self, state: MonitorState, index: Array, gain: Array, y: Array, middle: Array, at: int
+        self,
+        state: MonitorState,
+        index: Any,
+        gain: Array,
+        log: Array,
+        y: Array,
+        middle: Array,
+        at: int,
     ) -> None:
         """Settle one row of some monitors."""
         n = state.n_rows[index] + 1
-        with np.errstate(divide="ignore"):  # log 0: no wealth waits for a change that begins here
-            fresh = np.log(self.waiting(n - 1) - self.waiting(n))[:, None, None]
-        log_w = np.logaddexp(state.log_w[index], fresh) + gain
-        is_new = state.climb[index] <= 0.0
-        state.climb[index] = np.where(is_new, 0.0, state.climb[index]) + gain
-        state.start[index] = np.where(is_new, at, state.start[index])
-        state.length[index] = np.where(is_new, 0, state.length[index]) + 1
-        y, middle = y[:, None, None], middle[:, None, None]
-        state.seen[index] = np.where(is_new, 0.0, state.seen[index]) + y
-        state.expected[index] = np.where(is_new, 0.0, state.expected[index]) + middle
-        state.log_w[index], state.n_rows[index] = log_w, n
-        log_e = _log_mean_plus(log_w.reshape(index.size, -1), self.waiting(n))
+        waits = self.waiting(n)
+        fresh = (self.waiting(n - 1) - waits)[:, None, None]
+        wealth = np.minimum((state.wealth[index] + fresh) * (1.0 + gain), _MOST)
+        goes_on = state.climb[index] > 0.0
+        state.climb[index] = state.climb[index] * goes_on + log
+        state.start[index] = np.where(goes_on, state.start[index], at)
+        state.length[index] = state.length[index] * goes_on + 1
+        state.seen[index] = state.seen[index] * goes_on + y[:, None, None]
+        state.expected[index] = state.expected[index] * goes_on + middle[:, None, None]
+        state.wealth[index], state.n_rows[index] = wealth, n
+        total = np.zeros(n.shape)
+        for side in range(_SIDES):
+            for bet in range(len(self.bets)):
+                total += wealth[:, side, bet]
+        log_e = np.log(total / (_SIDES * len(self.bets)) + waits)
         state.log_e[index] = log_e
         state.log_peak[index] = np.maximum(state.log_peak[index], log_e)
-        is_alarm = log_e >= self.limits[index]
-        if is_alarm.any():
-            self._ring(state, index[is_alarm], at)
 
     def _ring(self, state: MonitorState, index: Array, at: int) -> None:
         """Write an alarm down, with the onset of the bet that won most."""
-        best = state.log_w[index].reshape(index.size, -1).argmax(axis=1)
+        best = state.wealth[index].reshape(index.size, -1).argmax(axis=1)
         side, bet = np.divmod(best, len(self.bets))
         where = (index, side, bet)
         length = state.length[where]
@@ -321,12 +335,3 @@ class Monitors:
         if at.shape != value.shape[:1] or at.dtype.kind not in "iu" or (at < 0).any():
             raise InvalidInput(f"at: expected {value.shape[0]} whole numbers >= 0, got {at!r}")
         return value, low, high, at
-
-
-def _log_mean_plus(logs: Array, rest: Array) -> Array:
-    """Return log(mean of exp(logs) + rest) of every row (n, k): (n,)."""
-    top = np.maximum(logs.max(axis=1), 0.0)
-    total = np.zeros(logs.shape[0])
-    for k in range(logs.shape[1]):  # column by column: a row must not round by its neighbours
-        total += np.exp(logs[:, k] - top)
-    return np.asarray(top + np.log(total / logs.shape[1] + rest * np.exp(-top)))

@@ -87,6 +87,15 @@ def predict(theta: Array, phi: Array) -> Array:
     return total
 
 
+def every_fourth(n: int) -> Array:
+    """Return which of n rows models and quantiles are made of (n,); limits come from the rest.
+
+    >>> every_fourth(6).astype(int).tolist()
+    [1, 0, 0, 0, 1, 0]
+    """
+    return np.asarray(np.arange(n) % 4 == 0)
+
+
 def nothing_expected(n_targets: int, d: int, bands: int) -> Expectation:
     """Return models that judge nothing, to be filled in by `fit`."""
     return Expectation(
@@ -98,18 +107,24 @@ def nothing_expected(n_targets: int, d: int, bands: int) -> Expectation:
     )
 
 
-def fit(found: Expectation, target: int, phi: Array, y: Array, chance: float, least: int) -> bool:
-    """Fit one target on every other row, and take the limits of its residuals from the rest.
+def fit(
+    found: Expectation,
+    target: int,
+    phi: Array,
+    y: Array,
+    is_shape: Array,
+    chance: float,
+    least: int,
+) -> bool:
+    """Fit one target on some rows, and take the limits of its residuals from the rest.
 
-    So the limits hold for this very model, good or bad. y (N,) is in [0, 1], or is standardised by
-    the residuals' own spread as `scored` does. Returns whether any band has rows enough.
-
-    `chance` is shared by both limits of all bands.
+    So the limits hold for this very model, good or bad. `is_shape` (N,) are the rows of the model,
+    `chance` is shared by both limits of all bands. Returns whether any band has rows enough.
     """
     n_bands = found.low.shape[1]
-    if y.size < 2 * least:
+    if np.count_nonzero(is_shape) < 2:
         return False
-    shape, rest = slice(0, None, 2), slice(1, None, 2)
+    shape, rest = np.flatnonzero(is_shape), np.flatnonzero(~is_shape)
     gram = phi[shape].T @ phi[shape]
     penalty = np.full(phi.shape[1], _PENALTY)
     penalty[0] = 1e-9

@@ -62,7 +62,7 @@ def _upper(y: Array, chance: float) -> float:
     low, high = float((value * count).sum()) / n, 1.0
     if low >= 1.0:
         return 1.0
-    for _ in range(34):  # to 1e-10
+    for _ in range(24):  # to 1e-7, outwards
         middle = 0.5 * (low + high)
         stake = np.minimum(wanted, _LARGEST / (1.0 - middle))
         logs = (np.log1p(stake[:, None] * (middle - value)) * count).sum(axis=1)

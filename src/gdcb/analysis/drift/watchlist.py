@@ -11,6 +11,7 @@ from gdcb.analysis.drift.betting import BETS, Monitors
 from gdcb.analysis.drift.expected import (
     Expectation,
     Scales,
+    every_fourth,
     features,
     fit,
     nothing_expected,
@@ -67,10 +68,10 @@ class WatchList:
     place of a column among the quantiles of the reference, and |2u − 1|, how far out it lies.
     `Monitors` then watches whether their means stay within limits.
 
-    The limits come from the reference. Models and quantiles are taken from every other row of it,
+    The limits come from the reference. Models and quantiles are taken from every fourth row of it,
     limits from the rest, so they hold for these very models, good or bad; those of residuals hold
     band by band of what is expected, so that a learner that turns to other actions does not by
-    itself give an alarm.
+    itself give an alarm. Nothing is said of actions outside the range of the reference.
 
     The rate: half of `level` for the limits (P(any of them misses) ≤ level/2), half for the bets
     (Ville). So P(any false alarm, ever) ≤ level. Each half is split evenly over the kinds that have
@@ -85,7 +86,7 @@ class WatchList:
     horizon, margin, bets : as in `Monitors`; the margin is in units of the numbers in [0, 1], so
         1/6 is one standard deviation of a residual
     bands : bands of what is expected
-    least : rows that a band or column needs in its half of the reference
+    least : rows that a band or column needs for its limits
 
     Notes
     -----
@@ -207,7 +208,7 @@ class WatchList:
             )
         chance = 0.5 * self.level * self.shares(is_judged)
         e = np.where(np.isfinite(seen.action), seen.action, seen.trail[:, 0])
-        scales = scales_of(seen.x[::2], e[::2])
+        scales = scales_of(seen.x, e)
         d = features(scales, self.levels, seen.x[:1], e[:1]).shape[1]
         expected = nothing_expected(n_targets, d, self.bands)
         first, last = np.full((2, n_targets, len(self.levels)), np.nan)
@@ -216,11 +217,14 @@ class WatchList:
         found = Reference(scales, expected, first, last, knots, low, high, is_judged)
         for t in np.flatnonzero(is_judged[:n_targets]):
             rows, given, y = self._target(seen, int(t))
-            first[t], last[t] = np.quantile(given[::2], (0.01, 0.99), axis=0)
-            is_inside = _inside(found, int(t), given)
-            phi = features(scales, self.levels, seen.x[rows][is_inside], given[is_inside])
-            is_judged[t] = fit(expected, int(t), phi, y[is_inside], float(chance[t]), self.least)
-        numbers = self._context_numbers(found, seen.x[seen.is_new][1::2])
+            is_shape = every_fourth(rows.size)
+            first[t], last[t] = np.quantile(given[is_shape], (0.01, 0.99), axis=0)
+            some = np.flatnonzero(_inside(found, int(t), given))
+            phi = features(scales, self.levels, seen.x[rows[some]], given[some])
+            settings = (is_shape[some], float(chance[t]), self.least)
+            is_judged[t] = fit(expected, int(t), phi, y[some], *settings)
+        contexts = seen.x[seen.is_new]
+        numbers = self._context_numbers(found, contexts[~every_fourth(contexts.shape[0])])
         for c in np.flatnonzero(is_judged[n_targets:]):
             share = float(chance[n_targets + c])
             low[c], high[c] = mean_limits(numbers[:, c], share / 2)
@@ -237,7 +241,8 @@ class WatchList:
         return np.array(counts)
 
     def _knots(self, seen: Seen) -> Array:
-        contexts = seen.x[seen.is_new][::2]
+        contexts = seen.x[seen.is_new]
+        contexts = contexts[every_fourth(contexts.shape[0])]
         if not contexts.size:
             return np.zeros((len(self.columns), _KNOTS))
         return np.quantile(contexts, (np.arange(_KNOTS) + 0.5) / _KNOTS, axis=0).T.copy()
