@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -704,3 +705,23 @@ def test_the_command_prints_its_tables(
     figures = json.loads(path.read_text(encoding="utf-8"))
     assert {row["estimator"] for row in figures["errors"]} == set(ESTIMATORS)
     assert all(0 <= row["covers"] <= 1 for row in figures["coverage"])
+
+
+def test_the_example_finds_what_its_page_says() -> None:
+    """The other policy earns more; a played-out million of its nights lies in every interval."""
+    ran = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "off_policy.py"))
+    rng = np.random.default_rng(1)
+    n = 1_000_000
+    which = rng.integers(0, ran["NIGHTS"], n)
+    busy, shares = ran["busy"][which], ran["other"][which].cumsum(axis=1)
+    price = ran["PRICES"][(shares < rng.random((n, 1))).sum(axis=1)]
+    own = 110.0 + 20.0 * busy + rng.choice([-5.0, 0.0, 0.0, 5.0], n)
+    price = np.where(rng.random(n) < 1.25 - price / 200.0, price, own)
+    played = price * (rng.random(n) < 1 / (1 + np.exp((price - 115.0 - 45.0 * busy) / 8.0)))
+    truth = float(played.mean())  # to 0.05
+    value = ran["analysis"].evaluate(ran["feedback"])
+    assert value.low < truth < value.high
+    assert ran["sure"].low < truth < ran["sure"].high
+    assert ran["guessed"].low < truth < ran["guessed"].high
+    assert 0 < ran["low"] < ran["gain"] < ran["high"]
+    assert ran["high"] - ran["low"] < 0.8 * (value.high - value.low)
