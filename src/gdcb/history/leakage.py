@@ -149,8 +149,8 @@ def follows(column: Array, action: Array) -> bool:
 
 def _correlation(a: Array, b: Array) -> float:
     a, b = a - a.mean(), b - b.mean()
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return abs(float(a @ b)) / size if size > 0 and np.isfinite(size) else 0.0
+    size = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return abs(float((a * b).sum())) / size if size > 0 and np.isfinite(size) else 0.0
 
 
 def _codes(x: Array, part: ContextColumn) -> Array:

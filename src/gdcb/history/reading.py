@@ -11,6 +11,7 @@ import numpy as np
 
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
+from gdcb.history.cells import MISSING
 from gdcb.history.layout import Layout, layout_of
 from gdcb.history.report import ReadReport, Tally
 from gdcb.history.rows import FAULT, parse
@@ -154,21 +155,22 @@ class Source:
         broken = tally.mostly_broken()
         if not broken:
             return
-        head, said = self.table.head(_HEAD), []
+        head, said, is_moved = self.table.head(_HEAD), [], False
         for column, rows in broken:
-            place = f"'{column}'" if column else "the line"
-            others = self._fits(head, column)
-            hint = f"; the values under {' or '.join(others)} would fit it" if others else ""
-            wrong = [
+            found = {name: seen for (at, name), seen in tally.reasons.items() if at == column}
+            others = [] if set(found) == {MISSING} else self._fits(head, column)
+            is_moved = is_moved or bool(others)
+            hint = f", and the values under {' or '.join(others)} would fit it" if others else ""
+            wrong = "; ".join(
                 f"{reason} ({', '.join(f'row {at}: {value!r}' for at, value in examples)})"
-                for (name, reason), (_, examples) in tally.reasons.items()
-                if name == column
-            ]
-            said.append(f"{place} breaks the schema in {rows:,} rows: {'; '.join(wrong)}{hint}")
-        raise InvalidInput(
-            f"{self.name}: most of {tally.read:,} rows do not fit, as if columns were moved or "
-            f"named wrongly: {' | '.join(said)}"
-        )
+                for reason, (_, examples) in found.items()
+            )
+            place = f"'{column}'" if column else "the line"
+            said.append(
+                f"{place} breaks the schema in {rows:,} of {tally.read:,} rows{hint}: {wrong}"
+            )
+        moved = "columns look moved, " if is_moved else ""
+        raise InvalidInput(f"{self.name}: {moved}nothing is read: {' | '.join(said)}")
 
     def _fits(self, head: pl.DataFrame, column: str) -> list[str]:
         """Return the other log columns whose values would fit where `column` is expected."""

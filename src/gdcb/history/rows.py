@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FAULT = "__fault__"  # a source's own reason against a row, in a column of this name
 _PROPENSITY = "not above 0 and at most 1"
 _LEAST = float(np.nextafter(0.0, 1.0))
+_BLOCK = 4096
 
 
 @dataclass(slots=True)
@@ -145,21 +146,32 @@ def parse(
 def context_of(frame: pl.DataFrame, layout: Layout, check: Any = None) -> Array:
     """Return x (N, p) of a frame as the instance's schema encodes it; what is bad is noted."""
     check = check or _Check(frame)
-    x = np.empty((frame.height, layout.width))
+    columns: list[Array] = [np.empty(0)] * layout.width
     for part in layout.context:
         series, kind = frame[part.column], part.kind
         if isinstance(kind, Number):
-            values, reasons = numbers(series, kind.low, kind.high)
-            x[:, part.positions[0]] = values
+            columns[part.positions[0]], reasons = numbers(series, kind.low, kind.high)
         elif isinstance(kind, Category):
             codes, reasons = levels(series, kind.levels)
             for place, at in enumerate(part.positions):
-                np.equal(codes, place, out=x[:, at], casting="unsafe")
+                columns[at] = codes == place
         else:
-            values, reasons = flags(series)
-            x[:, part.positions[0]] = values
+            columns[part.positions[0]], reasons = flags(series)
         check.add(part.column, reasons)
-    return x
+    return _side_by_side(columns, frame.height)
+
+
+def _side_by_side(columns: list[Array], n: int) -> Array:
+    """Return columns (N,) as (N, c), row by row in memory, written once.
+
+    Blocks of rows, for else each column's writing would go through the whole of main memory.
+    """
+    wide = np.empty((n, len(columns)))
+    for start in range(0, n, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        for j, column in enumerate(columns):
+            wide[rows, j] = column[rows]
+    return wide
 
 
 def _numbers(check: _Check, column: str, *args: Any, **settings: Any) -> Array:
