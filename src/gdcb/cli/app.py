@@ -9,6 +9,7 @@ import typer
 
 from gdcb.cli.check import check
 from gdcb.cli.instances import instances
+from gdcb.cli.new import new
 from gdcb.cli.parts import parts
 from gdcb.cli.run import run
 from gdcb.cli.validate import validate
@@ -41,6 +42,7 @@ def main(
 app.command("run")(run)
 app.command("check")(check)
 app.command("instances")(instances)
+app.command("new")(new)
 app.command("validate")(validate)
 app.command("parts")(parts)
 app.command("verify")(verify)

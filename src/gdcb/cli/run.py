@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,6 +129,11 @@ def _check_own(chosen: list[str], history: str | None, query: str | None, varian
         wrong_usage("--variant is for made worlds; a log has one truth")
     if query is not None and "://" not in history:
         wrong_usage("--query: the log is no database's URL")
+    if re.search(r"://[^/@]*:[^/@]+@", history):
+        wrong_usage(
+            "--history: settings and report name the URL, so that it may hold no password; put "
+            "that where the database's driver looks for it"
+        )
 
 
 def _check_sizes(episodes: int, replicates: int, seed: int, engine: str) -> None:

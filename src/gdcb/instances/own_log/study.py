@@ -13,7 +13,7 @@ import numpy as np
 from gdcb import declaration
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.history import open_log
+from gdcb.history import ReadReport, open_log
 from gdcb.history.batch import Batch
 from gdcb.history.model_world import MOST_ROWS, ROWS, Drawn, ModelWorld, world_of
 from gdcb.instance import Instance
@@ -85,9 +85,10 @@ def study(file: str, options: Mapping[str, Any]) -> Study:
 def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
     """Return the study; the fingerprints are part of what it is kept under."""
     declared = declaration.read(file)
-    batch, n_read, n_valid = _gathered(declared, log, query)
-    if batch.n == 0:
-        raise InvalidInput(f"{log}: no row of it is valid for {file}; gdcb check says why")
+    batch, report = _gathered(declared, log, query)
+    if batch is None:
+        why = "; ".join(report.sentences()[:3]) or "it has none"
+        raise InvalidInput(f"{log}: no row of it is valid for {file}: {why}")
     world, said = world_of(declared.instance, batch, rows)
     instance = world.instance
     features = _features(world)
@@ -111,7 +112,7 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
         scaler=lambda _: instance.scaler,
         learner=lambda _: declared.bandit,
         delta=lambda state, r: _delta(world, state, r),
-        specification=specification(world, batch, n_read, n_valid, without),
+        specification=specification(world, batch, report, without),
         about=about(instance, world, said, batch),
         settings=settings(world, features),
         rivals=rivals(instance, declared.bandit, world),
@@ -123,24 +124,22 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
 
 def _gathered(
     declared: declaration.Declaration, log: str, query: str | None
-) -> tuple[Batch, int, int]:
-    """Return the rows of a log, or a sample of a long one in its order; rows read, and valid."""
+) -> tuple[Batch | None, ReadReport]:
+    """Return the rows of a log, or a sample of a long one in its order; and what reading found."""
     source = open_log(log, declared.instance, columns=declared.columns, query=query)
     rng = np.random.default_rng(_SAMPLE)
     kept: list[Batch] = []
     keys = np.empty(0)
-    n_valid = 0
     for batch in source.batches():
-        n_valid += batch.n
         kept.append(batch)
         keys = np.concatenate((keys, rng.random(batch.n)))
         if keys.size > 2 * MOST_ROWS:
             kept, keys = _thinned(kept, keys)
     if not kept:
-        return Batch(*(np.empty((0, 1)) for _ in range(5))), source.report.read, 0
+        return None, source.report
     if keys.size > MOST_ROWS:
         kept, keys = _thinned(kept, keys)
-    return Batch.concatenate(kept), source.report.read, n_valid
+    return Batch.concatenate(kept), source.report
 
 
 def _thinned(kept: list[Batch], keys: Array) -> tuple[list[Batch], Array]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gdcb.history import ReadReport
 from gdcb.history.batch import Batch
 from gdcb.history.model_world import ModelWorld
 from gdcb.instance import Instance
 
+_SHOWN = 5  # sentences on rows that were rejected
 MODELLED = (
     "The response is a model, fitted on your log: what is compared here are methods in a world "
     "that the log makes plausible, not what would have happened."
@@ -16,7 +18,7 @@ MODELLED = (
 
 
 def specification(
-    world: ModelWorld, batch: Batch, n_read: int, n_valid: int, left_out: Mapping[str, str]
+    world: ModelWorld, batch: Batch, report: ReadReport, left_out: Mapping[str, str]
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the tuple in words."""
     instance, response = world.instance, world.response
@@ -26,7 +28,11 @@ def specification(
         shape = {1: "a line", 2: "a parabola"}[response.form.degree]
         form = "a level a category" if response.features.is_category else f"{shape} in the action"
         form += ", which context moves" if response.form.interactions else ", the same everywhere"
-    sampled = "" if batch.n == n_valid else f", of which a sample of {batch.n:,} is used"
+    read = f"{report.read:,} rows read, {report.valid:,} valid"
+    if batch.n < report.valid:
+        read += f", of which a sample of {batch.n:,} is used"
+    rejected = "; ".join(report.sentences()[:_SHOWN])
+    odd = " ".join(([f"Rejected: {rejected}."] if rejected else []) + report.leaks)
     return (
         ("𝒳", "context", ", ".join(instance.context.columns)),
         ("𝒜", "nominal arms", f"{instance.space.n}: {arms}"),
@@ -41,8 +47,9 @@ def specification(
         ),
         ("R", "response", f"a model of the log: {form}; form and penalty chosen on two folds"),
         ("units", "replicate", f"{world.units} of the log"),
-        ("history", "log", f"{n_read:,} rows read, {n_valid:,} valid{sampled}"),
+        ("history", "log", read),
         ("", "methods left out", "; ".join(_reasons(left_out))),
+        *([("", "what is odd about the log", odd)] if odd else []),
     )
 
 
@@ -103,6 +110,7 @@ def about(
                 else "the model is of the family that B2s learns, which is at home here"
             ),
             *said,
+            "whether the log may be believed is not asked here: gdcb check certifies it",
             "the priors of all rivals are wide and untuned; the file's own learner is as it stands",
         ],
         "response": "model",

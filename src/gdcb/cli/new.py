@@ -1,0 +1,175 @@
+"""`gdcb new NAME [--from LOG]`: a TOML instance to start from, validated before it is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gdcb.cli.say import as_json, fail, notice, out, wrong_usage
+from gdcb.errors import GdcbError
+
+TEMPLATE = """\
+# An instance to start from. `gdcb validate` checks it; lines that say CHOOSE are yours to decide.
+name = {name}
+title = {name}  # CHOOSE: a title for people
+
+# CHOOSE: what is known before the decision; number, flag or category.
+[context]
+demand = {{ type = "number", low = 0, high = 1, about = "how busy it is" }}
+weekend = {{ type = "flag", about = "Saturday or Sunday" }}
+base = {{ type = "number", low = 1, high = 10000, about = "what an action is relative to" }}
+
+# CHOOSE: nominal arms, here multiples of the base.
+[arms]
+part = "list"
+values = [0.8, 0.9, 1.0, 1.1, 1.2]
+
+# CHOOSE: how context moves all arms at once; δ is 1 at `centre`. Leave the table out for none.
+[scaler]
+part = "log-linear"
+factors = {{ context = ["demand", "weekend"] }}
+centre = [0.5, 0.29]
+growth = 0.5
+row_by_row = false
+follows = "both"
+
+# action = base · δ(x) · arm
+[composition]
+part = "multiply"
+base = ["base"]
+names = ["price"]
+
+# CHOOSE: who may stop or change a proposal, in order; a hard gate closes the chain.
+[[gates]]
+part = "approval"
+name = "reviewer"
+kernel = {{ part = "number", features = ["demand"], base = ["base"] }}
+
+[[gates]]
+part = "bounds"
+name = "bounds"
+low = 10
+high = 5000
+
+# CHOOSE: a success (0 or 1) pays the action; leave `action` out where it pays 1.
+[reward]
+part = "payoff"
+outcome = ["sold"]
+action = 0
+
+# CHOOSE: gdcb parts bandit lists the others.
+[bandit]
+part = "curve-thompson"
+prior_mean = [0.0, -1.0]
+prior_sd = [1.5, 1.0]
+
+# Which column of a log is what, where it is not called as above.
+[history]
+# action = ["price"]
+# outcome = ["sold"]
+# recommended = ["recommended_price"]
+# unit = "shop"
+# time = "decided_at"
+"""
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="What the instance is called.")],
+    log: Annotated[
+        str | None,
+        typer.Option("--from", metavar="LOG", help="CSV or Parquet, a folder, or a database URL."),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Where the log is a database's URL.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="Default: NAME.toml.")] = None,
+    action: Annotated[str, typer.Option(metavar="COL", help="The action that ran.")] = "",
+    outcome: Annotated[str, typer.Option(metavar="COL", help="What came of it.")] = "",
+    reward: Annotated[str, typer.Option(metavar="COL", help="What that was worth.")] = "",
+    recommended: Annotated[str, typer.Option(metavar="COL", help="What was proposed.")] = "",
+    status: Annotated[str, typer.Option(metavar="COL", help="What the gates did.")] = "",
+    time: Annotated[str, typer.Option(metavar="COL", help="When it was decided.")] = "",
+    unit: Annotated[str, typer.Option(metavar="COL", help="Whose decision it was.")] = "",
+    propensity: Annotated[str, typer.Option(metavar="COL", help="How likely the action was.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Write a TOML instance: a template, or one whose context is inferred from a log.
+
+    Columns that are not named are guessed by their names and said; choices to be made are marked
+    CHOOSE in the file. It passes `gdcb validate` as it is written.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        wrong_usage(f"NAME: expected letters, digits, '-', '_' or '.', got {name!r}")
+    asked = {
+        "action": action,
+        "outcome": outcome,
+        "reward": reward,
+        "recommended": recommended,
+        "status": status,
+        "time": time,
+        "unit": unit,
+        "propensity": propensity,
+    }
+    if log is None and (query is not None or any(asked.values())):
+        wrong_usage("columns and --query go with --from LOG")
+    target = Path(f"{name}.toml") if file is None else file
+    if target.exists() and not force:
+        fail(f"{target} is there already; --force overwrites it, --out names another file")
+    found: dict[str, Any] = {"guessed": {}, "left_out": {}}
+    text = _template(name)
+    if log is not None:
+        text, found = _inferred(name, log, query, asked)
+    _checked(text, target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot write {target} ({error.strerror})")
+    if json:
+        as_json({"file": str(target), **found})
+        return
+    for role, column in found["guessed"].items():
+        notice(f"{role}: {column}, guessed by its name; --{role} says otherwise")
+    n = text.count("CHOOSE")
+    out.print(f"{target}: written and valid; {n} lines say CHOOSE", soft_wrap=True)
+
+
+def _template(name: str) -> str:
+    import json as plain
+
+    return TEMPLATE.format(name=plain.dumps(name))
+
+
+def _inferred(
+    name: str, log: str, query: str | None, asked: dict[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the file's text, and what was guessed and left out."""
+    from gdcb.history.columns import look
+    from gdcb.history.infer import propose
+    from gdcb.history.instance_file import toml
+    from gdcb.history.roles import roles_of
+
+    try:
+        seen = look(log, query)
+        roles = roles_of(seen, asked)
+        found = propose(seen, roles)
+        text = toml(name, found)
+    except GdcbError as error:
+        fail(str(error))
+    guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
+    said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
+    return text, {**said, "left_out": found.without}
+
+
+def _checked(text: str, target: Path) -> None:
+    """Refuse to write what `gdcb validate` would not take."""
+    from gdcb import declaration
+
+    try:
+        declaration.parse(text, where=str(target))
+    except GdcbError as error:
+        fail(f"the log does not make a valid instance: {error}")

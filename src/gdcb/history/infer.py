@@ -1,0 +1,138 @@
+"""An instance proposed from a log: what its columns are, what is relative to what, what pays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.history.columns import Column, Look
+from gdcb.history.roles import Roles, left_out, tokens
+
+_BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
+_LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out
+_PAYS = ("price", "rate", "apr", "fee", "fare", "amount")
+
+
+@dataclass
+class Proposal:
+    """What is proposed for a log.
+
+    Parameters
+    ----------
+    log, roles : the log at first sight, and which column is what
+    context : columns of the context by their name there
+    without : why the others are not in it
+    base : context columns that the action is relative to
+    is_choice, values : whether actions are categories; relative actions (n,), or their codes
+    is_class, pays : whether outcomes are classes; and whether a success pays the action
+    """
+
+    log: Look
+    roles: Roles
+    context: dict[str, Column]
+    without: dict[str, str]
+    base: tuple[str, ...] = ()
+    is_choice: bool = False
+    values: Array = field(default_factory=lambda: np.empty(0))
+    is_class: bool = False
+    pays: bool = False
+
+    @property
+    def action(self) -> Column:
+        """The executed action's column."""
+        return self.log.columns[self.roles.action]
+
+    @property
+    def target(self) -> Column:
+        """The column that is learned."""
+        role = self.roles.outcome if self.is_class or self.roles.outcome else self.roles.reward
+        return self.log.columns[role]
+
+
+def propose(log: Look, roles: Roles) -> Proposal:
+    """Sort the columns of a log, and find out how its action and its outcome are made."""
+    action = log.columns[roles.action]
+    if action.is_constant:
+        raise InvalidInput(f"the action never varies: '{action.name}' has one value in the log")
+    chosen = log.columns[roles.outcome or roles.reward]
+    if chosen.kind not in ("flag", "number") or chosen.is_constant:
+        what = "has one value" if chosen.is_constant else f"holds {chosen.kind}, not numbers"
+        raise InvalidInput(f"the outcome '{chosen.name}' {what} in the log")
+    context, without = {}, {}
+    for name, column in log.columns.items():
+        if name in roles.taken:
+            continue
+        why = left_out(column, roles, log)
+        if why:
+            without[name] = why
+        else:
+            context[_clean(name)] = column
+    if not context:
+        raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
+    found = Proposal(log, roles, context, without)
+    _outcome(found)
+    found.is_choice = action.kind != "number"
+    found.values = action.values
+    if not found.is_choice:
+        found.base, found.values = _base(found)
+    return found
+
+
+def _outcome(found: Proposal) -> None:
+    """Find out whether outcomes are classes that pay something known; else rewards are learned."""
+    log, roles = found.log, found.roles
+    outcome, reward = log.columns.get(roles.outcome), log.columns.get(roles.reward)
+    action = log.columns[roles.action]
+    found.is_class = outcome is not None and outcome.is_binary
+    if not found.is_class or outcome is None:
+        return
+    is_number = action.kind == "number"
+    found.pays = is_number and bool(set(tokens(action.name)) & {*_PAYS})
+    if reward is None:
+        return
+    known = np.isfinite(reward.values) & np.isfinite(outcome.values) & np.isfinite(action.values)
+    paid = outcome.values[known] * (action.values[known] if is_number else 1.0)
+    if is_number and np.allclose(reward.values[known], paid, rtol=0.01, atol=0.01):
+        found.pays = True
+    elif np.allclose(reward.values[known], outcome.values[known], atol=1e-6):
+        found.pays = False
+    else:  # what a class pays is not known: the reward itself is learned
+        found.is_class, found.pays = False, False
+        found.without[outcome.name] = "it is the outcome, and the reward is learned instead"
+        roles.outcome = ""
+
+
+def _base(found: Proposal) -> tuple[tuple[str, ...], Array]:
+    """Return the columns that an action is a multiple of, and the action relative to them."""
+    values = found.action.values
+    if found.action.low <= 0:
+        return (), values
+    bases: tuple[str, ...] = ()
+    for word in _BASES:
+        for name, column in found.context.items():
+            if word not in tokens(name) or column.kind != "number" or column.low <= 0:
+                continue
+            if name in bases:
+                continue
+            relative = values / column.values
+            if _spread(relative) < _LESS * _spread(values):
+                bases, values = (*bases, name), relative
+    return bases, values
+
+
+def _spread(values: Array) -> float:
+    known = values[np.isfinite(values) & (values > 0)]
+    return float(np.log(known).std())
+
+
+def _clean(name: str) -> str:
+    """Return a name that no part takes for something else."""
+    return re.sub(r"[=*]", "_", name) or "column"
+
+
+def _reasons(without: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in without.items())

@@ -1,0 +1,321 @@
+"""A proposal as a TOML file: valid as it stands, its choices marked."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from gdcb.history.infer import Proposal
+from gdcb.history.roles import Roles
+
+MOST_ARMS = 12  # different numbers up to which each is an arm
+_QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
+_MOST_FEATURES = 12  # columns that a scaler reads
+
+
+def toml(name: str, found: Proposal) -> str:
+    """Write the proposal as a file that `gdcb validate` takes as it stands."""
+    log, roles = found.log, found.roles
+    parts = [
+        f"# Proposed from {log.name}: {log.rows:,} rows, {len(log.columns)} columns.",
+        "# Lines that say CHOOSE are guesses of a program that does not know your business.",
+        f"name = {_text(name)}",
+        f"title = {_text(name)}  # CHOOSE: a title for people",
+        *_said(roles),
+        *_context(found),
+        *_arms(found),
+        *_scaler(found),
+        *_composition(found),
+        *_gates(found),
+        *_reward(found),
+        *_bandit(found),
+        *_history(found),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _said(roles: Roles) -> list[str]:
+    """Say which parts were guessed, and what else might have been meant."""
+    lines = []
+    for role, others in roles.guessed.items():
+        column = getattr(roles, role)
+        if not column:
+            continue
+        also = f"; it might also be {', '.join(others)}" if others else ""
+        lines.append(f"# CHOOSE: {role} = {_comment(column)}, guessed by its name{also}.")
+    return ["", *lines] if lines else []
+
+
+def _context(found: Proposal) -> list[str]:
+    lines = ["", "[context]"]
+    for name, column in found.context.items():
+        empty = ""
+        if column.missing > 0:
+            share = f"{100 * column.missing:.1f} %"
+            empty = f"  # {share} of its cells are empty: such rows are rejected"
+        if column.kind == "flag":
+            lines.append(f'{_key(name)} = {{ type = "flag" }}{empty}')
+        elif column.kind == "text":
+            levels = f'{{ type = "category", levels = {_list(column.levels)} }}'
+            lines.append(f"{_key(name)} = {levels}{empty}")
+        else:
+            low, high = outwards(column.low, column.high)
+            kind = f'{{ type = "number", low = {_number(low)}, high = {_number(high)} }}'
+            lines.append(f"{_key(name)} = {kind}{empty}")
+    if found.without:
+        lines.append("# Left out:")
+        lines += [f"# - {_comment(name)}: {why}" for name, why in found.without.items()]
+    lines.append(
+        "# CHOOSE: ranges are those of the log, rounded outwards; widen what may go beyond."
+    )
+    return lines
+
+
+def _arms(found: Proposal) -> list[str]:
+    if found.is_choice:
+        levels = found.action.levels
+        return [
+            "",
+            "# CHOOSE: the arms are what ran in the log; take out what must not be proposed.",
+            "[arms]",
+            'part = "list"',
+            f"names = {_list(levels)}",
+        ]
+    known = found.values[np.isfinite(found.values)]
+    values = np.unique(known)
+    if values.size > MOST_ARMS:
+        wanted = np.quantile(known, _QUANTILES)
+        values = np.unique([_rounded(float(one), float(np.ptp(wanted))) for one in wanted])
+        why = "quantiles of what ran (5 to 95 %)"
+    else:
+        why = "the values that ran"
+    if values.size < 2:
+        values = np.array([known.min(), known.max()])
+    over = f", over {' × '.join(found.base)}" if found.base else ""
+    return [
+        "",
+        f"# CHOOSE: {why}{over}; add what you would try, take out what you would not.",
+        "[arms]",
+        'part = "list"',
+        f"values = [{', '.join(_number(float(value)) for value in values)}]",
+    ]
+
+
+def _scaler(found: Proposal) -> list[str]:
+    """Propose a scaler where one can be fitted on the outcomes themselves."""
+    is_product = not found.is_choice and found.action.low > 0
+    columns = _features(found)
+    if not (found.is_class and is_product and columns):
+        return [
+            "",
+            "# CHOOSE: no scaler; all contexts share the arms as they are. One that learns from",
+            "# outcomes needs classes and an action above 0; others need labels (ridge).",
+        ]
+    centre = [_number(_digits(mean)) for _, mean, _ in columns]
+    penalty = [_number(_digits(max(sd, 1e-6) ** 2)) for *_, sd in columns]
+    names = ", ".join(_text(name) for name, *_ in columns)
+    follows = 'follows = "both"' if found.pays else 'follows = "ratio"'
+    return [
+        "",
+        "# CHOOSE: the columns by which the best action moves; δ is 1 at their means in the log.",
+        "[scaler]",
+        'part = "log-linear"',
+        f"factors = {{ context = [{names}] }}",
+        f"centre = [{', '.join(centre)}]",
+        f"penalty = [{', '.join(penalty)}]  # variances of the columns: one prior for all",
+        "growth = 0.5",
+        "row_by_row = false",
+        follows,
+    ]
+
+
+def _features(found: Proposal) -> list[tuple[str, float, float]]:
+    """Return columns for a scaler, with mean and sd: those that tell most of the outcome."""
+    y = found.target.values
+    columns = []
+    for name, column in found.context.items():
+        if name in found.base:
+            continue
+        if column.kind != "text":
+            columns.append((name, column.values))
+            continue
+        count = np.bincount(column.values[np.isfinite(column.values)].astype(np.int64))
+        for code, level in enumerate(column.levels):
+            if code != int(count.argmax()) and code < count.size and count[code]:
+                columns.append((f"{name}={level}", 1.0 * (column.values == code)))
+    ranked = []
+    for name, values in columns:
+        both = np.isfinite(values) & np.isfinite(y)
+        sd = float(values[both].std())
+        if sd > 0:
+            along = abs(float(np.corrcoef(values[both], y[both])[0, 1]))
+            ranked.append((-along, name, float(values[both].mean()), sd))
+    kept = {name: (mean, sd) for _, name, mean, sd in sorted(ranked)[:_MOST_FEATURES]}
+    return [(name, *kept[name]) for name, _ in columns if name in kept]
+
+
+def _composition(found: Proposal) -> list[str]:
+    if found.is_choice:
+        name = f"name = {_text(found.action.name)}"
+        return ["", "[composition]", 'part = "identity"', "severity = false", name]
+    names = f"names = [{_text(found.action.name)}]"
+    if found.action.low <= 0:
+        return ["", "[composition]", 'part = "add"', names]
+    why = "# CHOOSE: the columns whose product the action is a multiple of; [] for none."
+    base = f"base = {_list(found.base)}"
+    return ["", "[composition]", 'part = "multiply"', f"{base}  {why}", names]
+
+
+def _gates(found: Proposal) -> list[str]:
+    lines: list[str] = []
+    has_person = bool(found.roles.recommended or found.roles.status)
+    if has_person:
+        kernel = f'{{ part = "category", n_categories = {len(found.action.levels)} }}'
+        if not found.is_choice:
+            numbers = [n for n, c in found.context.items() if c.kind != "text"]
+            some = [name for name in numbers if name not in found.base][:4]
+            kernel = f'{{ part = "number", features = {_list(some)}, base = {_list(found.base)} }}'
+        lines += [
+            "",
+            "# CHOOSE: somebody answers proposals in the log; say who.",
+            "[[gates]]",
+            'part = "approval"',
+            'name = "reviewer"',
+            f"kernel = {kernel}",
+        ]
+    if found.is_choice:
+        if has_person:
+            closing = "# A hard gate closes the chain. CHOOSE: numbers of arms that never run."
+            lines += ["", "[[gates]]", 'part = "policy"', f"denied = []  {closing}"]
+        return lines
+    low, high = outwards(found.action.low, found.action.high)
+    return [
+        *lines,
+        "",
+        "# CHOOSE: the range seen in the log, rounded outwards; put your own limits here.",
+        "[[gates]]",
+        'part = "bounds"',
+        'name = "bounds"',
+        f"low = {_number(low)}",
+        f"high = {_number(high)}",
+    ]
+
+
+def _reward(found: Proposal) -> list[str]:
+    target = _text(found.target.name)
+    if not found.is_class:
+        return ["", "[reward]", 'part = "scaled"', f"outcome = [{target}]"]
+    lines = ["", "[reward]", 'part = "payoff"', f"outcome = [{target}]"]
+    if found.pays:
+        return [
+            *lines,
+            "action = 0  # CHOOSE: a success pays the action; leave out where it pays 1",
+        ]
+    if found.is_choice:
+        return [*lines, "# CHOOSE: a success pays 1."]
+    return [*lines, "# CHOOSE: a success pays 1; `action = 0` where it pays the action."]
+
+
+def _bandit(found: Proposal) -> list[str]:
+    head = ["", "# CHOOSE: gdcb parts bandit lists the others.", "[bandit]"]
+    if found.is_choice:
+        if found.is_class:
+            return [*head, 'part = "beta-thompson"']
+        mean, sd = _moments(found)
+        return [
+            *head,
+            'part = "gaussian-thompson"',
+            f"prior_mean = {_number(mean)}",
+            f"rate = {_number(_digits(sd**2))}",
+        ]
+    if found.is_class:
+        prior = ["prior_mean = [0.0, -1.0]", "prior_sd = [1.5, 1.0]"]
+        if not found.pays:
+            prior = ["degree = 2", "prior_mean = [0.0, 0.0, 0.0]", "prior_sd = [1.5, 1.0, 1.0]"]
+        return [*head, 'part = "curve-thompson"', *prior]
+    mean, sd = _moments(found)
+    return [
+        *head,
+        'part = "curve-thompson"',
+        'link = "identity"',
+        "degree = 2",
+        f"prior_mean = [{_number(mean)}, 0.0, 0.0]",
+        f"prior_sd = [{', '.join([_number(sd)] * 3)}]",
+        f"noise = {_number(sd)}",
+    ]
+
+
+def _moments(found: Proposal) -> tuple[float, float]:
+    """Return mean and standard deviation of the outcome, to three digits."""
+    known = found.target.values[np.isfinite(found.target.values)]
+    return _digits(float(known.mean())), _digits(float(known.std()))
+
+
+def _history(found: Proposal) -> list[str]:
+    roles = found.roles
+    lines = ["", "# Which column of the log is what.", "[history]"]
+    lines.append(f"action = [{_text(roles.action)}]")
+    lines.append(f"outcome = [{_text(found.target.name)}]")
+    has_reward = roles.reward and roles.reward != found.target.name
+    lines.append(f"reward = {_text(roles.reward if has_reward else '-')}")
+    several = {role: getattr(roles, role) for role in ("recommended", "status")}
+    lines += [f"{role} = [{_text(name)}]" for role, name in several.items() if name]
+    single = {role: getattr(roles, role) for role in ("reviewer", "propensity", "unit", "time")}
+    lines += [f"{role} = {_text(name)}" for role, name in single.items() if name]
+    renamed = {name: column.name for name, column in found.context.items() if name != column.name}
+    if renamed:
+        pairs = ", ".join(f"{_key(name)} = {_text(raw)}" for name, raw in renamed.items())
+        lines.append(f"context = {{ {pairs} }}")
+    return lines
+
+
+def outwards(low: float, high: float) -> tuple[float, float]:
+    """Round a range outwards to two digits of its width; shares stay within 0 and 1.
+
+    >>> outwards(0.03, 0.97), outwards(41.3, 589.0), outwards(-0.2, 3.0)
+    ((0.0, 1.0), (40.0, 590.0), (-0.2, 3.0))
+    """
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    width = high - low
+    step = 10.0 ** (math.floor(math.log10(width)) - 1) if width > 0 else 1.0
+    below, above = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    if low > 0:
+        below = max(below, 0.0)
+    return min(_digits(below, 12), low), max(_digits(above, 12), high)
+
+
+def _rounded(value: float, width: float) -> float:
+    """Round to three digits of a width."""
+    step = 10.0 ** (math.floor(math.log10(width)) - 2) if width > 0 else 1e-3
+    return _digits(round(value / step) * step, 12)
+
+
+def _digits(value: float, n: int = 3) -> float:
+    return float(f"{value:.{n}g}")
+
+
+def _number(value: float) -> str:
+    """Write a number as TOML has it."""
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list(values: Any) -> str:
+    return f"[{', '.join(_text(value) for value in values)}]"
+
+
+def _comment(name: str) -> str:
+    """Return a column's name as it may stand in a comment: on one line."""
+    return re.sub(r"[\x00-\x1f\x7f]", " ", name)
