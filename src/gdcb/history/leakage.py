@@ -124,7 +124,7 @@ def determines(column: Array, outcome: Array) -> bool:
     changes = int((major[1:] != major[:-1]).sum())  # from one value to the next
     # As many changes as values are no separation but each row's own value.
     apart = changes if len(values) > 20 else 0
-    return errors + apart <= max(_ERRORS * len(y), 1) and errors + apart <= 0.02 * rare + 1
+    return errors + apart <= min(max(_ERRORS * len(y), 2), 0.02 * rare + 2)
 
 
 def follows(column: Array, action: Array) -> bool:
