@@ -45,12 +45,13 @@ def build(
 ) -> dict[str, Any]:
     """Return a certificate of so many arms: two of them refused, the rest as the verdict says."""
     arms = [arm(i, "refuse" if i >= n_arms - 2 > 0 else verdict) for i in range(n_arms)]
+    refused = [one["arm"] for one in arms if one["verdict"] == "refuse"]
     first, law = ("2024-07-19T00:00:00+00:00", "2023-11-02") if dated else (60001, 41337)
     return {
         "verdict": verdict,
         "reasons": [
             say.verdict(verdict),
-            say.arms_refused([one["arm"] for one in arms[-2:]], n_arms),
+            *([say.arms_refused(refused, n_arms)] if refused else []),
             say.reward_law_changed(law, "the level of the reward fell", 3e-5),
             say.rows_since(law),
             say.gate_changed("revenue manager", first, 0.7512, 0.5533, 2e-11),

@@ -42,8 +42,10 @@ def sequence(value: Any, at: str) -> Sequence[Any]:
 
 
 def lines(value: Any, at: str) -> list[str]:
-    """Return a list of words; one word is a list of one."""
-    return [value] if isinstance(value, str) else [str(line) for line in sequence(value, at)]
+    """Return a list of words; one word is a list of one, and null is no word."""
+    if isinstance(value, str):
+        return [value]
+    return [str(line) for line in sequence(value, at) if line is not None]
 
 
 def number(value: Any, at: str) -> float | None:

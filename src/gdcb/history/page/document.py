@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gdcb.errors import InvalidInput
-from gdcb.history.sentences import VERDICTS, override_of_verdict, verdict
+from gdcb.history.sentences import VERDICTS, arms_judged, override_of_verdict, verdict
 from gdcb.pages import fields
 from gdcb.pages.numbers import Estimate
 
@@ -159,11 +160,14 @@ class Document:
 
     @property
     def why(self) -> list[str]:
-        """The reasons, less the verdict and its override, which have places of their own."""
+        """How the arms were judged, then the reasons; verdict and override have other places."""
         told = [verdict(answer) for answer in VERDICTS]
         if self.override is not None:
             told.append(override_of_verdict(self.override.reason, self.override.without))
-        return [reason for reason in self.reasons if reason not in told]
+        judged = arms_judged(Counter(arm.verdict for arm in self.arms))
+        told.append(judged)
+        rest = [reason for reason in self.reasons if reason not in told]
+        return [judged, *rest] if judged else rest
 
 
 def read(document: Mapping[str, Any]) -> Document:
@@ -340,8 +344,9 @@ def _rejected(value: Any, at: str) -> Rejected:
     entry = fields.mapping(value, at)
     examples = []
     for one in fields.sequence(entry.get("examples"), f"{at}.examples"):
-        is_pair = isinstance(one, list | tuple) and len(one) == 2
-        examples.append(f"row {one[0]}: {one[1]}" if is_pair else str(one))
+        is_pair = isinstance(one, list | tuple) and len(one) == 2 and one[0] is not None
+        if is_pair:
+            examples.append(f"row {one[0]}: {'empty' if one[1] is None else one[1]}")
     return Rejected(
         reason=fields.text(entry.get("reason")),
         column=fields.text(entry.get("column")),

@@ -29,12 +29,12 @@ def sign(verdict: str) -> str:
 
 
 def reach_of(biases: Sequence[Estimate | None], margin: float | None) -> float:
-    """Return the end of the scale that all bars share: at most four margins, what is beyond is cut.
+    """Return the end of the scale that all bars share: at most five margins, what is beyond is cut.
 
     Examples
     --------
     >>> reach_of([Estimate(0.1, 0.05, 0.15), Estimate(9.0, 8.0, 10.0)], 0.1)
-    0.4
+    0.5
     """
     ends = [
         abs(end)
@@ -45,7 +45,7 @@ def reach_of(biases: Sequence[Estimate | None], margin: float | None) -> float:
     ]
     if margin is None or margin <= 0:
         return max([*ends, 1e-9])
-    return min(max([1.5 * margin, *ends]), 4 * margin)
+    return min(max([1.5 * margin, *ends]), 5 * margin)
 
 
 def bias_bar(bias: Estimate, margin: float | None, reach: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -113,9 +112,8 @@ def treatment(run: Document) -> list[str]:
         one = run.reweight
         clipped = one.clipped_share or 0.0
         found.append(say.reweighted(one.clip, clipped, one.bias_bound, one.is_logged))
-    if run.overrides_weight is not None:
+    if run.overrides_weight is not None and run.contrast is not None:
         found.append(say.overrides_weight(run.overrides_weight))
-    found.append(say.arms_judged(Counter(arm.verdict for arm in run.arms)))
     refused = [arm.name for arm in run.arms if arm.verdict == "refuse"]
     if refused and run.verdict != "refuse":
         found.append(say.arms_refused(refused, len(run.arms)))
@@ -148,10 +146,10 @@ def _meaning(run: Document, sentence: str) -> str:
 def _people(run: Document) -> list[tuple[str, str, str]]:
     found = []
     one = run.contrast
-    if one is None:
+    if one is None and run.gates:
         words = _meaning(run, say.overrides_not_logged())
         found.append(("Overridden less approved", NONE, words))
-    else:
+    elif one is not None:
         words, figure = "", bracketed(one.difference)
         if one.posterior is not None and one.difference is not None:
             told = (one.posterior, one.difference.mean, one.difference.low, one.difference.high)

@@ -10,7 +10,7 @@ h1 { font-size: 1.35rem; line-height: 1.2; margin: 0; }
 h2 { font-size: 1.05rem; margin: 1.5rem 0 .3rem; padding-top: .3rem;
   border-top: 2px solid var(--ink); }
 h3 { font-size: .95rem; margin: .8rem 0 .1rem; } p, ul { margin: .3rem 0; }
-ul { padding-left: 1.1rem; } li { margin: .15rem 0; }
+ul { padding-left: 1.1rem; } li { margin: .15rem 0; overflow-wrap: anywhere; }
 header p { color: var(--soft); margin: .2rem 0 .9rem; overflow-wrap: anywhere; }
 .verdict { display: flex; gap: 1rem; border: 2px solid var(--c); border-left-width: 10px;
   padding: .7rem 1rem; background: var(--tint); }

@@ -160,7 +160,7 @@ def whole(value: float | None) -> str:
 
 def tests(run: Document) -> str:
     """Return one row a test: p, threshold, what it found."""
-    found = {True: "found", False: "nothing found", None: "not made"}
+    found = {True: "departure found", False: "none found", None: "not made"}
     rows = []
     for one in run.tests:
         p = NONE if one.p is None else probability(one.p)
