@@ -47,10 +47,10 @@ def spanned(mean: float, low: float | None = None, high: float | None = None) ->
     """Write an estimate with its interval in words; without two finite ends there is none.
 
     >>> spanned(0.0412, 0.013, 0.069), spanned(0.5)
-    ('0.041 (0.013 to 0.069)', '0.500')
+    ('0.041 (0.013 to 0.069)', '0.5')
     """
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return plain(mean)
+        return short(mean)
     digits = common_digits([Estimate(mean, low, high)])
     return f"{fixed(mean, digits)} ({fixed(low, digits)} to {fixed(high, digits)})"
 

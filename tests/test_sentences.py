@@ -1,0 +1,143 @@
+"""Sentences of a certificate: whole, in plain words, with numbers rounded as they are read."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdcb.history import sentences as say
+
+# Every function that gives sentences, with arguments of its kind.
+SAID: list[tuple[str, tuple[Any, ...]]] = [
+    ("adjusted_by_regression", ("aipw", 5)),
+    ("adjusted_by_regression", ("cross-fitted regression",)),
+    ("arm_untried", ("a", 0)),
+    ("arm_untried", ("a", 1)),
+    ("arm_untried", ("a", 1200)),
+    ("arms_judged", ({"direct": 1, "adjust": 2},)),
+    ("arms_refused", (["a"], 3)),
+    ("arms_refused", (["a", "b"], 2)),
+    ("bias_too_large", ("a", -0.3, -0.4, -0.2, 0.1, "standard deviations")),
+    ("bias_unclear", ("a", 0.1, None, None, 0.1)),
+    ("bias_within_margin", ("a", 0.01, -0.02, 0.04, 0.1)),
+    ("contraction", ("gate", 0.7)),
+    ("duplicates", (0,)),
+    ("duplicates", (1,)),
+    ("duplicates", (7,)),
+    ("evidence", ("a", 1, 1)),
+    ("evidence", ("a", 900, 12.3)),
+    ("family", (0.05, 1)),
+    ("finding", ("Missing outcomes", 0.5, 0.01)),
+    ("gate_changed", ("gate", "2025-03-04")),
+    ("gate_changed", ("gate", 12, 0.7, 0.5, 1e-9)),
+    ("gate_stable", ("gate",)),
+    ("leak", ("refund", "known only after the decision")),
+    ("outcomes_missing", (0.0,)),
+    ("outcomes_missing", (0.1, 0.4)),
+    ("outcomes_missing", (0.1, 0.0001, True)),
+    ("overlap_too_small", ("a", 3.2, 20)),
+    ("override_of_verdict", ("a pilot", "refuse")),
+    ("overrides_not_logged", ()),
+    ("overrides_private", (0.01, -0.3, -0.4, -0.2)),
+    ("overrides_trusted", (0.9, 0.01)),
+    ("overrides_weight", (0.0,)),
+    ("overrides_weight", (0.4,)),
+    ("overrides_weight", (1.0,)),
+    ("reward_law_changed", (5001, "the level", None)),
+    ("reward_law_stable", (0.6,)),
+    ("reweighted", (None, 0.0, None)),
+    ("reweighted", (20.0, 0.1, 0.004, True)),
+    ("rows_since", ("2025-03-04T00:00:00+00:00",)),
+    ("rows_used", (1, 1, 0)),
+    ("rows_used", (1000, 0, 1)),
+    ("sensitivity_arms", (None,)),
+    ("sensitivity_arms", (1.0,)),
+    ("sensitivity_arms", (2.5,)),
+    ("sensitivity_slopes", (math.nan,)),
+    ("sensitivity_slopes", (0.2,)),
+    ("transport", (0.7, 0.5, 0.35)),
+    ("variance", (0.02, 0.0, 0.05)),
+    ("variance", (0.5,)),
+    ("verdict", ("adjust",)),
+    ("worst_case", (0.4, 0.3, 0.12)),
+]
+PHRASES = {"chance", "day", "named", "short", "spanned", "when"}
+
+
+@pytest.mark.parametrize(("name", "arguments"), SAID, ids=lambda value: str(value)[:40])
+def test_every_sentence_is_whole(name: str, arguments: tuple[Any, ...]) -> None:
+    """A capital or a number first, a full stop last; no hole, no double space, no jargon."""
+    said = getattr(say, name)(*arguments)
+    assert re.match(r"[A-Z\d]", said)
+    assert said.endswith(".")
+    assert "  " not in said
+    assert not re.search(r"\bNone\b|\bnan\b|\binf\b|propensit|\bdataset|\b1 rows\b|\.\.", said)
+    assert not re.search(r"(?<![\d.])\d{4,}", said.replace("2025", "")), "thousands are set apart"
+
+
+def test_the_list_above_is_whole() -> None:
+    """A new sentence is looked at too."""
+    functions = {name for name in say.__all__ if inspect.isfunction(getattr(say, name))}
+    assert functions == {name for name, _ in SAID} | PHRASES
+
+
+def test_each_verdict_has_its_words() -> None:
+    assert list(say.VERDICTS) == list(say.MEANING) == list(say.SHORT)
+    assert set(say.VERDICTS) == {"direct", "adjust", "reweight", "refuse"}
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        ("2024-12-01", "on 1 December 2024"),
+        ("2024-12-01T23:59:59Z", "on 1 December 2024"),
+        (1, "at row 1"),
+        (60_001.0, "at row 60,001"),
+        ("week 3", "on week 3"),
+    ],
+)
+def test_times(time: str | float, words: str) -> None:
+    assert say.when(time) == words
+
+
+def test_numbers_bear_as_many_digits_as_their_interval() -> None:
+    assert say.spanned(0.123456, 0.1, 0.15) == "0.123 (0.100 to 0.150)"
+    assert say.spanned(1234.5, 1100, 1400) == "1,234 (1,100 to 1,400)"
+    assert say.spanned(0.5, -math.inf, math.inf) == "0.5"
+    assert (say.short(0.0), say.short(2e-7), say.short(-0.25)) == ("0", "2.0 × 10⁻⁷", "−0.25")
+    assert (say.chance(0.0499), say.chance(0.0)) == ("p = 0.050", "p < 0.001")
+
+
+@given(st.floats(-5, 5), st.floats(0, 3))
+@settings(max_examples=50, deadline=None)
+def test_the_difference_of_overrides_is_said_by_size_and_way(mean: float, half: float) -> None:
+    """Less or more, and the interval turns with it: its first end is the lower one."""
+    said = say.overrides_trusted(0.9, mean, mean - half, mean + half)
+    assert ("less" if mean < 0 else "more") in said
+    same = say.overrides_trusted(0.9, -mean, -mean - half, -mean + half)
+    if mean:
+        assert said.replace("less", "more") == same.replace("less", "more")
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    names = [f"a{i}" for i in range(25)]
+    assert say.named(names) == "a0, a1, a2, a3, a4, a5 and 19 others"
+    assert say.named(names[:7]).endswith("and 1 other")
+    assert say.named(names[:1]) == "a0"
+
+
+def test_way_of_a_bias() -> None:
+    """A positive bias flatters an arm, a negative one wrongs it."""
+    assert "overstate" in say.bias_too_large("a", 0.3, 0.2, 0.4, 0.1)
+    assert "understate" in say.bias_too_large("a", -0.3, -0.4, -0.2, 0.1)
+
+
+def test_a_test_has_found_something_where_p_is_no_larger_than_its_threshold() -> None:
+    assert "a departure was found" in say.finding("x", 0.01, 0.01)
+    assert "nothing found" in say.finding("x", 0.0101, 0.01)
