@@ -136,6 +136,17 @@ def test_numbers_written_as_text_are_the_same_numbers(values: list[float]) -> No
     assert reasons == []
 
 
+def test_many_names_are_found_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gdcb.history.cells import names
+
+    text, known = pl.Series(["b", None, "x", "a"]), ("a", "b", "c")
+    few = names(text, known, optional=True)
+    monkeypatch.setattr("gdcb.history.cells._MANY", 2)
+    many = names(text, known, optional=True)
+    assert few[0].tolist() == many[0].tolist() == [1, -1, -1, 0]
+    assert [mask.tolist() for _, mask in few[1]] == [mask.tolist() for _, mask in many[1]]
+
+
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float32, pl.Decimal(10, 2)])
 def test_numbers_of_every_type_are_read(dtype: Any) -> None:
     from gdcb.history.cells import numbers

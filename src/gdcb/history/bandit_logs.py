@@ -21,8 +21,8 @@ from gdcb.errors import InvalidInput
 from gdcb.history.cells import as_text
 from gdcb.history.files import reading
 from gdcb.history.frames import Frame, series_of
-from gdcb.history.layout import layout_of
-from gdcb.history.rows import FAULT, context_of
+from gdcb.history.layout import FAULT, layout_of
+from gdcb.history.rows import context_of
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 

@@ -7,6 +7,7 @@ for its largest value: what is missing, NaN or infinite shows there too.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ NOT_A_NUMBER = "not a number"
 NOT_FINITE = "not a finite number"
 # What people write into a column of numbers for 'missing'. No such word is taken from a category.
 _NOTHING = ("", "na", "n/a", "null", "none", "nan")
+_MANY = 10_000  # names from which on Polars' own categories are slower than a dictionary
 _TRUTHS = {"true": 1.0, "t": 1.0, "yes": 1.0, "false": 0.0, "f": 0.0, "no": 0.0}
 _STATUSES = {
     **dict.fromkeys(("passed", "approved", "accepted", "approve", "0"), PASSED),
@@ -217,10 +219,27 @@ def _codes(text: pl.Series, among: tuple[str, ...]) -> tuple[Array, Array]:
     """Return the place of each text in a list, −1 where it is not there, and where it is null."""
     import polars as pl
 
+    is_null = text.is_null().to_numpy()
     if not among:
-        return np.full(len(text), -1, dtype=np.int64), text.is_null().to_numpy()
-    found = text.cast(pl.Enum(among), strict=False).to_physical().cast(pl.Int64)
-    return found.fill_null(-1).to_numpy(), text.is_null().to_numpy()
+        return np.full(len(text), -1, dtype=np.int64), is_null
+    if len(among) > _MANY:
+        place = _places(among)
+        found = np.array([place.get(one, -1) for one in text.to_list()], dtype=np.int64)
+        return found, is_null
+    codes = text.cast(_enum(among), strict=False).to_physical().cast(pl.Int64)
+    return codes.fill_null(-1).to_numpy(), is_null
+
+
+@lru_cache(maxsize=64)
+def _enum(among: tuple[str, ...]) -> pl.Enum:
+    import polars as pl
+
+    return pl.Enum(among)
+
+
+@lru_cache(maxsize=4)
+def _places(among: tuple[str, ...]) -> dict[str | None, int]:
+    return {name: place for place, name in enumerate(among)}
 
 
 def _is_number(name: str) -> bool:

@@ -12,6 +12,8 @@ from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 from gdcb.rewards import Reward
 
+FAULT = "__fault__"  # a source's own reason against a row, in a column of this name
+
 
 @dataclass(frozen=True)
 class ContextColumn:
@@ -49,6 +51,7 @@ class Layout:
     decided: tuple[tuple[str, str], ...] = ()
     bases: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
+    has_faults: bool = False
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -57,6 +60,7 @@ class Layout:
         wanted = [part.column for part in self.context]
         wanted += [*self.action, *self.outcome, *self.recommended, *self.status, *self.label]
         wanted += [*single, *(column for _, column in self.decided)]
+        wanted += [FAULT] if self.has_faults else []
         return tuple(dict.fromkeys(name for name in wanted if name))
 
 
@@ -113,6 +117,7 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
         decided=_decided(columns, given),
         bases=tuple(at for at in base if isinstance(at, int)),
         warnings=tuple(warnings),
+        has_faults=FAULT in found,
     )
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.cells import MISSING
-from gdcb.history.layout import Layout, layout_of
+from gdcb.history.layout import FAULT, Layout, layout_of
 from gdcb.history.report import ReadReport, Tally
-from gdcb.history.rows import FAULT, parse
+from gdcb.history.rows import parse
 from gdcb.history.sources import Table, table_of
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
@@ -53,9 +53,8 @@ class Part:
     def batches(self) -> Iterator[Batch]:
         """Read its valid rows, in order."""
         tally = Tally()
-        columns = [*self.layout.needed, *(FAULT for name in self.table.columns() if name == FAULT)]
         first = self.first
-        for frame in self.table.frames(columns, self.batch_rows):
+        for frame in self.table.frames(self.layout.needed, self.batch_rows):
             parsed = parse(frame, self.layout, self.units, self.reviewers, first)
             tally.add(parsed, self.layout, first, self.table.name)
             first += frame.height

@@ -14,7 +14,7 @@ from gdcb.credit import LARGEST_LABEL
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.cells import Reasons, choices, flags, levels, names, numbers, statuses
-from gdcb.history.layout import Layout
+from gdcb.history.layout import FAULT, Layout
 from gdcb.history.times import times
 from gdcb.records import MODIFIED, NOT_REACHED, STATUS
 from gdcb.rewards import Reward
@@ -22,7 +22,6 @@ from gdcb.rewards import Reward
 if TYPE_CHECKING:
     import polars as pl
 
-FAULT = "__fault__"  # a source's own reason against a row, in a column of this name
 _PROPENSITY = "not above 0 and at most 1"
 _LEAST = float(np.nextafter(0.0, 1.0))
 _BLOCK = 4096
@@ -100,7 +99,7 @@ def parse(
     """Check and encode the rows of a frame, of which the first is row `first` of the log."""
     n = frame.height
     check = _Check(frame)
-    if FAULT in frame.columns:
+    if layout.has_faults:
         _own_faults(check)
     x = context_of(frame, layout, check)
     action = _actions(check, layout.actions, layout.action)
