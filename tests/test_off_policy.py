@@ -269,7 +269,7 @@ def test_bets_on_several_scores_share_the_capital() -> None:
     bound = float(feedback.weight.max())
     value = evaluate(feedback, "dr", "betting", reward_range=span, weight_bound=bound)
     lowers, _ = cautious_scores(feedback, "dr", weights, span, bound)
-    assert len(lowers) > 2
+    assert len(lowers) > 1
     grid = np.array([value.low - 1e-5, value.low + 1e-5])
     won = np.exp(intervals._most_capital(lowers, grid, 0.05))
     assert won[0] > 40.0 > won[1]

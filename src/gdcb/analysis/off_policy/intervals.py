@@ -103,8 +103,8 @@ def cautious_scores(
 
     A bet on 'more' must survive the worst score, which for DR is r̲ − W·R: a surprise where the
     weight is largest. With q̂ brought down to r̲ + k/ω in every cell it is r̲ − k (Waudby-Smith and
-    others 2022), and as unbiased; but q̂ then explains less. So k = R, 2R, 4R, … are all bet on.
-    For the upper limit q̂ is brought up to r̄ − k/ω.
+    others 2022), and as unbiased; but q̂ then explains less. So some k from R to W·R are all bet
+    on. For the upper limit q̂ is brought up to r̄ − k/ω.
     """
     if estimator in ("ips", "snips"):
         first, second = scores_of(feedback, estimator, weights, reward_range, weight_bound)
@@ -116,10 +116,10 @@ def cautious_scores(
     omega = np.where(is_run, kept, 0.0) / np.where(is_run, feedback.behaviour, 1.0)
     lower: list[Scores] = []
     upper: list[Scores] = []
-    steps = max(1, math.ceil(math.log2(max(weight_bound, 1.0))) + 1)
-    for k in size * 2.0 ** np.arange(steps):
+    most = max(weight_bound, 1.0)
+    spread = 0.5 * size * math.sqrt(most)
+    for k in size * np.geomspace(1.0, most, 1 + round(math.log(most, 4.0))):
         reach = k / np.maximum(omega, 1e-300)
-        spread = 0.5 * size * math.sqrt(max(weight_bound, 1.0))
         for limits, outcome in (
             (lower, np.minimum(feedback.outcome, low + reach)),
             (upper, np.maximum(feedback.outcome, high - reach)),
