@@ -124,7 +124,7 @@ def _target(
         target[everyone, cell] += chance * asked * covered
     if not is_behind and not laws.approved.all():
         share = (laws.proposed * (1.0 - laws.passed)).sum(axis=1)
-        target += share[:, None] * own_law(features, laws.approved, label, k + 3)[:, : k + 2]
+        target += share[:, None] * own_law(features, ~laws.approved, label, k + 3)[:, : k + 2]
     return target
 
 

@@ -22,6 +22,9 @@ from gdcb.analysis.what_if.passing import is_approved, through
 from gdcb.arrays import Array
 from gdcb.instance import Instance
 
+# p̂ of actions (n, D) that the first person is shown in rows (n,): (n,).
+Approve = Callable[[Array, Array], Array]
+
 _ON_ARMS = 0.99  # share of proposals that must be arms, for the laws to go arm by arm
 _PENALTY = 1.0
 _LEAST = 1e-3  # of what did run: a log may contradict what its gates are said to do
@@ -48,7 +51,7 @@ class Laws:
     arm_cell: Array
     behaviour: Array
     approved: Array
-    approve: Callable[[Array, Array], Array]
+    approve: Approve
 
     @property
     def kernel(self) -> Array:
@@ -66,13 +69,8 @@ def learn_laws(features: Features, proposal_law: Array | None = None) -> Laws:
     n, k = log.n, instance.space.n
     x, everyone = features.phi[:, 1 : 1 + features.n_linear], np.arange(n)
     approved = is_approved(instance, log) if instance.chain.has_person else np.ones(n, dtype=bool)
-    shown = before_persons(instance, log.recommended, log)
-    approve = _approval(features, shown, approved)
     arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
-    passed = np.stack(
-        [approve(before_persons(instance, arms[:, a], log), everyone) for a in range(k)], axis=1
-    )
-    own = own_law(features, approved, log.cell, k + 2)
+    passed, own, approve = learn_persons(features, approved, np.ones(n, dtype=bool))
     arm_cell = np.stack([_cells_behind(instance, arms[:, a], log) for a in range(k)], axis=1)
     nearest = np.where(log.proposed < k, log.proposed, 0)
     is_arm = (log.proposed < k) & is_same(arms[everyone, nearest], log.recommended)
@@ -89,6 +87,20 @@ def learn_laws(features: Features, proposal_law: Array | None = None) -> Laws:
     return laws
 
 
+def learn_persons(
+    features: Features, approved: Array, where: Array
+) -> tuple[Array, Array, Approve]:
+    """Learn what persons do from some rows: `Laws.passed`, `Laws.own` and `Laws.approve`."""
+    instance, log = features.instance, features.log
+    everyone, k = np.arange(log.n), instance.space.n
+    shown = before_persons(instance, log.recommended, log)
+    approve = _approval(features, shown, approved, where)
+    arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
+    seen = (before_persons(instance, arms[:, a], log) for a in range(k))
+    passed = np.stack([approve(e, everyone) for e in seen], axis=1)
+    return passed, own_law(features, ~approved & where, log.cell, k + 2), approve
+
+
 def before_persons(instance: Instance, e: Array, log: GatedLog) -> Array:
     """Return what actions (N, D) show to the first person; NaN: nothing gets there."""
     gates = instance.chain.gates
@@ -102,9 +114,9 @@ def _cells_behind(instance: Instance, e: Array, log: GatedLog) -> Array:
     return arm_cells(instance, left[:, None], log.delta, log.rows.x)[:, 0]
 
 
-def _approval(features: Features, shown: Array, approved: Array) -> Callable[[Array, Array], Array]:
+def _approval(features: Features, shown: Array, approved: Array, where: Array) -> Approve:
     """Return p̂: a logistic regression of 'persons let it pass' on φ(x), the action and products."""
-    runs = runs_at(shown)
+    runs = runs_at(shown) & where
     n_no = int((runs & ~approved).sum())
     if n_no == 0 or n_no == int(runs.sum()):
         level = 1.0 if n_no == 0 else 0.0
@@ -122,10 +134,10 @@ def _approval(features: Features, shown: Array, approved: Array) -> Callable[[Ar
     return approve
 
 
-def own_law(features: Features, approved: Array, label: Array, n_labels: int) -> Array:
-    """Return P(label | x, not approved), fitted on the rows that were not: (N, n_labels)."""
+def own_law(features: Features, where: Array, label: Array, n_labels: int) -> Array:
+    """Return P(label | x) of some rows, those not approved: (N, n_labels)."""
     found = np.zeros((label.size, n_labels))
-    index = np.flatnonzero(~approved)
+    index = np.flatnonzero(where)
     if index.size == 0:
         return found
     seen, place = np.unique(label[index], return_inverse=True)

@@ -6,6 +6,7 @@ action between two arms has a value of its own, where arm cells would round it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,29 +113,65 @@ def fit_means(
     Where outcomes are classes with known payoffs the class is regressed and the payoff multiplies,
     unless `is_plain`.
     """
-    log, reward = features.log, features.instance.reward
-    runs = runs_at(log.executed)
-    chosen = runs if where is None else runs & where
+    log = features.log
     if fold is None:
         fold = folds_of(FOLDS, log.cell, log.cluster)
-    y = log.reward if is_plain else _class_of(reward, log.reward, log.executed, log.rows.x)
+    grams, moments = _sums(features, where, fold, is_plain)
+    theta = _solved(grams.sum(axis=0) - grams, moments.sum(axis=0) - moments)
+    return Means(features, theta, fold, _null(features.instance, log), is_plain)
+
+
+def fit_apart(
+    features: Features,
+    fold: Array,
+    behind: Sequence[Sequence[int]],
+    where: Array | None = None,
+) -> list[Means]:
+    """Fit one m̂ for each entry of `behind`, from folds that lie so far behind a row's own.
+
+    Of five folds, ((1, 2, 3), (4,)) gives two models that share no row with each other, nor with
+    the rows that they speak of: one may choose, and the other value what it chose. `where` (N,)
+    says which rows are used at all.
+    """
+    n_folds = int(fold.max()) + 1
+    grams, moments = _sums(features, where, fold, False)
+    null = _null(features.instance, features.log)
+    found = []
+    for steps in behind:
+        at = (np.arange(n_folds)[:, None] + np.array(steps)) % n_folds
+        theta = _solved(grams[at].sum(axis=1), moments[at].sum(axis=1))
+        found.append(Means(features, theta, fold, null))
+    return found
+
+
+def _sums(
+    features: Features, where: Array | None, fold: Array, is_plain: bool
+) -> tuple[Array, Array]:
+    """Return Σψψᵀ and Σψy of every fold: (F, d, d) and (F, d)."""
+    log = features.log
+    chosen = runs_at(log.executed)
+    if where is not None:
+        chosen = chosen & where
+    y = log.reward
+    if not is_plain:
+        y = _class_of(features.instance.reward, log.reward, log.executed, log.rows.x)
     design = features.design(log.executed)
     chosen = chosen & np.isfinite(y)
-    target = np.where(np.isfinite(y), y, 0.0)
-    penalty = np.full(design.shape[1], _PENALTY)
-    penalty[0] = 1e-6
-    theta = np.empty((int(fold.max()) + 1, design.shape[1]))
-    parts = [chosen & (fold == out) for out in range(theta.shape[0])]
+    parts = [np.flatnonzero(chosen & (fold == out)) for out in range(int(fold.max()) + 1)]
     grams = np.stack([design[part].T @ design[part] for part in parts])
-    moments = np.stack([design[part].T @ target[part] for part in parts])
-    for out in range(theta.shape[0]):
-        gram = grams.sum(axis=0) - grams[out] + np.diag(penalty)
-        theta[out] = np.linalg.solve(gram, moments.sum(axis=0) - moments[out])
-    return Means(features, theta, fold, _null(features.instance, log, runs), is_plain)
+    return grams, np.stack([design[part].T @ y[part] for part in parts])
 
 
-def _null(instance: Instance, log: GatedLog, runs: Array) -> Array:
+def _solved(grams: Array, moments: Array) -> Array:
+    """Return the ridge coefficients of every fold: (F, d); the level is free."""
+    penalty = np.full(grams.shape[-1], _PENALTY)
+    penalty[0] = 1e-6
+    return np.asarray(np.linalg.solve(grams + np.diag(penalty), moments[..., None])[..., 0])
+
+
+def _null(instance: Instance, log: GatedLog) -> Array:
     """Return what nothing is worth: the declared mean, moved by what was seen of it: (N,)."""
+    runs = runs_at(log.executed)
     declared, weight = instance.null.declared(log.rows.x), instance.null.weight
     off = (log.reward - declared)[~runs]
     return np.asarray(declared + off.sum() / (weight + off.size))
