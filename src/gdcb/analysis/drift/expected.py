@@ -13,7 +13,7 @@ import numpy as np
 from gdcb.analysis.drift.limits import mean_limits
 from gdcb.arrays import Array
 
-CLIP = 3.0  # standard deviations of a residual at which it is cut off
+CLIP = 2.0  # standard deviations of a residual at which it is cut off
 _PENALTY = 1.0
 
 
@@ -146,10 +146,22 @@ def fit(
 
 
 def scored(found: Expectation, target: int, phi: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return ½(1 + residual/(3·spread)), clipped to [0, 1], and its limits: (N,) each."""
+    """Return ½(1 + residual/(2·spread)), clipped to [0, 1], and its limits: (N,) each."""
     mean = predict(found.theta[target], phi)
     band = np.searchsorted(found.edges[target], mean)
     error = (y - mean) / found.spread[target]
     value = 0.5 * (1.0 + np.clip(error / CLIP, -1.0, 1.0))
     low, high = found.low[target, band], found.high[target, band]
     return np.where(np.isfinite(low), value, np.nan), low, high
+
+
+def expected_mean(found: Expectation, target: int, phi: Array) -> float:
+    """Return what is expected of some rows on average, in the target's own units.
+
+    The model's mean, put right by the residuals of the reference (the middle of their limits).
+    """
+    mean = predict(found.theta[target], phi)
+    band = np.searchsorted(found.edges[target], mean)
+    middle = 0.5 * (found.low[target, band] + found.high[target, band])
+    error = (2.0 * middle - 1.0) * CLIP * found.spread[target]
+    return float(np.nanmean(mean + error))

@@ -12,10 +12,10 @@ from gdcb.analysis.drift.expected import (
     Expectation,
     Scales,
     every_fourth,
+    expected_mean,
     features,
     fit,
     nothing_expected,
-    predict,
     scales_of,
     scored,
 )
@@ -64,7 +64,7 @@ class WatchList:
     changed, vetoed or let a hold expire), and how far it moves each number that it changes, both
     less what a frozen linear model of context and of what entered expects. *Reward*: what the
     bandit learns from, less what a model of context and of what ran expects. Residuals are divided
-    by three of their standard deviations, cut off at ±1 and brought to [0, 1]. *Context*: u, the
+    by two of their standard deviations, cut off at ±1 and brought to [0, 1]. *Context*: u, the
     place of a column among the quantiles of the reference, and |2u − 1|, how far out it lies.
     `Monitors` then watches whether their means stay within limits.
 
@@ -84,7 +84,7 @@ class WatchList:
     levels : levels of each action column, 0: a number
     level : largest probability of any false alarm while the reference stands
     horizon, margin, bets : as in `Monitors`; the margin is in units of the numbers in [0, 1], so
-        1/6 is one standard deviation of a residual
+        1/4 is one standard deviation of a residual
     bands : bands of what is expected
     least : rows that a band or column needs for its limits
 
@@ -236,7 +236,7 @@ class WatchList:
         counts = [self._rows_of(seen, t).size for t in range(self.n_targets)]
         counts += [contexts.shape[0]] * len(self.columns)
         # Of a flag, or a level of a category, the level says all.
-        is_number = [np.unique(column[:1000]).size > 2 for column in contexts.T]
+        is_number = [np.unique(column).size > 2 for column in contexts.T]
         counts += [contexts.shape[0] * many for many in is_number]
         return np.array(counts)
 
@@ -245,7 +245,8 @@ class WatchList:
         contexts = contexts[every_fourth(contexts.shape[0])]
         if not contexts.size:
             return np.zeros((len(self.columns), _KNOTS))
-        return np.quantile(contexts, (np.arange(_KNOTS) + 0.5) / _KNOTS, axis=0).T.copy()
+        share = (np.arange(_KNOTS) + 0.5) / _KNOTS
+        return np.quantile(contexts, share, axis=0, method="inverted_cdf").T.copy()
 
     # Rows
 
@@ -279,8 +280,7 @@ class WatchList:
         if monitor < self.n_targets:
             rows, given, y = self._judged(reference, seen, monitor)
             phi = features(reference.scales, self.levels, seen.x[rows], given)
-            mean = predict(reference.expected.theta[monitor], phi)
-            return float(mean.mean()), float(y.mean())
+            return expected_mean(reference.expected, monitor, phi), float(y.mean())
         c = monitor - self.n_targets
         numbers = self._context_numbers(reference, seen.x[seen.is_new])[:, c]
         return 0.5 * float(reference.low[c] + reference.high[c]), float(numbers.mean())
