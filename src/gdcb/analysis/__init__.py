@@ -9,6 +9,14 @@ from gdcb.analysis.cross_information import (
     canonical,
     score_information,
 )
+from gdcb.analysis.drift import (
+    Monitors,
+    Watch,
+    WatchList,
+    mean_limits,
+    seen_in_events,
+    seen_in_history,
+)
 from gdcb.analysis.excitation import ActionVariation, action_variation
 from gdcb.analysis.gate_log import (
     Contraction,
@@ -55,6 +63,7 @@ __all__ = [
     "Design",
     "Feedback",
     "Ledger",
+    "Monitors",
     "Overlap",
     "PaperParts",
     "RealisedRatio",
@@ -68,6 +77,8 @@ __all__ = [
     "Truth",
     "Value",
     "VarianceRatio",
+    "Watch",
+    "WatchList",
     "action_variation",
     "arm_bounds",
     "arm_cells",
@@ -83,6 +94,7 @@ __all__ = [
     "floor_of",
     "gate_floor",
     "logged_behaviour",
+    "mean_limits",
     "outcome_model",
     "overlap",
     "realised_ratio",
@@ -91,6 +103,8 @@ __all__ = [
     "regret_splits",
     "robustness_value",
     "score_information",
+    "seen_in_events",
+    "seen_in_history",
     "stability",
     "tipping",
     "truth_of",
