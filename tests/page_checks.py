@@ -167,3 +167,20 @@ def luminance(colour: str) -> float:
     parts = [int(pair, 16) / 255 for pair in pairs]
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def papers(chromium: str, folder: Path, page: str) -> list[str]:
+    """Return the colour of the paper on a dark screen and on a light one."""
+    found = []
+    for scheme in (0, 1):
+        flag = f"--blink-settings=preferredColorScheme={scheme}"
+        found.append(measured(chromium, folder, {"page": page}, (740,), flag)["page 740"]["paper"])
+    return found
+
+
+def fits(found: dict[str, Any], width: int, least: float) -> None:
+    """Assert that nothing overflows, no label lies on another, and none is tiny."""
+    assert found["width"] <= width
+    assert found["outside"] == []
+    assert found["overlaps"] == []
+    assert min(found["sizes"]) >= least

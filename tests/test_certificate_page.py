@@ -20,7 +20,17 @@ from gdcb.history.page.glossary import GLOSSARY
 from gdcb.history.page.style import CSS
 from gdcb.pages.numbers import Estimate
 from tests.certificate_document import VERDICTS, build
-from tests.page_checks import Page, browser, is_whole, luminance, measured, n_printed, printed
+from tests.page_checks import (
+    Page,
+    browser,
+    fits,
+    is_whole,
+    luminance,
+    measured,
+    n_printed,
+    papers,
+    printed,
+)
 
 DOCUMENT = build()
 PAGE = certificate_page(DOCUMENT)
@@ -356,19 +366,12 @@ def measures(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def test_on_a_phone_and_on_a_desk(measures: dict[str, Any], name: str, width: int) -> None:
     """Nothing overflows, no label of the timeline lies on another, none is tiny."""
     found = measures[f"{name} {width}"]
-    assert found["width"] <= width
-    assert found["outside"] == []
-    assert found["overlaps"] == []
-    assert min(found["sizes"]) >= 10.5
+    fits(found, width, 10.5)
 
 
 def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
-    papers = []
-    for scheme in (0, 1):
-        flag = f"--blink-settings=preferredColorScheme={scheme}"
-        found = measured(chromium, tmp_path, {"page": PAGE}, (740,), flag)
-        papers.append(found["page 740"]["paper"])
-    assert papers == ["rgb(21, 23, 26)", "rgb(255, 255, 255)"]
+    dark, light = papers(chromium, tmp_path, PAGE)
+    assert (dark, light) == ("rgb(21, 23, 26)", "rgb(255, 255, 255)")
 
 
 @pytest.mark.parametrize("scheme", [0, 1])

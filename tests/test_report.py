@@ -38,7 +38,17 @@ from gdcb.protocol.report.words import (
     opening,
 )
 from gdcb.protocol.summary import Entry
-from tests.page_checks import Page, browser, is_whole, luminance, measured, n_printed, printed
+from tests.page_checks import (
+    Page,
+    browser,
+    fits,
+    is_whole,
+    luminance,
+    measured,
+    n_printed,
+    papers,
+    printed,
+)
 from tests.protocol_builders import ground, record
 from tests.protocol_builders import settings as settings_of
 from tests.report_document import build
@@ -766,10 +776,7 @@ def measures(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 def test_in_a_browser(measures: dict[str, Any], name: str, width: int) -> None:
     """On a phone and on a desk: nothing overflows, no label lies on another, none is tiny."""
     found = measures[f"{name} {width}"]
-    assert found["width"] <= width
-    assert found["outside"] == []
-    assert found["overlaps"] == []
-    assert min(found["sizes"]) >= 11.5
+    fits(found, width, 11.5)
     hidden = "wide" if width < 640 else "narrow"
     assert len(found["charts"]) > 10
     assert not [kind for kind in found["charts"] if hidden in kind.split()]
@@ -782,12 +789,8 @@ def test_the_browser_finds_an_overlap(measures: dict[str, Any]) -> None:
 
 def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
     """The paper is dark on a dark screen and light on a light one."""
-    papers = []
-    for scheme in (0, 1):
-        flag = f"--blink-settings=preferredColorScheme={scheme}"
-        found = measured(chromium, tmp_path, {"page": PAGE}, (740,), flag)
-        papers.append(found["page 740"]["paper"])
-    assert papers == ["rgb(21, 23, 26)", "rgb(255, 255, 255)"]
+    dark, light = papers(chromium, tmp_path, PAGE)
+    assert (dark, light) == ("rgb(21, 23, 26)", "rgb(255, 255, 255)")
 
 
 def test_the_print_is_drawn_and_not_painted(chromium: str, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   body { padding: .8rem .7rem 2rem; } table { font-size: .82rem; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
-  .why { min-width: 10rem; } .figure { min-width: 0; } .figure, .name { overflow-wrap: anywhere; }
+  .why { min-width: 10rem; } .figure { min-width: 0; } .name { min-width: 0; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
 @page { size: A4; margin: 8mm 10mm; }
