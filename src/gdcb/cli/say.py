@@ -1,6 +1,6 @@
 """How commands speak: answers on stdout, progress and complaints on stderr, exit codes.
 
-0 done, 1 failed, 2 wrong usage, 3 done and the answer is no (`gdcb verify`).
+0 done, 1 failed, 2 wrong usage, 3 done and the answer is no (`gdcb verify`, `gdcb check`).
 """
 
 from __future__ import annotations
