@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from gdcb import (
     Agent,
@@ -115,9 +116,41 @@ def night(base: float = 100.0, busy: float = 0.0, **changes: Any) -> dict[str, A
     return {"base": base, "busy": busy, "season": "low", "gap": False} | changes
 
 
-def worked(instance: Instance | None = None, bandit: Bandit | None = None, n: int = 9) -> Agent:
+def letting_log(n: int = 400, seed: int = 0) -> pl.DataFrame:
+    """Return a log of `letting`: arms at random, an owner who now and then sets the base price."""
+    rng = np.random.default_rng(seed)
+    base, busy = rng.uniform(80.0, 300.0, n).round(), rng.uniform(-1.0, 1.0, n)
+    proposed = np.clip(base * rng.choice([0.8, 1.0, 1.25], n), 50.0, 400.0)
+    is_edited = rng.random(n) < 0.2
+    price = np.where(is_edited, base, proposed)
+    chance = 1.0 / (1.0 + np.exp(4.0 * (price / base - 1.0) - 0.5 * busy))
+    return pl.DataFrame(
+        {
+            "base": base,
+            "busy": busy,
+            "season": rng.choice(["low", "high"], n),
+            "gap": rng.random(n) < 0.3,
+            "price": price,
+            "recommended_price": proposed,
+            "status": np.where(is_edited, "modified", "passed"),
+            "booked": (rng.random(n) < chance).astype(int),
+            "unit": rng.choice(["flat 0", "flat 1"], n),
+            "label": 0.1 * busy,
+            "time": pl.from_epoch(pl.Series(np.arange(n) * 3600 + 1_700_000_000), time_unit="s"),
+        }
+    )
+
+
+def worked(
+    instance: Instance | None = None,
+    bandit: Bandit | None = None,
+    n: int = 9,
+    history: pl.DataFrame | None = None,
+) -> Agent:
     """Return an agent that made n decisions and saw outcomes and labels of most of them."""
     agent = Agent(instance or letting(), bandit or BetaThompson(), seed=3)
+    if history is not None:
+        agent.warm_up(history)
     for i in range(n):
         base, busy = 60.0 + 40.0 * (i % 9), 0.2 * (i % 5) - 0.4
         case = agent.decide(night(base, busy), unit=f"flat {i % 3}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from gdcb import events as ev
 from gdcb.errors import InvalidInput
-from tests.builders import letting, night, worked
+from tests.builders import letting, letting_log, night, worked
 
 QUIET = settings(derandomize=True, deadline=None, max_examples=60)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
@@ -21,9 +22,10 @@ TEXT = st.text(max_size=20)
 MAYBE = st.none() | NUMBER
 
 
+@cache
 def stories() -> list[ev.Event]:
     """Return the events of an agent that met every kind of them."""
-    agent = worked(letting(), n=9)
+    agent = worked(letting(), n=9, history=letting_log())
     first = agent.decide(night(700.0), id="edited")
     agent.resolve(first.id, "edit", {"price": 123.0}, by="ann", reason="quiet week")
     agent.observe(first.id, {"booked": 1})

@@ -7,11 +7,13 @@ call folds nothing.
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -36,11 +38,19 @@ from gdcb.cases import Case, Record, gate_event, made_event, row_of, rows_of
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.fold import Fold
 from gdcb.instance import Instance
+from gdcb.log_columns import LogColumns
 from gdcb.parts import check_number, check_text, describe
-from gdcb.records import Verdict, from_bytes, to_bytes
+from gdcb.records import Log, Verdict, from_bytes, to_bytes
 from gdcb.replay import replay
+from gdcb.round import RoundState
+
+if TYPE_CHECKING:  # logs are read and judged with packages that decisions do not need
+    from gdcb.history.certificate import Certificate
 
 DEFAULT_UNIT = "default"
+
+
+Warmed = tuple[RoundState, Array, Log | None]
 
 
 class Agent(Fold):
@@ -70,6 +80,8 @@ class Agent(Fold):
     >>> agent.observe(case.id, {"booked": 1})
     False
     """
+
+    _warmed: tuple[ev.HistoryImported, Warmed] | None = None
 
     def __repr__(self) -> str:
         """Return what it works on, and how far it is."""
@@ -313,6 +325,102 @@ class Agent(Fold):
         """Write down that a monitor gave the alarm; nothing is learned from it."""
         check_drift(found, len(self.events))
         self.fold(found)
+
+    # Start warm
+
+    def warm_up(
+        self,
+        history: Any,
+        *,
+        columns: LogColumns | None = None,
+        query: str | None = None,
+        strict: bool = False,
+        level: float = 0.05,
+        margin: float = 0.1,
+        override: str | None = None,
+    ) -> Certificate:
+        """Certify a log of past decisions, and start both loops from it as the certificate says.
+
+        It comes before the first decision. Where the certificate refuses the log, nothing is
+        learned; `override` with a reason uses it all the same, and the reason is written down.
+
+        Parameters
+        ----------
+        history : a path (CSV, Parquet, a folder of them, VW's dsjson), a frame, a database's URL
+            with a `query`, an obp feedback dictionary, or what `gdcb.history.open_log` gave
+        columns : the log's names for the instance's columns, where they differ
+        strict : refuse a log with rows that break the schema
+        level, margin : of the certificate; see `gdcb.history.certify`
+
+        Returns
+        -------
+        The certificate, whatever it says.
+        """
+        from gdcb.history import certify, open_log
+        from gdcb.history.warm import start
+
+        if self.records:
+            raise Conflict("warm_up: it comes before the first decision, and some were made")
+        source = history
+        if not hasattr(history, "parts") or not hasattr(history, "fingerprint"):
+            source = open_log(history, self.instance, columns, query, strict=strict)
+        settings: dict[str, Any] = {"level": level, "margin": margin, "override": override}
+        certificate = certify(source, self.instance, self.bandit, **settings)
+        self._check_new(source.fingerprint)
+        if certificate.is_refused:
+            return certificate
+        units = list(source.units) or [DEFAULT_UNIT]
+        _, group = self.room(len(units))
+        state, kept = start(certificate, source, self.instance, self.bandit, group)
+        rows = None if kept is None else certificate.plan.pilot.to_text()
+        known = None if rows is not None else base64.b64encode(to_bytes(state)).decode()
+        name, hashed = str(source.name), source.fingerprint
+        document = json.loads(json.dumps(certificate.as_json(), allow_nan=False))
+        event = ev.HistoryImported(name, hashed, units, settings, document, rows, known)
+        self._warmed = (event, (state, group, None if kept is None else kept.log))
+        self.fold(event)
+        return certificate
+
+    def _check_new(self, fingerprint: str) -> None:
+        """Refuse a second history: one that is known, or another one."""
+        for event in self.events:
+            if isinstance(event, ev.HistoryImported):
+                same = event.fingerprint == fingerprint
+                what = "this log was imported already" if same else "another log was imported"
+                raise Conflict(f"warm_up: {what} ({event.log}); join logs and import them at once")
+
+    def warmed(self, event: ev.HistoryImported) -> Warmed:
+        """Work out what both loops know from an imported log, and its rows where they are kept."""
+        if self._warmed is not None and self._warmed[0] is event:
+            return self._warmed[1]
+        state, group = self.room(len(event.units))
+        log: Log | None = None
+        from gdcb.history.warm import start
+
+        if event.rows is None:
+            state = from_bytes(base64.b64decode(event.state or ""), state)
+        else:
+            certificate = self._certified(event)
+            state, kept = start(certificate, None, self.instance, self.bandit, group)
+            log = None if kept is None else kept.log
+        self._warmed = (event, (state, group, log))
+        return state, group, log
+
+    def _certified(self, event: ev.HistoryImported) -> Certificate:
+        from gdcb.history import Batch, certify
+
+        batch = Batch.from_text(event.rows or "")
+        return certify(batch, self.instance, self.bandit, full=False, **event.settings)
+
+    def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
+        """Work out the certificate's verdicts again; rows that were not kept are taken as said."""
+        if self.records or self.events:
+            raise Conflict("a log was imported after the first event")
+        if event.rows is None:
+            return event
+        again = json.loads(json.dumps(self._certified(event).as_json()))
+        same = {key: again[key] for key in ("verdict", "arms", "tests", "treatment")}
+        return dataclasses.replace(event, certificate={**event.certificate, **same})
 
     # Look
 

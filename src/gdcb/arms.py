@@ -7,6 +7,7 @@ price has 25 arms and 15 distinct coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -60,7 +61,7 @@ class Arms:
         shape, kind = self.levels.shape, self.levels.dtype.kind
         if len(shape) != 2 or shape[0] != k or kind not in "iu" or (self.levels < 0).any():
             raise InvalidInput(f"arms: expected a level >= 0 of every factor for {k} arms")
-        located = Located(np.arange(k)[None], self.coords[None], lambda: np.zeros((1, k)), True)
+        located = Located(np.arange(k)[None], self.coords[None], partial(np.zeros, (1, k)), True)
         values = tuple(np.unique(column) for column in self.coords.T)
         object.__setattr__(self, "nominal", located)
         object.__setattr__(self, "_values", values)

@@ -141,6 +141,29 @@ class AppealDecided:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryImported:
+    """Both loops were started from a log of past decisions, as its certificate says.
+
+    Parameters
+    ----------
+    log, fingerprint : the log's name, and a hash of its content
+    units : names of its units, in the order of their places
+    settings : level, margin and, where a person overrode the verdict, the reason
+    certificate : the whole certificate
+    rows : the log's rows, as text; null where they were too many to keep
+    state : what both loops knew afterwards, as text; null where the rows are kept
+    """
+
+    log: str
+    fingerprint: str
+    units: list[str]
+    settings: dict[str, Any]
+    certificate: dict[str, Any]
+    rows: str | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class DriftFound:
     """A monitor gave the alarm: something is no longer as it was. It teaches nobody.
 
@@ -196,6 +219,7 @@ Event = (
     | LabelObserved
     | ScalerFitted
     | AppealDecided
+    | HistoryImported
     | DriftFound
     | EvidenceDiscounted
 )
@@ -212,6 +236,7 @@ KINDS: dict[str, type[Event]] = {
         LabelObserved,
         ScalerFitted,
         AppealDecided,
+        HistoryImported,
         DriftFound,
         EvidenceDiscounted,
     )

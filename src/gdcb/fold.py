@@ -154,6 +154,14 @@ class Fold:
         publish(self.instance, ahead, index, self.group, known)
         return ev.ScalerFitted(owners, scaler.version(ahead.scaler, index).tolist())
 
+    def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
+        """Work out what importing this log again gives; a fold by itself imports none."""
+        raise Conflict(f"a log was imported ({event.log}), which only an agent does")
+
+    def warmed(self, event: ev.HistoryImported) -> tuple[turn.RoundState, Array, Log | None]:
+        """Work out what both loops know from an imported log, and its rows where they are kept."""
+        raise Conflict(f"a log was imported ({event.log}), which only an agent does")
+
     def fold(self, event: ev.Event) -> None:
         """Learn from one event, then remember it."""
         self.teach(event)
@@ -191,6 +199,11 @@ class Fold:
             self.records[event.id].appeal = event
         elif isinstance(event, ev.EvidenceDiscounted) and event.gate is None:
             self._note_discount(event)
+        elif isinstance(event, ev.HistoryImported):
+            self.units = {name: place for place, name in enumerate(event.units)}
+            if self.instance.scaler.learns_from != "nothing":
+                log = self.warmed(event)[2]
+                self.logs += [] if log is None else [log]
         self.events.append(event)
 
     def teach(self, event: ev.Event) -> None:
@@ -221,6 +234,8 @@ class Fold:
                 refold(*parts, groups)
         elif isinstance(event, ev.EvidenceDiscounted):
             self.state = self.discounted(event)
+        elif isinstance(event, ev.HistoryImported):
+            self.state, self.group, _ = self.warmed(event)
 
     def discounted(self, event: ev.EvidenceDiscounted) -> turn.RoundState:
         """Work out what is known once old evidence counts for less; changes nothing.

@@ -57,6 +57,8 @@ def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.Decision
         again = _judged(agent, agent.records[event.id])
     elif isinstance(event, ev.ReviewRequested | ev.ActionExecuted):
         again = _followed(agent, agent.records[event.id], event)
+    elif isinstance(event, ev.HistoryImported):
+        again = agent.imported(event)
     elif isinstance(event, ev.DriftFound):
         check_drift(event, len(agent.events))
     elif isinstance(event, ev.EvidenceDiscounted):

@@ -29,13 +29,6 @@ _PLACES = 16  # of a log in many parts from which the pilot is taken
 Progress = Callable[[int, int], None]
 
 
-class Part(Protocol):
-    """A piece of a log that any worker can read."""
-
-    def batches(self) -> Iterable[Batch]:
-        """Yield its rows."""
-
-
 class Source(Protocol):
     """A log, as `open_log` gives it."""
 
@@ -47,7 +40,10 @@ class Source(Protocol):
         """Yield its rows, in order; each call reads anew."""
 
     def parts(self) -> list[Any]:
-        """Return pieces that hold the same rows."""
+        """Return pieces that hold the same rows, each with a `tally` once it was read."""
+
+    def settle(self, tallies: list[Any]) -> Any:
+        """Take what was found in all parts, in their order; refuse a log that is another one."""
 
 
 def certify(
@@ -109,6 +105,8 @@ def summed(
         return plan, statistics
     parts, units = log.parts(), max(len(log.units), 1)
     pilot, is_whole = pilot_of(parts)
+    if is_whole:
+        log.settle([part.tally for part in parts])
     plan = plan_of(instance, bandit, pilot, units, is_whole)
     statistics = Statistics.zeros(plan)
     if is_whole:
@@ -116,10 +114,13 @@ def summed(
         if progress is not None:
             progress(len(parts), len(parts))
         return plan, statistics
-    for done, some in enumerate(_in_order(plan, parts, engine), start=1):
+    tallies = []
+    for done, (some, tally) in enumerate(_in_order(plan, parts, engine), start=1):
         statistics.merge(some)
+        tallies.append(tally)
         if progress is not None:
             progress(done, len(parts))
+    log.settle(tallies)
     return plan, statistics
 
 
@@ -129,24 +130,26 @@ class _Task:
     part: Any
 
 
-def _sum_part(task: _Task) -> Statistics:
+def _sum_part(task: _Task) -> tuple[Statistics, Any]:
     statistics = Statistics.zeros(task.plan)
     for batch in task.part.batches():
         statistics.add(task.plan, batch)
-    return statistics
+    return statistics, task.part.tally
 
 
-def _in_order(plan: Plan, parts: list[Any], engine: Engine | None) -> Iterator[Statistics]:
+def _in_order(
+    plan: Plan, parts: list[Any], engine: Engine | None
+) -> Iterator[tuple[Statistics, Any]]:
     """Yield the sums of parts in the order of the log, so that they add up to the same bits."""
     if engine is None:
         yield from (_sum_part(_Task(plan, part)) for part in parts)
         return
     light = replace(plan, pilot=plan.pilot.take(slice(0, 1)))  # workers need no pilot
-    waiting: dict[int, Statistics] = {}
+    waiting: dict[int, tuple[Statistics, Any]] = {}
     due = 0
     with closing(engine.run(_sum_part, (_Task(light, part) for part in parts))) as results:
-        for index, statistics in results:
-            waiting[index] = statistics
+        for index, result in results:
+            waiting[index] = result
             while due in waiting:
                 yield waiting.pop(due)
                 due += 1

@@ -220,7 +220,10 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     sigma = float(np.sqrt(found.bias.noise[0]))
     n, bias, error = found.sums.n, found.bias.bias[0], found.bias.standard_error[0]
     low, high = found.bias.low[0], found.bias.high[0]
-    weight = np.where(n > 0, found.bias.weight[0], 1.0)
+    # b̂ may come from a sample: n_eff is that of all rows.
+    seen = found.bias.n[0]
+    lost = (1.0 / found.bias.weight[0] - 1.0) * n / np.where(seen > 0, seen, 1.0)
+    weight = np.where(n > 0, 1.0 / (1.0 + lost), 1.0)
     leaning = adjusted(found.sums, found.line)[1] if found.line is not None else weight
     verdicts, reasons, shares = [], [], np.ones(k)
     capped = _capped(found)
@@ -278,7 +281,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     if "adjust" in verdicts and found.line is not None and can_adjust:
         slopes = found.line.slopes[:, 0]
     since = float(plan.times[found.first - 1]) if found.first else None
-    shared = float(found.bias.shared_weight[0])
+    every = float(n.sum()) / max(float(seen.sum()), 1.0)
+    shared = 1.0 / (1.0 + (1.0 / float(found.bias.shared_weight[0]) - 1.0) * every)
     treatment = Treatment(
         found.first,
         since,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,43 @@ def warm_start(
         instance.chain.learn(state.kernels, history.rows.take(since), history.verdict.take(since))
     refold(instance, bandit, state, log, group, np.unique(log.group))
     return history
+
+
+def start(
+    certificate: Certificate, log: Any, instance: Instance, bandit: Bandit, group: Array
+) -> tuple[turn.RoundState, History | None]:
+    """Return a fresh state started from a log of any size, and its rows where they were kept.
+
+    A log that was kept whole is learned row by row. Of a larger one, independent arms learn its
+    sums, learners that add up learn it batch by batch, and learners that are fitted on all rows at
+    once learn the pilot: a sample.
+    """
+    state = turn.init(instance, bandit, group)
+    plan, statistics = certificate.plan, certificate.statistics
+    if plan.is_whole or "refit" in bandit.supports or statistics is None:
+        history = warm_start(certificate, plan.pilot, instance, bandit, state, group)
+        return state, history if plan.is_whole else None
+    if certificate.is_refused:
+        return state, None
+    if can_use_sums(certificate, statistics, bandit):
+        warm_start_from_sums(certificate, statistics, instance, bandit, state)
+    else:
+        teach_batches(certificate, log.batches(), instance, bandit, state, group)
+    pilot = plan.pilot
+    if instance.rules.select == "gate" and pilot.recommended is not None:
+        seen = passed_through(instance, pilot, pilot.unit, group[pilot.unit])
+        since = np.flatnonzero(plan.segment(pilot.time) >= certificate.gate_first)
+        instance.chain.learn(state.kernels, seen.rows.take(since), seen.verdict.take(since))
+    return state, None
+
+
+def can_use_sums(certificate: Certificate, statistics: Statistics, bandit: Bandit) -> bool:
+    """Whether the sums of a log teach this learner all that its rows would."""
+    treatment = certificate.treatment
+    is_plain = treatment.slopes is None and treatment.first == 0
+    is_alone = not bandit.is_curve and not bandit.is_contextual
+    is_weighted = "reweight" in treatment.verdicts
+    return is_alone and not is_weighted and (is_plain or statistics.cells.shape[0] == 1)
 
 
 def treated(certificate: Certificate, batch: Batch, group: Array, first_unit: int = 0) -> History:
