@@ -223,6 +223,7 @@ def _reward(found: Proposal) -> list[str]:
 def _bandit(found: Proposal) -> list[str]:
     head = ["", "# CHOOSE: gdcb parts bandit lists the others.", "[bandit]"]
     if found.is_choice:
+        head[1] += " linear-thompson reads the context."
         if found.is_class:
             return [*head, 'part = "beta-thompson"']
         mean, sd = _moments(found)
@@ -237,14 +238,25 @@ def _bandit(found: Proposal) -> list[str]:
         if not found.pays:
             prior = ["degree = 2", "prior_mean = [0.0, 0.0, 0.0]", "prior_sd = [1.5, 1.0, 1.0]"]
         return [*head, 'part = "curve-thompson"', *prior]
+    return [*head, *_contextual(found)]
+
+
+def _contextual(found: Proposal) -> list[str]:
+    """Propose a learner that reads the context, where no scaler moves the arms with it.
+
+    Half the spread of the rewards for one standard deviation of a column, beforehand.
+    """
     mean, sd = _moments(found)
+    columns = _features(found)
+    slopes = [0.5 * sd / max(spread, 1e-9) for *_, spread in columns]
+    centres = [slope * centre for slope, (_, centre, _) in zip(slopes, columns, strict=True)]
+    level = math.hypot(sd, *centres)
+    sds = [level, *slopes, level, sd, *slopes]  # of (1, x, c, c², x⊗c)
     return [
-        *head,
-        'part = "curve-thompson"',
-        'link = "identity"',
-        "degree = 2",
-        f"prior_mean = [{_number(mean)}, 0.0, 0.0]",
-        f"prior_sd = [{', '.join([_number(sd)] * 3)}]",
+        'part = "shared-linear-thompson"',
+        f"features = {_list(name for name, *_ in columns)}",
+        f"prior_mean = [{', '.join([_number(mean), *['0.0'] * (len(sds) - 1)])}]",
+        f"prior_sd = [{', '.join(_number(_digits(one)) for one in sds)}]",
         f"noise = {_number(sd)}",
     ]
 

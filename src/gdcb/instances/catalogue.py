@@ -101,6 +101,7 @@ class Study:
     tuning : what `make tune` needs; None: nothing was tuned
     settings : of every family, by its name; None: those that `make tune` recorded
     rivals : learners that come as they are, by family; the others are made from their settings
+    labels : what methods are called here, by key, where they are not what their key says
     left_out : why methods do not apply, by key; the protocol runs the others
     edges : of bins of relative actions, for the report; None: those of prices around their base
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
@@ -120,6 +121,7 @@ class Study:
     tuning: Tuning | None = None
     settings: Mapping[str, Any] | None = None
     rivals: Mapping[str, Bandit] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     edges: Array | None = None
     response: str = "simulator"

@@ -157,7 +157,8 @@ def experiment(
             say(notice)
         first = store.settings.task(0, GROUND)
         shared = shared_by(replace(first, replicates=min(first.replicates, MEASURED)))
-        entries = {key: _entry(key, partial(results.__getitem__, key), tuned) for key in once}
+        records = {key: partial(results.__getitem__, key) for key in once}
+        entries = {key: _entry(key, ask, tuned, study) for key, ask in records.items()}
         extras: Mapping[str, Any] = {
             **specialised(shared, results, settings.seed),
             "specification": study.specification,
@@ -180,11 +181,12 @@ def experiment(
     return found
 
 
-def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any]) -> Entry:
+def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any], study: Study) -> Entry:
     method = parse(key)
     start = "warm" if method.is_warm else "cold"
     rival = start if method.family in RIVALS and method.is_gated else None
-    return Entry(method.label, record, dict(tuned.get(method.family, {})), method.is_gated, rival)
+    label = study.labels.get(key, method.label)
+    return Entry(label, record, dict(tuned.get(method.family, {})), method.is_gated, rival)
 
 
 def _digest(tuned: Mapping[str, Any]) -> str:

@@ -116,6 +116,7 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
         about=about(instance, world, said, batch),
         settings=settings(world, features),
         rivals=rivals(instance, declared.bandit, world),
+        labels={} if world.response.is_class else {"B1": "Gaussian Thompson"},
         left_out=without,
         edges=_edges(world),
         response="model",

@@ -83,7 +83,7 @@ def history(run: Document) -> str:
 
 def _beside(run: Document, figure: str) -> str:
     """Return the paper's figure in brackets, where the paper has one: it ran this instance only."""
-    return f" (the paper: {figure})" if run.instance == "str" else ""
+    return f" (the paper: {figure})" if run.instance == "str" and not run.is_model else ""
 
 
 def compression(run: Document) -> str:

@@ -1,0 +1,316 @@
+"""`gdcb new`: what is proposed from a log is valid as written, and says what was guessed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from gdcb.cli import app
+from gdcb.declaration import parse, read
+from gdcb.errors import InvalidInput
+from gdcb.history import open_log
+from gdcb.history.columns import look
+from gdcb.history.infer import propose
+from gdcb.history.instance_file import outwards, toml
+from gdcb.history.roles import roles_of
+from tests import own_logs
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    """Run in this process."""
+    result = CliRunner().invoke(app, ["new", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def proposed(frame: pl.DataFrame, **asked: str) -> str:
+    """Return the text that is proposed for a frame."""
+    log = look(frame)
+    return toml("mine", propose(log, roles_of(log, asked)))
+
+
+def test_a_log_becomes_a_valid_instance_with_its_guesses_said(tmp_path: Path) -> None:
+    log, file = own_logs.prices(tmp_path / "log.csv"), tmp_path / "mine.toml"
+    code, out, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0
+    assert "written and valid" in out
+    assert "action: price, guessed by its name; --action says otherwise" in err
+    text = file.read_text(encoding="utf-8")
+    declared = read(file)
+    instance = declared.instance
+    assert list(instance.context.columns) == ["demand", "weekend", "channel", "base_price"]
+    assert [column.name for column in instance.actions] == ["price"]
+    assert [gate.name for gate in instance.chain.gates] == ["reviewer", "bounds"]
+    data = tomllib.loads(text)
+    assert data["composition"]["base"] == ["base_price"]
+    assert data["reward"] == {"part": "payoff", "outcome": ["booked"], "action": 0}
+    assert data["history"] == {
+        "action": ["price"],
+        "outcome": ["booked"],
+        "reward": "revenue",
+        "recommended": ["recommended_price"],
+        "unit": "listing",
+        "time": "decided_at",
+    }
+    for line in (
+        "# - order_id: it looks like an identifier",
+        "# - note: it has 900 different texts, and a category 30 at most",
+        "# - currency: it never varies",
+        "# - checked_in: it all but determines the outcome",
+        "# CHOOSE: action = price, guessed by its name.",
+    ):
+        assert line in text
+    # Five quantiles of price over base, 5 to 95 %.
+    frame = pl.read_csv(log)
+    low, high = np.quantile((frame["price"] / frame["base_price"]).to_numpy(), (0.05, 0.95))
+    arms = data["arms"]["values"]
+    assert len(arms) == 5
+    assert (arms[0], arms[-1]) == pytest.approx((low, high), abs=0.001)
+    # The same log, read by what was written: every row fits.
+    source = open_log(str(log), instance, columns=declared.columns)
+    assert source.report.read == source.report.valid == 900
+    assert source.units == ("L0", "L1", "L2")
+
+
+@pytest.mark.parametrize(
+    ("make", "part", "outcome", "composition"),
+    [
+        (own_logs.doses, "scaled", "reward", "add"),
+        (own_logs.choices, "payoff", "success", "identity"),
+        (own_logs.prices, "payoff", "booked", "multiply"),
+    ],
+)
+def test_every_kind_of_log_is_read_by_what_was_proposed(
+    make: Callable[[Path], Path], part: str, outcome: str, composition: str, tmp_path: Path
+) -> None:
+    log = make(tmp_path / "log.csv")
+    seen = look(str(log))
+    text = toml("mine", propose(seen, roles_of(seen, {})))
+    data, declared = tomllib.loads(text), parse(text)
+    assert data["reward"]["part"] == part
+    assert data["reward"]["outcome"] == [outcome]
+    assert data["composition"]["part"] == composition
+    report = open_log(str(log), declared.instance, columns=declared.columns).report
+    assert report.read == report.valid > 0
+
+
+def test_parquet_and_csv_propose_the_same(tmp_path: Path) -> None:
+    csv = own_logs.prices(tmp_path / "log.csv", 400)
+    parquet = tmp_path / "log.parquet"
+    pl.read_csv(csv, try_parse_dates=True).write_parquet(parquet)
+    texts = []
+    for path in (csv, parquet):
+        seen = look(str(path))
+        texts.append(toml("mine", propose(seen, roles_of(seen, {}))).split("\n", 1)[1])
+    assert texts[0] == texts[1]
+
+
+def test_a_database_is_looked_at_by_its_query(tmp_path: Path) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    frame = pl.read_csv(own_logs.doses(tmp_path / "log.csv", 300))
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(
+            sqlalchemy.text("create table log (severity real, dose real, reward real)")
+        )
+        insert = sqlalchemy.text("insert into log values (:severity, :dose, :reward)")
+        connection.execute(insert, frame.to_dicts())
+    file = tmp_path / "mine.toml"
+    code, _, _ = call("mine", "--from", url, "--query", "select * from log", "--out", str(file))
+    assert code == 0
+    assert read(file).instance.reward.outcome == ("reward",)
+
+
+def test_what_is_named_is_not_guessed(tmp_path: Path) -> None:
+    frame = pl.read_csv(own_logs.prices(tmp_path / "log.csv", 300)).with_columns(
+        rate=pl.col("price") / 100
+    )
+    text = proposed(frame, action="rate", outcome="booked", unit="channel")
+    data = tomllib.loads(text)
+    assert data["history"]["action"] == ["rate"]
+    assert data["history"]["unit"] == "channel"
+    assert "CHOOSE: action" not in text
+    assert "CHOOSE: outcome" not in text
+    assert "# - price: it is a function of the executed 'rate'" in text
+
+
+def test_a_reward_that_is_no_payoff_is_learned_itself() -> None:
+    rng = np.random.default_rng(0)
+    n = 300
+    price, sold = rng.uniform(1, 9, n), rng.integers(0, 2, n)
+    frame = pl.DataFrame(
+        {"x": rng.random(n), "price": price, "sold": sold, "profit": sold * rng.random(n)}
+    )
+    text = proposed(frame)
+    data = tomllib.loads(text)
+    assert data["reward"] == {"part": "scaled", "outcome": ["profit"]}
+    assert "# - sold: it is the outcome, and the reward is learned instead" in text
+    parse(text)
+
+
+def test_columns_with_holes_are_kept_or_left_out_and_said() -> None:
+    rng = np.random.default_rng(0)
+    n = 400
+    some, most = rng.random(n), rng.random(n)
+    empty = np.arange(n) % 40 == 0
+    frame = pl.DataFrame(
+        {
+            "x": [None if gone else round(v, 3) for v, gone in zip(some, empty, strict=True)],
+            "z": [None if i % 2 == 0 else round(v, 3) for i, v in enumerate(most)],
+            "nothing": [None] * n,
+            "price": rng.uniform(1, 9, n),
+            "sold": rng.integers(0, 2, n),
+        }
+    )
+    text = proposed(frame)
+    assert "# 2.5 % of its cells are empty: such rows are rejected" in text
+    assert "# - z: 50 % of it is empty" in text
+    assert "# - nothing: it is empty" in text
+
+
+def test_where_a_cell_is_empty_may_leak() -> None:
+    rng = np.random.default_rng(0)
+    n = 600
+    sold = (rng.random(n) < 0.9).astype(int)
+    when = [float(i % 7) if s else None for i, s in enumerate(sold)]
+    frame = pl.DataFrame(
+        {"x": rng.random(n), "when": when, "price": rng.uniform(1, 9, n), "sold": sold}
+    )
+    assert "# - when: where it is empty tells the outcome: a leak" in proposed(frame)
+
+
+def test_few_values_are_arms_themselves_and_a_flag_is_two() -> None:
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pl.DataFrame({"x": rng.random(n), "rate": rng.choice([4.5, 5.0, 6.0], n)})
+    frame = frame.with_columns(repaid=pl.Series(rng.integers(0, 2, n)))
+    assert tomllib.loads(proposed(frame))["arms"]["values"] == [4.5, 5, 6]
+    flagged = frame.with_columns(treatment=pl.Series(rng.random(n) < 0.5)).drop("rate")
+    text = proposed(flagged)
+    assert tomllib.loads(text)["arms"]["names"] == ["false", "true"]
+    declared = parse(text)
+    assert open_log(flagged, declared.instance, columns=declared.columns).report.rejected == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: f.drop("dose"), "no column of the log looks like the executed action"),
+        (lambda f: f.drop("reward"), "no column of the log looks like an outcome"),
+        (
+            lambda f: f.with_columns(dose=pl.lit(1.0)),
+            "no column of the log looks like the executed",
+        ),
+        (lambda f: f.drop("severity"), "no column of the log can be context"),
+        (lambda f: f.clear(), "it has no row"),
+    ],
+)
+def test_a_log_that_cannot_be_is_refused(
+    change: Callable[[pl.DataFrame], pl.DataFrame], said: str, tmp_path: Path
+) -> None:
+    frame = change(pl.read_csv(own_logs.doses(tmp_path / "log.csv", 250)))
+    with pytest.raises(InvalidInput, match=said):
+        proposed(frame)
+
+
+def test_named_columns_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    frame = pl.read_csv(own_logs.doses(tmp_path / "log.csv", 250)).with_columns(
+        same=pl.lit(2.0), word=pl.lit("a")
+    )
+    for asked, said in (
+        ({"action": "dosis"}, "--action: the log has no column 'dosis'; it has severity, dose"),
+        ({"action": "same"}, "the action never varies: 'same' has one value"),
+        ({"outcome": "same"}, "the outcome 'same' has one value"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            proposed(frame, **asked)
+
+
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("mine", encoding="utf-8")
+    code, _, err = call("mine", "--out", str(file))
+    assert code == 1
+    assert "is there already; --force overwrites it" in err.replace("\n", " ")
+    assert file.read_text(encoding="utf-8") == "mine"
+    assert call("mine", "--out", str(file), "--force")[0] == 0
+    assert read(file).instance.name == "mine"
+
+
+def test_a_refused_log_writes_nothing(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    log.write_text("a,b\n1,2\n", encoding="utf-8")
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 1
+    assert "--action" in err
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("a b",), ("",), ("../x",), ("mine", "--action", "price"), ("mine", "--query", "s")],
+)
+def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+    assert call(*arguments)[0] == 2
+
+
+def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> None:
+    file = tmp_path / "plain.toml"
+    code, out, _ = call("plain", "--out", str(file), "--json")
+    assert code == 0
+    assert json.loads(out) == {"file": str(file), "guessed": {}, "left_out": {}}
+    assert read(file).instance.space.n == 5
+    assert file.read_text(encoding="utf-8").count("CHOOSE") >= 6
+    log = own_logs.prices(tmp_path / "log.csv", 300)
+    code, out, _ = call("m", "--from", str(log), "--out", str(tmp_path / "m.toml"), "--json")
+    found: dict[str, Any] = json.loads(out)
+    assert found["guessed"]["outcome"] == "booked"
+    assert found["rows"] == 300
+    assert set(found["left_out"]) == {"order_id", "note", "currency", "checked_in"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(low=st.floats(-1e9, 1e9, allow_nan=False), width=st.floats(1e-6, 1e9, allow_nan=False))
+def test_ranges_are_rounded_outwards(low: float, width: float) -> None:
+    high = low + width
+    below, above = outwards(low, high)
+    assert below <= low
+    assert above >= high
+    is_share = low >= 0 and high <= 1
+    assert is_share or above - below <= 1.25 * (high - low) + 1e-9 * abs(low)
+
+
+@settings(max_examples=25, deadline=None)
+@given(name=st.text(min_size=1, max_size=8), level=st.text(min_size=1, max_size=6))
+def test_any_name_and_level_makes_a_valid_file(name: str, level: str) -> None:
+    names = ("price", "sold", "kind")
+    try:
+        (name + level).encode()
+    except UnicodeEncodeError:
+        return
+    if name in names or level.strip() in ("", "web") or level != level.strip():
+        return
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pl.DataFrame(
+        {
+            "price": rng.uniform(1, 9, n),
+            "sold": rng.integers(0, 2, n),
+            "kind": np.where(rng.random(n) < 0.5, "web", level),
+            name: rng.random(n),
+        }
+    )
+    text = proposed(frame, action="price", outcome="sold")
+    assert parse(text).instance.context.width >= 1
