@@ -221,9 +221,12 @@ def test_a_bad_alarm_is_refused(field: str, value: Any, message: str) -> None:
         "level": 0.05,
         "says": "it fell",
     }
+    alarm = ev.DriftFound(**(fields | {field: value}))
     with pytest.raises(InvalidInput, match=message):
-        agent.report_drift(ev.DriftFound(**(fields | {field: value})))
+        agent.report_drift(alarm)
     assert len(agent.events) == n
+    with pytest.raises(Conflict, match=message):
+        Agent.replay([*agent.events, alarm], letting(), BetaThompson(), 3)
 
 
 class Forgetful(BetaThompson):
