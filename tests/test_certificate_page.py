@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gdcb.errors import InvalidInput
 from gdcb.history import sentences as say
 from gdcb.history.page import certificate_page
-from gdcb.history.page.document import read
 from gdcb.history.page.drawing import SIGNS, bias_bar, place
 from gdcb.history.page.glossary import GLOSSARY
+from gdcb.history.page.read import read
 from gdcb.history.page.style import CSS
 from gdcb.pages.numbers import Estimate
 from tests.certificate_document import VERDICTS, build

@@ -186,7 +186,7 @@ def _write(target: Path, document: Mapping[str, Any]) -> None:
 def show(document: Mapping[str, Any], target: Path) -> None:
     """Print verdict and reasons, the arms, what the tests found, and where the page is."""
     from gdcb.history import sentences as say
-    from gdcb.history.page.document import read
+    from gdcb.history.page.read import read
     from gdcb.pages.words import some
 
     run = read(document)

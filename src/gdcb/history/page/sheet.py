@@ -8,9 +8,10 @@ from typing import Any
 
 from gdcb.history import sentences as say
 from gdcb.history.page import tables
-from gdcb.history.page.document import Document, read
+from gdcb.history.page.document import Document
 from gdcb.history.page.drawing import sign, timeline
 from gdcb.history.page.glossary import GLOSSARY
+from gdcb.history.page.read import read
 from gdcb.history.page.style import CSS
 from gdcb.history.page.tables import whole
 from gdcb.pages.numbers import NONE, bracketed, share
