@@ -45,7 +45,7 @@ class Value:
     unsupported : share of the target's runs in cells that the log could not run there
     bias_bound : most by which clipping, the switch or missing support can have moved the estimate,
         given the range of rewards; None where the range was not declared, or for 'dm'
-    estimator, interval, level : what was asked for; the interval's form in full
+    estimator, interval, level : what was asked for
     says : all of it in words
     """
 
@@ -148,11 +148,14 @@ def evaluate(
         float(unsupported.mean()),
         bias,
         estimator,
-        f"{form} bootstrap" if interval == "bootstrap" else interval,
+        interval,
         level,
         "",
     )
-    return replace(found, says=_in_words(found, feedback, clip, weight_bound, weights))
+    how = interval
+    if interval == "bootstrap":
+        how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
+    return replace(found, says=_in_words(found, how, feedback, clip, weight_bound, weights))
 
 
 def difference(
@@ -240,10 +243,13 @@ def _sure(
 
 
 def _in_words(
-    found: Value, feedback: Feedback, clip: float | None, bound: float | None, weights: Weights
+    found: Value,
+    how: str,
+    feedback: Feedback,
+    clip: float | None,
+    bound: float | None,
+    weights: Weights,
 ) -> str:
-    who = "rows" if feedback.cluster is None else "clusters"
-    how = f"{found.interval} of {who}" if "bootstrap" in found.interval else found.interval
     said = [
         f"{found.estimator.upper()} {found.mean:.4g} ({found.low:.4g} to {found.high:.4g},",
         f"{100 * found.level:g} %, {how}).",
@@ -268,13 +274,13 @@ def _in_words(
             + ("." if found.clipped_share > 0 else f"{moved}.")
         )
     is_open = clip is None and bound is None and found.estimator != "switch-dr"
-    if found.interval in INTERVALS and is_open:
+    if found.interval != "bootstrap" and is_open:
         said.append(
             f"It takes {weights.most:.3g}, the largest weight in these contexts, for the largest "
             "anywhere."
         )
     if found.estimator == "dm":
         said.append("The interval leaves out the error of the outcome model.")
-    if "bootstrap" in found.interval and found.ess < 100 and found.estimator != "dm":
+    if found.interval == "bootstrap" and found.ess < 100 and found.estimator != "dm":
         said.append("So few effective rows make the interval unreliable.")
     return " ".join(said)
