@@ -29,9 +29,11 @@ import numpy as np
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.engine import NAMES, named
-from gdcb.history.certificate import VERDICTS
+from gdcb.history.certificate import VERDICTS, Certificate
+from gdcb.history.certification import certify
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import teach_scaler
+from gdcb.history.warm import warm_start
 from gdcb.instance import Instance, Rules
 from gdcb.refold import refold
 from gdcb.theorems.made_logs import (
@@ -81,26 +83,25 @@ def kind_of(name: str) -> Kind:
     return KINDS[key]
 
 
-def certificate_of(log: MadeLog) -> Any:
-    """Return the certificate of one log."""
-    from gdcb.history import certify
-
-    return certify([log.batch], log.instance, log.bandit)
+def certificate_of(log: MadeLog, full: bool) -> Certificate:
+    """Return the certificate of one log; `full`: with what decides nothing, Λ* among it."""
+    return certify(log.batch, log.instance, log.bandit, full=full)
 
 
 def judge(task: Task) -> list[dict[str, Any]]:
     """Certify the logs of a task; return what was found of each."""
     kind = task.made()
-    return [_judged(made_log(kind, task.rows, i, task.seed)) for i in _numbers(task)]
+    full = kind.signal != 0.0
+    return [_judged(made_log(kind, task.rows, i, task.seed), full) for i in _numbers(task)]
 
 
 def _numbers(task: Task) -> range:
     return range(task.first, task.first + task.count)
 
 
-def _judged(log: MadeLog) -> dict[str, Any]:
+def _judged(log: MadeLog, full: bool) -> dict[str, Any]:
     started = time.perf_counter()
-    document = certificate_of(log).as_json()
+    document = certificate_of(log, full).as_json()
     spent = time.perf_counter() - started
     contrast = document.get("override_contrast")
     gates = [row_of(point["time"]) for gate in document["gates"] for point in gate["change_points"]]
@@ -147,8 +148,6 @@ def _dated(found: list[float], truth: int | None, n: int) -> dict[str, Any]:
 
 def start(task: Task) -> dict[str, Any]:
     """Play on from the logs of a task: regret over all rounds, (count,) a start."""
-    from gdcb.history import warm_start
-
     kind, zero = task.made(), np.zeros(1, dtype=np.int64)
     instance = instance_of(kind)
     logs = (made_log(kind, task.rows, i, task.seed) for i in _numbers(task))
@@ -157,7 +156,7 @@ def start(task: Task) -> dict[str, Any]:
     for place, log in enumerate(logs):
         if not starts:
             starts = {name: cold(instance, log.bandit, task.count) for name in ("cold", *STARTS)}
-        certificate = certificate_of(log)
+        certificate = certificate_of(log, full=kind.signal != 0.0)
         warm = turn.init(log.instance, log.instance.bind(log.bandit), zero)
         warm_start(certificate, log.batch, log.instance, log.bandit, warm, zero)
         put(starts["warm"], place, warm)
@@ -329,25 +328,27 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def verdict_table(rows: Sequence[dict[str, Any]]) -> str:
     """Write how often each verdict was given, and what was found."""
-    head = ["log", "rows", *VERDICTS, "gate: found", f"within {NEAR:.0%}", "law: found"]
-    head += [f"within {NEAR:.0%}", "contrast: found", "untried refused", "tried refused"]
-    head += ["Λ* (5, 50, 95 %)", "true Λ", "s a log"]
-    body = [
+    given = [[*_place(row), *(percent(row["verdicts"][one]) for one in VERDICTS)] for row in rows]
+    shares = ["gate_found", "gate_near", "law_found", "law_near", "contrast_found"]
+    shares += ["refused_untried", "refused_tried"]
+    found = [
         [
-            row["kind"],
-            f"{row['rows']:,}",
-            *(percent(row["verdicts"][one]) for one in VERDICTS),
-            *(percent(row[name]) for name in ("gate_found", "gate_near", "law_found", "law_near")),
-            percent(row["contrast_found"]),
-            percent(row["refused_untried"]),
-            percent(row["refused_tried"]),
+            *_place(row),
+            *(percent(row[name]) for name in shares),
             _ratios(row["lambda"]),
             f"{row['true_lambda']:.2f}",
             f"{row['seconds']:.2f}",
         ]
         for row in rows
     ]
-    return markdown(head, body)
+    head = ["log", "rows", "gate change found", f"dated within {NEAR:.0%}", "law change found"]
+    head += [f"dated within {NEAR:.0%}", "contrast found", "untried arms refused"]
+    head += ["tried arms refused", "Λ*: 5, 50, 95 %", "true Λ", "seconds a log"]
+    return "\n\n".join((markdown(["log", "rows", *VERDICTS], given), markdown(head, found)))
+
+
+def _place(row: dict[str, Any]) -> list[str]:
+    return [row["kind"], f"{row['rows']:,}"]
 
 
 def start_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -356,8 +357,7 @@ def start_table(rows: Sequence[dict[str, Any]]) -> str:
     head += ["true Λ", "Λ* (5, 50, 95 %)", "true Λ below Λ*", "warm − cold there"]
     body = [
         [
-            row["kind"],
-            f"{row['rows']:,}",
+            *_place(row),
             ", ".join(f"{name} {count}" for name, count in sorted(row["verdicts"].items())),
             f"{row['warm']['cold']:.1f}",
             f"{row['warm']['warm']:.1f}",

@@ -14,8 +14,9 @@ deviations of the noise.
 - c: the same log, no scaler. Where c° is 1.25 the arms' means in the log exceed their values by
   0.28, 0.32, 0.18, 0.06, 0.09, 0.29 and 0.69: the dearest arm looks best, and is nearly the worst.
 - d1: as a; at 60 % of the log approval falls from 0.75 to 0.55.
-- d2: as a; at a time from 50 to 70 % of the log c° rises by 0.25, to 1.25 say: the cheapest arm
-  loses 0.73, the dearest gains 0.48, and the mean over the arms moves by 0.13 only.
+- d2: as a; at a time from 50 to 70 % of the log c° rises by 0.35, to 1.25 say: the arms' values
+  change by −0.95, −0.67, −0.39, −0.11, 0.18, 0.46 and 0.74, by 0.5 on average but in both
+  directions: their mean moves by 0.1 only.
 - d2l: as a; at such a time every arm loses 0.5.
 - e: as a, but the two dearest arms were never proposed, nor set by the person.
 - f1: as a, and the person sees s = ±1, which moves the reward by 1 and nobody else sees: where they
@@ -115,7 +116,7 @@ KINDS = {
     "b": Kind(choice="context"),
     "c": Kind(choice="context", scaler="none"),
     "d1": Kind(approves_later=0.55),
-    "d2": Kind(moves=0.25),
+    "d2": Kind(moves=0.35),
     "d2l": Kind(falls=0.5),
     "e": Kind(untried=(5, 6)),
     "f1": Kind(signal=1.0, heed=1.0),
