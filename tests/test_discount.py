@@ -12,7 +12,7 @@ from gdcb import Agent, BetaThompson, GaussianThompson
 from gdcb import events as ev
 from gdcb.errors import Conflict, InvalidInput, UnknownField
 from gdcb.records import to_bytes
-from tests.builders import letting, live, night, pricing, rewarded, worked
+from tests.builders import letting, letting_log, live, night, pricing, rewarded, worked
 
 
 def counts_of(agent: Agent) -> Any:
@@ -80,6 +80,22 @@ def test_a_refit_finds_the_discounted_weights() -> None:
     agent.refit()
     fresh = Agent(letting(), BetaThompson(), seed=3).state.bandit.counts[0]
     assert (agent.state.bandit.counts - fresh).sum() == pytest.approx(3.0)
+
+
+def test_an_imported_history_is_older_than_every_event() -> None:
+    """Forgotten from event 0 on, the history is gone and the live rows stay; so it replays."""
+    agent = worked(history=letting_log(600))
+    prior = Agent(letting(), BetaThompson(), seed=3).state.bandit.counts[0]
+    n_live = sum(isinstance(event, ev.OutcomeObserved) for event in agent.events)
+    assert (agent.state.bandit.counts - prior).sum() > 100
+    agent.discount(0.0, "all changed at launch", since=0)
+    assert (agent.state.bandit.counts - prior).sum() == pytest.approx(n_live)
+    weight = np.concatenate([log.weight for log in agent.logs])
+    assert weight[:-n_live].sum() == 0.0
+    assert weight[-n_live:].tolist() == [1.0] * n_live
+    agent.refit()
+    again = Agent.replay(agent.events, letting(), BetaThompson(), 3)
+    assert live(again) == live(agent)
 
 
 def test_a_discount_by_one_changes_nothing() -> None:
