@@ -24,6 +24,8 @@ deviations of the noise.
   arms are off by ±0.54. The log says who overrode.
 - f2: the same, but the log has neither proposal nor status. `heed` is the share of overrides that
   follow the signal: the knob for its strength.
+- g: as c, but outcomes are successes of probability ½ + r̄/4, r̄ the mean above, within 0.02 and
+  0.98: such a learner cannot be adjusted. Its biases are about half of c's, in the same order.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ import numpy as np
 
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
-from gdcb.bandits import GaussianThompson
+from gdcb.bandits import Bandit, BetaThompson, GaussianThompson
 from gdcb.composition import Multiply
 from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput
@@ -44,7 +46,7 @@ from gdcb.history.batch import Batch
 from gdcb.instance import Instance, NullAction, Rules
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Rows
-from gdcb.rewards import Scaled
+from gdcb.rewards import Payoff, Scaled
 from gdcb.scalers import ConstantScaler, RidgeScaler, Scaler
 from gdcb.streams import CONTEXT, DRAW, GATE, LABEL, OUTCOME, Stream
 from gdcb.theorems.worlds import KnownScaler
@@ -78,6 +80,7 @@ class Kind:
     signal, heed : what a private signal moves the reward by, and the share of overrides that
         follow it
     is_logged : whether the log has proposal and status
+    is_class : whether outcomes are successes, and not rewards
     """
 
     choice: str = "random"
@@ -89,6 +92,7 @@ class Kind:
     signal: float = 0.0
     heed: float = 0.0
     is_logged: bool = True
+    is_class: bool = False
 
     def __post_init__(self) -> None:
         check_choice("kind.choice", self.choice, ("random", "context"))
@@ -110,6 +114,16 @@ class Kind:
         """Whether the reward law is another at the end of the log."""
         return self.moves != 0.0 or self.falls != 0.0
 
+    def paid(self, mean: Array) -> Array:
+        """Return what is paid on average: the reward's mean, or P(success)."""
+        return np.clip(0.5 + 0.25 * mean, 0.02, 0.98) if self.is_class else mean
+
+    def sample(self, rng: Stream, mean: Array) -> Array:
+        """Draw outcomes (N, 1) around the reward's mean (N,)."""
+        if self.is_class:
+            return np.asarray(rng.uniform(mean.size) < self.paid(mean), dtype=float)[:, None]
+        return np.asarray(mean + rng.normal(mean.size))[:, None]
+
 
 KINDS = {
     "a": Kind(),
@@ -121,6 +135,7 @@ KINDS = {
     "e": Kind(untried=(5, 6)),
     "f1": Kind(signal=1.0, heed=1.0),
     "f2": Kind(signal=1.0, heed=1.0, is_logged=False),
+    "g": Kind(choice="context", scaler="none", is_class=True),
 }
 
 
@@ -137,7 +152,7 @@ class MadeLog:
 
     batch: Batch
     instance: Instance
-    bandit: GaussianThompson
+    bandit: Bandit
     best: float
     gate_changed: int | None
     law_changed: int | None
@@ -217,18 +232,20 @@ def instance_of(kind: Kind) -> Instance:
         scaler=made,
         composition=Multiply(names=("price",)),
         gate=Chain((Approval(person(), NumberKernel(COLUMNS[:2])), Bounds(low=0.02, high=9.0))),
-        reward=Scaled(outcome=("reward",)),
+        reward=Payoff(outcome=("success",)) if kind.is_class else Scaled(outcome=("reward",)),
         null=NullAction(mean=0.0),
         rules=Rules(select="nominal"),
     )
 
 
-def bandit_of() -> GaussianThompson:
+def bandit_of(kind: Kind) -> Bandit:
     """Return the learner: independent arms, its prior as near as one may hope for.
 
-    Values of 0.5 ± 0.5 and a noise of about 1: what is gained by a warm start is gained from a
-    cold start that is not crippled.
+    Values of 0.5 ± 0.5 and a noise of about 1, or successes of 0.6 ± 0.2: what is gained by a warm
+    start is gained from a cold start that is not crippled.
     """
+    if kind.is_class:
+        return BetaThompson(wins=3.0, losses=2.0)
     return GaussianThompson(prior_mean=0.5, strength=4.0, shape=5.0, rate=5.0)
 
 
@@ -277,7 +294,7 @@ def made_log(kind: Kind, n: int, replicate: int = 0, seed: int = 0) -> MadeLog:
     is_old = row < law_changed
     away = verdict.action[:, 0] / true_delta(x) - (best - kind.moves * is_old)
     mean = 1.0 - CURVE * away * away + kind.signal * _hidden(rows)[:, 0] + kind.falls * is_old
-    outcome = (mean + rng.normal(n))[:, None]
+    outcome = kind.sample(rng, mean)
     label = None
     if kind.scaler == "labels":
         label = (np.log(true_delta(x)) + LABEL_NOISE * stream(LABEL).normal(n))[:, None]
@@ -292,7 +309,7 @@ def made_log(kind: Kind, n: int, replicate: int = 0, seed: int = 0) -> MadeLog:
     return MadeLog(
         batch,
         instance,
-        bandit_of(),
+        bandit_of(kind),
         best,
         gate_changed if kind.approves_later != APPROVES else None,
         law_changed if kind.law_changes else None,

@@ -86,12 +86,12 @@ def play(
         rows = Rows(group, group, x, hidden=hidden(rng, kind, approves))
         decision = turn.decide(streams.at(DRAW, t), instance, bandit, state, rows)
         offered = np.stack((best_price(kind, x, arm), decision.action[:, 0]), axis=1)
-        worth = mean_reward(offered, x, best)
+        worth = kind.paid(mean_reward(offered, x, best))
         regret[t] = approves * (worth[:, 0] - worth[:, 1])
         verdict = turn.gate(streams.at(GATE, t), instance, decision, rows)
         executed = turn.execute(instance, verdict, rows)
         mean = mean_reward(executed.action, x, best)[:, 0] + kind.signal * _signal(rows)
-        outcome = (mean + streams.at(OUTCOME, t).normal(replicates))[:, None]
+        outcome = kind.sample(streams.at(OUTCOME, t), mean)
         label = None
         if instance.scaler.n_labels:
             noise = LABEL_NOISE * streams.at(LABEL, t).normal(replicates)

@@ -82,12 +82,12 @@ def truth_of(kind: Kind, best: float = 1.25) -> Truth:
                 told = np.tile((signal, approves, heeds, 1.0), (x.shape[0], 1))
                 e, p = _executed(kind, x, told)
                 arm = _arms(kind, x, e)
-                mean = _mean_in_log(kind, x, e, best) + kind.signal * signal
+                mean = _mean_in_log(kind, x, e, best, kind.signal * signal)
                 for k in range(len(ARMS)):
                     here = span * share * p * (arm == k)
                     ran[i, :, k] += here.sum(axis=1)
                     paid[i, :, k] += (here * mean).sum(axis=1)
-    value = (chance[:, None] * mean_reward(_composed(kind, x), x, best)).sum(axis=0)
+    value = (chance[:, None] * kind.paid(mean_reward(_composed(kind, x), x, best))).sum(axis=0)
     share = 0.5 * (chance[:, None] * ran.sum(axis=0)).sum(axis=0)
     total = 0.5 * (chance[:, None] * paid.sum(axis=0)).sum(axis=0)
     mean = np.where(share > 0, total / np.where(share > 0, share, 1.0), np.nan)
@@ -101,7 +101,9 @@ def best_arms(kind: Kind, best: Array) -> Array:
     """
     x, chance = _contexts()
     e = _composed(kind, x)
-    worth = [(chance[:, None] * mean_reward(e, x, float(one))).sum(axis=0) for one in best]
+    worth = [
+        (chance[:, None] * kind.paid(mean_reward(e, x, float(one)))).sum(axis=0) for one in best
+    ]
     return np.asarray(np.argmax(worth, axis=1))
 
 
@@ -152,13 +154,13 @@ def _arms(kind: Kind, x: Array, e: Array) -> Array:
     return np.where(located.steps <= HALF_STEP, located.arm, -1)
 
 
-def _mean_in_log(kind: Kind, x: Array, e: Array, best: float) -> Array:
-    """Return E[r | e, x] over the log's time, the signal apart: (n, M)."""
-    now = mean_reward(e, x, best)
+def _mean_in_log(kind: Kind, x: Array, e: Array, best: float, shift: float) -> Array:
+    """Return E[r | e, x, s] over the log's time: (n, M)."""
+    now = kind.paid(mean_reward(e, x, best) + shift)
     if not kind.law_changes:
         return now
     away = e / true_delta(x)[:, None] - (best - kind.moves)
-    old = 1.0 - CURVE * away * away + kind.falls
+    old = kind.paid(1.0 - CURVE * away * away + kind.falls + shift)
     return np.asarray(_LAW_AT * old + (1.0 - _LAW_AT) * now)
 
 
