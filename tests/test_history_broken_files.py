@@ -77,6 +77,42 @@ def test_a_csv_whose_header_lacks_a_name(frame: pl.DataFrame, tmp_path: Path) ->
     refused(path, "cannot be read as CSV: rows with more fields than the header")
 
 
+def test_a_column_moved_under_the_name_of_names(frame: pl.DataFrame) -> None:
+    moved = frame.rename({"base": "reviewer", "reviewer": "base"})
+    refused(moved, r"columns look moved.*'base' breaks the schema.*under 'reviewer' would fit it")
+
+
+def test_a_column_that_is_wrong_by_itself_is_not_called_moved(frame: pl.DataFrame) -> None:
+    refused(
+        frame.with_columns(base=pl.lit(True)),
+        r"frame: nothing is read: 'base' breaks the schema in 400 of 400 rows: not a number",
+    )
+
+
+def test_two_columns_of_one_name(frame: pl.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    frame.write_csv(path)
+    path.write_text(path.read_text().replace("reviewer", "base", 1))
+    refused(path, "two columns are named 'base'")
+    refused(
+        "sqlite://",
+        "two columns are named 'base'",
+        query="SELECT 1 AS base, 1 AS weekend, 'low' AS season, 1 AS price, 1 AS booked, 2 AS base",
+    )
+
+
+@pytest.mark.parametrize("column", ["status", "unit", "season", "price", "time", "base"])
+def test_cells_that_are_no_values_are_not_taken_for_missing(
+    frame: pl.DataFrame, column: str
+) -> None:
+    listed = frame.with_columns(pl.lit([1]).alias(column))
+    refused(listed, f"'{column}' breaks the schema in 400 of 400 rows")
+
+
+def test_a_file_elsewhere(tmp_path: Path) -> None:
+    refused("s3://bucket/log.parquet", "files are read from this machine")
+
+
 def test_text_in_a_number(frame: pl.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     bad = frame.with_columns(

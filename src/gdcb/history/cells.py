@@ -24,6 +24,7 @@ Reasons = list[tuple[str, Array]]
 MISSING = "missing"
 NOT_A_NUMBER = "not a number"
 NOT_FINITE = "not a finite number"
+UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 # What people write into a column of numbers for 'missing'. No such word is taken from a category.
 _NOTHING = ("", "na", "n/a", "null", "none", "nan")
 _MANY = 10_000  # names from which on Polars' own categories are slower than a dictionary
@@ -154,7 +155,10 @@ def names(series: pl.Series, known: tuple[str, ...], optional: bool) -> tuple[Ar
 
 
 def as_text(series: pl.Series) -> pl.Series:
-    """Return names as text: whole floating-point numbers without their point, NaN as missing."""
+    """Return names as text: whole floating-point numbers without their point, NaN as missing.
+
+    What no name can be (lists, bytes) is `UNREADABLE`, not missing.
+    """
     import polars as pl
 
     if series.dtype == pl.String:
@@ -165,9 +169,11 @@ def as_text(series: pl.Series) -> pl.Series:
         text = series.fill_nan(None).cast(pl.String)
         return whole.cast(pl.String).zip_with(is_whole, text)
     try:
-        return series.cast(pl.String, strict=False)
-    except pl.exceptions.PolarsError:  # lists, bytes: nothing that could be a name
-        return pl.Series(series.name, [None] * len(series), dtype=pl.String)
+        text = series.cast(pl.String, strict=False)
+    except pl.exceptions.PolarsError:
+        text = pl.Series(series.name, [None] * len(series), dtype=pl.String)
+    unreadable = pl.Series(series.name, [UNREADABLE], dtype=pl.String).new_from_index(0, len(text))
+    return text.zip_with(text.is_not_null() | series.is_null(), unreadable)
 
 
 def is_text(series: pl.Series) -> bool:

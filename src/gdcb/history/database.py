@@ -37,7 +37,11 @@ class Query:
             return list(result.keys())
 
     def agree(self, needed: Sequence[str]) -> None:
-        """Do nothing: cells of a query are read by what each of them is."""
+        """Refuse a name that two columns have; cells are read by what each of them is."""
+        names = self.columns()
+        for name in needed:
+            if names.count(name) > 1:
+                raise InvalidInput(f"{self.name}: two columns are named {name!r}")
 
     def count(self) -> int:
         """Return the number of rows."""

@@ -137,8 +137,11 @@ class LogFiles:
         return [name for name in first if name in common]
 
     def agree(self, needed: Sequence[str]) -> None:
-        """Refuse files that mean different things by a column."""
+        """Refuse a name that two columns have, and files that mean different things by one."""
         first = self.files[0]
+        for name in needed:
+            if first.kind == "CSV" and f"{name}_duplicated_0" in first.schema:
+                raise InvalidInput(f"{first.path}: two columns are named {name!r}")
         for file in self.files[1:]:
             for name in needed:
                 mine, other = _meaning(first.schema[name]), _meaning(file.schema[name])

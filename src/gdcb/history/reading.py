@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
-from gdcb.history.cells import MISSING
-from gdcb.history.layout import FAULT, Layout, layout_of
+from gdcb.history.cells import MISSING, UNREADABLE
+from gdcb.history.layout import Layout, layout_of
 from gdcb.history.report import ReadReport, Tally
 from gdcb.history.rows import parse
 from gdcb.history.sources import Table, table_of
@@ -157,7 +157,7 @@ class Source:
         head, said, is_moved = self.table.head(_HEAD), [], False
         for column, rows in broken:
             found = {name: seen for (at, name), seen in tally.reasons.items() if at == column}
-            others = [] if set(found) == {MISSING} else self._fits(head, column)
+            others = [] if set(found) == {MISSING} else self._fits(head, column, dict(broken))
             is_moved = is_moved or bool(others)
             hint = f", and the values under {' or '.join(others)} would fit it" if others else ""
             wrong = "; ".join(
@@ -171,16 +171,19 @@ class Source:
         moved = "columns look moved, " if is_moved else ""
         raise InvalidInput(f"{self.name}: {moved}nothing is read: {' | '.join(said)}")
 
-    def _fits(self, head: pl.DataFrame, column: str) -> list[str]:
-        """Return the other log columns whose values would fit where `column` is expected."""
-        if column not in head.columns:
-            return []
-        fits = []
+    def _fits(self, head: pl.DataFrame, column: str, broken: Mapping[str, int]) -> list[str]:
+        """Return the log columns that are out of place and would fit where `column` is expected.
+
+        Out of place may be what breaks the schema itself, what nobody asked for, and names, since
+        any text is a name.
+        """
+        layout, fits = self.layout, []
+        settled = set(layout.needed) - set(broken) - {layout.unit, layout.reviewer}
         for other in head.columns:
-            if other in (column, FAULT):
+            if other in settled or other == column or column not in head.columns:
                 continue
             moved = head.with_columns(head[other].alias(column))
-            found = parse(moved, self.layout, self.units, self.reviewers, 1)
+            found = parse(moved, layout, self.units, self.reviewers, 1)
             bad = sum(len(fault.rows) for fault in found.faults if fault.column == column)
             if bad <= 0.01 * head.height and head[other].null_count() < head.height:
                 fits.append(f"'{other}'")
@@ -258,4 +261,4 @@ def read(
 def _names(table: Table, column: str) -> tuple[str, ...]:
     if not column:
         return ()
-    return tuple(sorted(set(table.distinct(column).drop_nulls().to_list())))
+    return tuple(sorted(set(table.distinct(column).drop_nulls().to_list()) - {UNREADABLE}))

@@ -203,5 +203,5 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float) and value - value == 0.0:
         return value
-    text = str(value)
+    text = str(value.to_list() if hasattr(value, "to_list") else value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -214,6 +214,8 @@ def _statuses(check: _Check, layout: Layout, batch: Batch) -> None:
     # Nothing follows a veto, a hold or an expiry; else a change anywhere is a change.
     batch.status = each.max(axis=1) if each.shape[1] > 1 else each[:, 0]
     nothing = np.isnan(batch.action[:, 0])
+    if check.bad is not None:
+        nothing &= ~check.bad  # an action that could not be read did run
     if nothing.any():
         for code in range(NOT_REACHED + 1, MODIFIED + 1):
             reason = f"status says {STATUS[code]}, but no action ran"

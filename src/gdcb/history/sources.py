@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gdcb.errors import InvalidInput
 from gdcb.history.bandit_logs import LINES, DecisionLines, feedback_of, is_feedback
 from gdcb.history.database import query_of
-from gdcb.history.files import files_at
+from gdcb.history.files import files_at, kind_of
 from gdcb.history.frames import frame_of
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
@@ -58,6 +58,11 @@ def table_of(
     if is_feedback(given):
         return feedback_of(given, instance)
     if isinstance(given, str) and "://" in given:
+        if query is None and kind_of(given):
+            raise InvalidInput(
+                f"{given.split(':')[0]}: files are read from this machine; fetch it first, or give "
+                "a Polars lazy frame that scans it"
+            )
         return query_of(given, query)
     if query is not None:
         raise InvalidInput("query: it belongs to a database URL such as sqlite:///log.db")
