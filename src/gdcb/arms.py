@@ -44,7 +44,7 @@ class Arms:
     _values: tuple[Array, ...] = field(init=False)
     _middle: Array = field(init=False)
     _first: Array = field(init=False)
-    _places: Array = field(init=False)
+    places: Array = field(init=False)
 
     def __post_init__(self) -> None:
         k = len(self.names)
@@ -67,7 +67,7 @@ class Arms:
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_middle", (values[0][1:] + values[0][:-1]) / 2)
         object.__setattr__(self, "_first", np.unique(self.coords[:, 0], return_index=True)[1])
-        object.__setattr__(self, "_places", self.in_steps(self.coords))
+        object.__setattr__(self, "places", self.in_steps(self.coords))
 
     @property
     def n(self) -> int:
@@ -97,8 +97,8 @@ class Arms:
 
         The maximum over coordinates; infinite where a category differs.
         """
-        all_places, here = like(self._places, coord), self.in_steps(coord)
-        places = all_places if arm is None else all_places[arm]
+        known, here = like(self.places, coord), self.in_steps(coord)
+        places = known if arm is None else known[arm]
         gap = abs((here[..., None, :] if arm is None else here) - places)
         gap = put_where(gap, like(self.is_exact, coord) & (gap > 0), np.inf)
         largest: Array = namespace(gap).max(gap, axis=-1)

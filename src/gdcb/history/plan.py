@@ -32,6 +32,7 @@ _TINY = 1e-12
 _EPOCH = 1e9  # seconds since 1970 from which on a time is a date: no log has as many rows
 _SMALL = 1e-6  # spread of a product below which it says nothing
 _ON_ARM = 0.05  # steps
+_FEW = 4  # segment borders in a batch that are quicker counted than searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,18 @@ class FeatureMap:
     names: tuple[str, ...]
 
     def __call__(self, x: Array) -> Array:
-        """Return φ (N, p)."""
-        n_columns = self.columns.size
-        phi = np.empty((x.shape[0], self.mean.size))
-        first = phi[:, :n_columns]
-        np.subtract(x[:, self.columns], self.mean[:n_columns], out=first)
-        first /= self.scale[:n_columns]
-        second = phi[:, n_columns:]
-        np.multiply(first[:, self.left], first[:, self.right], out=second)
-        second -= self.mean[n_columns:]
-        second /= self.scale[n_columns:]
-        return phi
+        """Return φ (N, p), which lies column by column: long loops over rows are quick ones."""
+        k, mean, scale = self.columns.size, self.mean[:, None], self.scale[:, None]
+        phi = np.empty((self.mean.size, x.shape[0]))
+        for row, column in zip(phi, self.columns, strict=False):
+            row[:] = x[:, column]
+        phi[:k] -= mean[:k]
+        phi[:k] /= scale[:k]
+        for row, a, b in zip(phi[k:], self.left, self.right, strict=True):
+            np.multiply(phi[a], phi[b], out=row)
+        phi[k:] -= mean[k:]
+        phi[k:] /= scale[k:]
+        return phi.T
 
 
 @dataclass(slots=True)
@@ -105,7 +107,15 @@ class Plan:
 
     def segment(self, time: Array) -> Array:
         """Return the time segment of each row: (N,)."""
-        return np.asarray(np.searchsorted(self.times, time, side="right"))
+        if time.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        low, high = np.searchsorted(self.times, (time.min(), time.max()), side="right")
+        if high - low > _FEW:
+            return np.asarray(np.searchsorted(self.times, time, side="right"))
+        segment = np.full(time.size, low)  # rows of one batch are mostly neighbours in time
+        for edge in self.times[low:high]:
+            segment += time >= edge
+        return segment
 
     def stratum(self, phi: Array) -> Array:
         """Return the stratum of each row: (N,)."""
@@ -122,10 +132,13 @@ class Plan:
         arm, off = np.full(is_null.size, k), np.zeros((is_null.size, space.n_coords))
         rows = np.flatnonzero(~is_null) if is_null.any() else slice(None)
         found = self.instance.composition.locate(space, action[rows][:, None], delta[rows], x[rows])
-        near = ((found.arm >= 0) & (found.steps <= credit.HALF_STEP))[:, 0]
-        arm[rows] = np.where(near, found.arm[:, 0], k)
-        nearest = space.coords[np.maximum(found.arm[:, 0], 0)]
-        away = space.in_steps(found.coord[:, 0]) - space.in_steps(nearest)
+        nearest = found.arm[:, 0]
+        away = space.in_steps(found.coord[:, 0]) - space.places[np.maximum(nearest, 0)]
+        if space.is_exact.any() or delta.shape[1] > 1:  # it alone knows what is comparable
+            near = (nearest >= 0) & (found.steps[:, 0] <= credit.HALF_STEP)
+        else:
+            near = (nearest >= 0) & (np.abs(away).max(axis=1) <= credit.HALF_STEP)
+        arm[rows] = np.where(near, nearest, k)
         off[rows] = np.where(near[:, None] & (np.abs(away) > _ON_ARM), away, 0.0)
         return arm, off
 

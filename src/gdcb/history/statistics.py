@@ -116,20 +116,24 @@ class Statistics:
         known: Array,
     ) -> None:
         """Add zzᵀ of rows, sorted by where they are counted: one product a place."""
-        shape = self.moments.shape[:3]
-        place = ((segment * shape[1] + arm) * 2 + is_override).astype(np.int32)
+        n_segments, n_arms = self.moments.shape[:2]
+        place = (segment * n_arms + arm) * 2 + is_override
+        if n_segments * n_arms * 2 < 2**16:  # sorted in one pass
+            place = place.astype(np.uint16)
         order = np.argsort(place, kind="stable")
         order = order if known.all() else order[known[order]]
         phi, off = regressors
         p = phi.shape[1]
-        z = np.empty((order.size, p + off.shape[1] + 2))
-        z[:, 0], z[:, 1 : p + 1], z[:, p + 1 : -1], z[:, -1] = 1.0, phi[order], off[order], y[order]
-        weighted = z if (weight == 1.0).all() else z * weight[order][:, None]
-        place = place[order]
+        z = np.empty((p + off.shape[1] + 2, order.size))  # a column of them a row: quick to gather
+        z[0] = 1.0
+        for row, column in zip(z[1:], (*phi.T, *off.T, y), strict=True):
+            np.take(column, order, out=row)
+        weighted = z if (weight == 1.0).all() else z * weight[order]
+        place = place[order].astype(np.int64)
         starts = np.flatnonzero(np.diff(place, prepend=-1))
-        flat = self.moments.reshape(-1, z.shape[1], z.shape[1])
+        flat = self.moments.reshape(-1, z.shape[0], z.shape[0])
         for start, stop in zip(starts, np.append(starts[1:], place.size), strict=True):
-            flat[place[start]] += weighted[start:stop].T @ z[start:stop]
+            flat[place[start]] += weighted[:, start:stop] @ z[:, start:stop].T
 
     def _gates(
         self,
