@@ -30,7 +30,7 @@ COLUMNS = ("demand", "season", "lead", "rating")
 ONSET = 1000
 CHANGES = ("none", "approval 0.75 → 0.55", "reward − 0.3 sd", "context + 0.5 sd")
 RIGHT = ("", "gate manager: how often it acts", "reward", "context lead: level")
-_TOGETHER = 20  # streams that are watched as one array
+_TOGETHER = 40  # streams that are watched as one array
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=400)
+    parser.add_argument("--changed", type=int, default=200, help="streams of each change")
     parser.add_argument("--reference", type=int, default=4000)
     parser.add_argument("--rows", type=int, default=5000)
     parser.add_argument("--horizon", type=int, default=None)
@@ -176,16 +177,18 @@ def main() -> None:
     watched = WatchList(("manager", "bounds"), COLUMNS, ("price",), (0,), horizon=asked.horizon)
     console = Console(width=140)
     console.print(
-        f"{asked.streams} streams of {asked.rows:,} rows, each after a reference of "
-        f"{asked.reference:,}; {watched.n} monitors at a level of {watched.level:g} in all, "
+        f"{asked.streams} streams without a change and {asked.changed} with each, of "
+        f"{asked.rows:,} rows, after a reference of {asked.reference:,}; {watched.n} monitors at "
+        f"a level of {watched.level:g} in all, "
         f"for {'ever' if asked.horizon is None else f'{asked.horizon:,} rows'}; seed {asked.seed}"
     )
-    size = (watched, asked.streams, asked.reference, asked.rows, asked.seed)
+    size = (asked.reference, asked.rows, asked.seed)
     quiet = Table("world", "streams with a false alarm", "share", "95 % interval", "stated")
     late = Table("world", "change", "found", "median", "90 %", "onset off by", "named first")
     late.title = "Rows from the change to the alarm"
     for kind in ("well", "mis"):
-        none, *found = measure(World(kind), range(len(CHANGES)), *size)
+        (none,) = measure(World(kind), (0,), watched, asked.streams, *size)
+        found = measure(World(kind), range(1, len(CHANGES)), watched, asked.changed, *size)
         hits = int((none.at >= 0).sum())
         low, high = interval(hits, asked.streams)
         shown = (f"{hits / asked.streams:.4f}", f"{low:.4f} to {high:.4f}", f"{watched.level:g}")
