@@ -3,9 +3,10 @@
     python -m benchmarks.off_policy
     python -m benchmarks.off_policy --logs 100 --engine local --json found.json
 
-Every log has a demand of its own, known, so that the value of the targets is known too
-(`off_policy_logs`). A thousand logs take some minutes on two cores. Where the peers are installed
-(`make bench`), the estimates are also laid beside obp's on the same rows: they agree to 1e-8.
+Every log has a demand of its own, and its contexts are drawn from 4,000 fixed ones, so that the
+value of a target is a finite sum and known exactly. A thousand logs take some ten minutes of one
+core. Where the peers are installed (`make bench`), the estimates are also laid beside obp's on the
+same rows: they agree to 1e-8.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +27,9 @@ import numpy as np
 from benchmarks.off_policy_logs import (
     REWARDS,
     TARGETS,
+    Contexts,
     cell_gap,
     made_log,
-    true_value,
     weight_bound,
 )
 from benchmarks.peers_driver import PYTHON, ROOT
@@ -39,7 +41,8 @@ from gdcb.engine import NAMES, named
 
 LOGS, ROWS, SEED, LEVEL, DRAWS = 1000, 2000, 20261115, 0.95, 1000
 EVERY = 5  # one log of so many is also valued with estimated propensities
-A_TASK = 10  # logs
+A_TASK = 25  # logs
+CONTEXTS = 4000
 LEAST_ESS = 500.0
 DRAWN = ("snips", "dr", "ips")
 SURE = ("ips", "snips", "dr")
@@ -55,6 +58,12 @@ class Task(NamedTuple):
     seed: int
 
 
+@cache
+def contexts() -> Contexts:
+    """Return the contexts of all logs; the gates' kernel there is worked out once a process."""
+    return Contexts.drawn(CONTEXTS, SEED)
+
+
 def some_logs(task: Task) -> dict[str, Array]:
     """Return truth, effective rows, estimates and limits of some logs, by what they are of."""
     found: dict[str, list[Any]] = {}
@@ -66,7 +75,7 @@ def some_logs(task: Task) -> dict[str, Array]:
 
 def one_log(number: int, rows: int, seed: int) -> dict[str, Any]:
     """Value both targets from one log: 'target/estimator/interval' → estimate, low, high."""
-    log = made_log(rows, seed + number)
+    log = made_log(rows, seed + number, contexts())
     x, cell, reward = log.x, log.cell, log.reward
     n_cells = log.kernel.shape[2]
     model = np.clip(outcome_model(x, cell, reward, n_cells, degree=2), *REWARDS)
@@ -75,7 +84,7 @@ def one_log(number: int, rows: int, seed: int) -> dict[str, Any]:
     for target in TARGETS:
         feedback = log.feedback(target, model)
         w = feedback.weight
-        found[f"{target}/truth"] = true_value(target, log.demand)
+        found[f"{target}/truth"] = contexts().true_value(target, log.demand)
         found[f"{target}/ess"] = w.sum() ** 2 / (w**2).sum()
         found |= _estimated(target, feedback, number)
         if law is not None:
@@ -175,7 +184,7 @@ def dr_ratio(rows: Sequence[dict[str, Any]], target: str) -> float:
 
 def beside_obp(rows: int = ROWS, seed: int = SEED) -> dict[str, Any]:
     """Return the difference of every estimate from obp's on one log, or why there is none."""
-    log = made_log(rows, seed)
+    log = made_log(rows, seed, contexts())
     model = outcome_model(log.x, log.cell, log.reward, log.kernel.shape[2])
     feedback = log.feedback("far", model)
     # obp brings a law to the sum 1 in its direct method; the kernel's sums are off by rounding.
@@ -283,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = study(asked.logs, asked.rows, asked.seed, asked.engine, asked.workers)
     obp = beside_obp(asked.rows, asked.seed)
     sys.stdout.write(report(found, asked.rows, obp) + "\n")
-    log = made_log(asked.rows, asked.seed)
+    log = made_log(asked.rows, asked.seed, contexts())
     gaps = {target: float(cell_gap(log, target).mean()) for target in TARGETS}
     sys.stdout.write(
         "\nWhat cells hide (an arm's price and the manager's near it are one cell), on one log: "

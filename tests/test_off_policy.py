@@ -696,6 +696,8 @@ def test_the_command_prints_its_tables(
     monkeypatch.setattr(off_policy, "PYTHON", tmp_path / "nobody")
     monkeypatch.setattr(off_policy, "LEAST_ESS", 1.0)
     monkeypatch.setattr(off_policy, "DRAWS", 100)
+    few = Contexts.drawn(50, 1)
+    monkeypatch.setattr(off_policy, "contexts", lambda: few)
     path = tmp_path / "found.json"
     words = ["--logs", "2", "--rows", "80", "--engine", "local", "--json", str(path)]
     off_policy.main(words)
