@@ -26,8 +26,14 @@ from gdcb.history.reviewer import person_of
 from gdcb.history.roles import roles_of
 from gdcb.instance import Instance
 from gdcb.instances import study
+from gdcb.protocol import experiment
+from gdcb.protocol.block import run_task
 from gdcb.protocol.experiment import settings_of_own
+from gdcb.protocol.ground import study_of
+from gdcb.protocol.methods import settings_for
 from gdcb.protocol.report.words import MODELLED
+from gdcb.protocol.store import Store
+from gdcb.protocol.task import GROUND
 from gdcb.records import Rows
 from gdcb.streams import CONTEXT, OUTCOME, WORLD, Streams
 from tests import own_logs
@@ -117,9 +123,10 @@ def test_its_command_gives_the_same_bytes(run: dict[str, Any], tmp_path: Path) -
 
 
 def test_json_is_the_document_and_nothing_else(run: dict[str, Any], tmp_path: Path) -> None:
+    # On other processes, which read file and log again.
     code, out, _ = call(
         *(str(run["file"]), "--history", str(run["log"]), "--replicates", "2", "--episodes", "3"),
-        *("--methods", "B4", "--engine", "local", "--out", str(tmp_path), "--json"),
+        *("--methods", "B4", "--engine", "pool", "--out", str(tmp_path), "--json"),
     )
     assert code == 0
     assert json.loads(out)["response"] == "model"
@@ -164,6 +171,48 @@ def test_a_changed_log_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has changed since the run began"):
         study(file, "model", options, 3)
     assert dict(settings_of_own(file, str(log), 3, 2, 0, ("B4",)).options) != options
+
+
+def test_an_interrupted_run_goes_on(run: dict[str, Any], tmp_path: Path) -> None:
+    settings = settings_of_own(
+        str(run["file"]), str(run["log"]), 10, 5, 0, tuple(METHODS.split(","))
+    )
+    # A2 is another method's second name, and runs as that.
+    once = replace(settings, methods=("B1", "B2gw", "B4", "A1", "B4u", "A3"))
+    about = {"tuned settings": experiment._digest(settings_for(study_of(once.task(0, GROUND))))}
+    with Store(tmp_path, once, about=about) as store:
+        for key in (GROUND, "B1"):
+            store.write(once.task(0, key), run_task(once.task(0, key)))
+    words = shlex.split(run["document"]["command"])[2:]
+    code, _, err = call(*words, "--engine", "local", "--out", str(tmp_path), "--resume")
+    assert code == 0, err
+    assert "nothing to resume" not in err
+    for name in ("summary.json", "episodes.parquet", "report.html"):
+        assert (tmp_path / name).read_bytes() == (run["out"] / name).read_bytes()
+
+
+def test_of_a_long_log_a_sample_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = own_logs.prices(tmp_path / "log.csv", 1500)
+    file = str(declared_for(log, tmp_path / "mine.toml"))
+    monkeypatch.setattr("gdcb.instances.own_log.domain.MOST_ROWS", 400)
+    found = study(file, "model", {"history": str(log)}, 3)
+    world: Any = found.domain.world
+    assert world.batch.n == 400
+    assert (np.diff(world.batch.time) >= 0).all()
+    words = {word: value for _, word, value in found.specification}
+    assert words["log"] == "1,500 rows read, 1,500 valid, of which a sample of 400 is used"
+
+
+def test_rows_that_break_the_schema_are_said(tmp_path: Path) -> None:
+    log = own_logs.prices(tmp_path / "log.csv", 400)
+    file = str(declared_for(log, tmp_path / "mine.toml"))
+    frame = pl.read_csv(log)
+    demand = frame["demand"].to_list()
+    frame.with_columns(demand=pl.Series([7.0, 8.0, *demand[2:]])).write_csv(log)
+    found = study(file, "model", {"history": str(log)}, 3)
+    words = {word: value for _, word, value in found.specification}
+    assert words["log"] == "400 rows read, 398 valid"
+    assert "demand: outside 0 to 1 in 2 rows" in words["what is odd about the log"]
 
 
 @pytest.mark.parametrize("make", [own_logs.doses, own_logs.choices])

@@ -107,7 +107,8 @@ def document(
 
     Returns
     -------
-    `settings`, `variance_ratio`, `specification`, `theorems`, `floor` and `floor_curve`,
+    `settings`, `response` ('simulator': a made world, whose truth is known; 'model': fitted on a
+    log), `variance_ratio`, `specification`, `theorems`, `floor` and `floor_curve`,
     `methods` by key, `against_best` (the excess of B4 over that of the best warm rival, of A3 over
     that of the best cold one) and `cold_start` (GDCB with its history, B4, against the same
     without, A3).
@@ -158,6 +159,7 @@ def document(
     found = {
         **{name: settings[name] for name in SETTINGS},
         **{name: extras.get(name) for name in EXTRAS},
+        "response": extras.get("response") or "simulator",
         "floor": estimate(ground.floor.sum(axis=0)),
         "floor_curve": _curve(ground.floor),
         "methods": entries,

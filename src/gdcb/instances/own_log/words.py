@@ -66,6 +66,7 @@ def about(
     world: ModelWorld,
     said: tuple[str, ...],
     batch: Batch,
+    unit: str,
 ) -> dict[str, Any]:
     """Return what is real and what is made."""
     response = world.response
@@ -83,10 +84,10 @@ def about(
     source = "recommended" if batch.recommended is not None else "executed"
     return {
         "title": instance.title or instance.name,
-        "unit": f"units of reward a {'unit' if world.units > 1 else 'decision'}",
+        "unit": f"units of reward a {unit}" if world.units > 1 else "units of reward",
         "action": _action_words(instance),
         "real": [
-            f"the contexts: rows of the log, {world.units} units a replicate",
+            f"the contexts: rows of the log, drawn anew; units a replicate: {world.units}",
             (
                 "the history that warm starts have: rows of the half on which the replicate's "
                 f"world was not fitted, at most {world.rows:,} a replicate"

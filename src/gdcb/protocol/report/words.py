@@ -45,8 +45,8 @@ def opening(run: Document) -> str:
     if ours is None or ours.regret is None:
         return f"{where}, GDCB (B4) was not run: there is nothing to compare the others with."
     lost = (
-        f"{where}, GDCB lost {plus_minus(ours.regret)} {run.unit} against one who knows the truth "
-        "and needs no approval"
+        f"{where}, GDCB lost {plus_minus(ours.regret)} {run.unit} against one who knows the "
+        f"{'model' if run.is_model else 'truth'} and needs no approval"
     )
     if run.floor is None or ours.regret.mean <= 0:
         return f"{lost}."

@@ -92,12 +92,13 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
     world, said = world_of(declared.instance, batch, rows)
     instance = world.instance
     features = _features(world)
+    unit = (declared.columns.unit or "unit") if world.units > 1 else "decision"
     domain = Domain(
         instance,
         declared.bandit,
         world,
         units=world.units,
-        unit="unit" if world.units > 1 else "decision",
+        unit=unit,
         is_endogenous=False,
         about=MODELLED,
     )
@@ -113,7 +114,7 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
         learner=lambda _: declared.bandit,
         delta=lambda state, r: _delta(world, state, r),
         specification=specification(world, batch, report, without),
-        about=about(instance, world, said, batch),
+        about=about(instance, world, said, batch, unit),
         settings=settings(world, features),
         rivals=rivals(instance, declared.bandit, world),
         labels={} if world.response.is_class else {"B1": "Gaussian Thompson"},
