@@ -44,7 +44,7 @@ from gdcb.records import (
     Verdict,
     to_bytes,
 )
-from tests.builders import live, log_of
+from tests.builders import choosing, live, log_of
 
 SMALL = {"bands": 1, "least": 20, "horizon": 1000}
 
@@ -288,3 +288,19 @@ def test_an_edited_price_is_moved() -> None:
     assert seen.statuses[0].tolist() == [MODIFIED, PASSED]
     _, _, moved = watched._target(seen, 2)
     assert moved == pytest.approx([7.0])
+
+
+def test_without_gates_and_numbers_the_rest_is_watched() -> None:
+    """Three bare categories: the reward and the context; wins get rare, and that is found."""
+    instance = choosing(3)
+    watched = WatchList.of(instance, **SMALL)
+    assert watched.names == ("reward", "context x: level", "context x: spread")
+    agent, rng = Agent(instance, BetaThompson(), seed=1), np.random.default_rng(1)
+    for i in range(400):
+        case = agent.decide({"x": float(rng.normal())})
+        agent.observe(case.id, {"won": int(rng.random() < (0.8 if i < 250 else 0.2))})
+        if i == 249:
+            watch = Watch(agent, watched, watched.fit(seen_in_events(agent)), start=1000)
+    (reaction,) = watch.look()
+    assert reaction.kind == "reward"
+    assert reaction.gate is None
