@@ -20,6 +20,7 @@ import numpy as np
 import gdcb
 from gdcb.analysis import Ledger, what_if
 from gdcb.analysis.live_regret import live_regret
+from gdcb.analysis.regret import TrueMean
 from gdcb.arrays import Array, logistic
 from gdcb.records import Rows
 from gdcb.simulate import simulate
@@ -73,13 +74,14 @@ def proposals(x: Array, slope: float = 1.0) -> Array:
     """Return the incumbent's law (n, K): dearer on busy days where `slope` is above 0."""
     arms = np.array(ARMS)
     odds = -6.0 * (arms - 1.05 - 0.12 * slope * x[:, :1]) ** 2
-    law = np.exp(odds)
+    law = np.asarray(np.exp(odds))
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
 def drawn(rng: np.random.Generator, law: Array) -> Array:
     """Draw an arm a row."""
-    below = law.cumsum(axis=1) < rng.random(law.shape[0])[:, None]
+    u = rng.random((law.shape[0], 1))
+    below = law.cumsum(axis=1) < u
     return np.asarray(below.sum(axis=1).clip(0, law.shape[1] - 1))
 
 
@@ -100,9 +102,15 @@ class Made:
         return price * sold(price, self.rows.x)
 
 
-def run(instance: gdcb.Instance, rng: np.random.Generator, rows: Rows, law: Array) -> Made:
+def run(
+    instance: gdcb.Instance,
+    rng: np.random.Generator,
+    rows: Rows,
+    law: Array,
+    arms: Array = np.array(ARMS),  # noqa: B008
+) -> Made:
     """Propose by `law` and send the prices through the gates."""
-    e = rows.x[:, 1:] * np.array(ARMS)[drawn(rng, law), None]
+    e = rows.x[:, 1:] * arms[drawn(rng, law), None]
     chain = instance.chain
     draws = tuple(rng.random((rows.n, 3)) if gate.is_person else None for gate in chain.gates)
     verdict = chain.apply(draws, e, rows)
@@ -233,27 +241,53 @@ LEARNER = gdcb.GaussianThompson(prior_mean=20.0)
 PARTS = ("total", "calibration", "bandit", "gate")
 
 
-def live(logs: int, rounds: int, seed: int = 0) -> tuple[Array, Array]:
-    """Return the exact parts of many learning shops (logs, 4), and their estimates (logs, 4, 3)."""
+def live_logs(logs: int, rounds: int, seed: int = 0) -> tuple[Array, list[what_if.GatedLog]]:
+    """Return the exact parts (logs, 4) and logs of shops whose bandit learns meanwhile."""
     instance, world = live_shop(), Days()
     ledger = Ledger(instance, world, rounds, logs)
     seen: list[tuple[Array, ...]] = []
 
     def watch(turn: Any) -> None:
         ledger(turn)
-        ran = turn.executed.action
-        seen.append((turn.rows.x, turn.decision.action, ran, turn.reward))
+        seen.append((turn.rows.x, turn.decision.action, turn.executed.action, turn.reward))
 
     simulate(instance, LEARNER, world, rounds=rounds, replicates=logs, seed=seed, watch=watch)
     columns = [np.stack(part, axis=1) for part in zip(*seen, strict=True)]
-    found = np.empty((logs, 4, 3))
+    made = [what_if.gated_log(instance, *(each[i] for each in columns)) for i in range(logs)]
+    return ledger.parts.mean(axis=0), made
+
+
+def tried_logs(logs: int, rows: int, seed: int = 0) -> tuple[Array, list[what_if.GatedLog]]:
+    """Return the same of shops in which an incumbent tries all arms, some more often."""
+    instance, world = live_shop(), Days()
+    truth, made = np.empty((logs, 4)), []
     for i in range(logs):
-        one = what_if.gated_log(instance, *(column[i] for column in columns))
-        regret = live_regret(instance, one)
+        rng = np.random.default_rng([seed, i, 11])
+        some, arms = contexts(rng, rows), np.array(LIVE_ARMS)
+        odds = np.exp(-4.0 * (arms - 1.0 - 0.1 * some.x[:, :1]) ** 2)
+        done = run(instance, rng, some, odds / odds.sum(axis=1, keepdims=True), arms)
+        mean = TrueMean(instance, world, None, some)
+        worth = mean(done.executed[:, None])[:, 0]
+        reward = worth + world.noise * rng.normal(size=rows)
+        e = instance.composition.compose(instance.space, np.ones((rows, 1, 1)), some.x)
+        best = mean(world.best(None, some)[:, None])[:, 0]
+        free, gated = mean(e).max(axis=1), instance.chain.expect(mean, e, some).max(axis=1)
+        chosen = instance.chain.expect(mean, done.proposed[:, None], some)[:, 0]
+        parts = best - worth, best - free, gated - chosen, free - gated + chosen - worth
+        truth[i] = [part.mean() for part in parts]
+        made.append(what_if.gated_log(instance, some.x, done.proposed, done.executed, reward))
+    return truth, made
+
+
+def live(truth: Array, logs: list[what_if.GatedLog]) -> tuple[Array, Array]:
+    """Return the parts' estimates (logs, 4, 3), and how often their intervals held (4,)."""
+    found = np.empty((len(logs), 4, 3))
+    for i, one in enumerate(logs):
+        regret = live_regret(live_shop(), one)
         for j, name in enumerate(PARTS):
             part = getattr(regret, name)
             found[i, j] = part.mean, part.low, part.high
-    return ledger.parts.mean(axis=0), found
+    return found, ((found[..., 1] <= truth) & (truth <= found[..., 2])).mean(axis=0)
 
 
 @dataclass(slots=True)
@@ -315,14 +349,16 @@ def main(arguments: list[str] | None = None) -> int:
             f"{row.name:34} {row.share:6.3f} {row.truth:8.2f} {row.mean:8.2f} {row.spread:6.2f} "
             f"{row.width:6.2f}  {kinds}\n"
         )
-    truth, found = live(given.logs, given.rows)
-    held = ((found[..., 1] <= truth) & (truth <= found[..., 2])).mean(axis=0)
-    for j, name in enumerate(PARTS):
-        sys.stdout.write(
-            f"live regret: {name:21} {held[j]:6.3f} {truth[:, j].mean():8.2f} "
-            f"{found[:, j, 0].mean():8.2f} {found[:, j, 0].std():6.2f} "
-            f"{(found[:, j, 2] - found[:, j, 1]).mean():6.2f}\n"
-        )
+    for name, make in (("an incumbent tries arms", tried_logs), ("a bandit learns", live_logs)):
+        truth, logs = make(given.logs, given.rows)
+        found, held = live(truth, logs)
+        sys.stdout.write(f"live regret, {name}\n")
+        for j, part in enumerate(PARTS):
+            width = (found[:, j, 2] - found[:, j, 1]).mean()
+            sys.stdout.write(
+                f"{part:34} {held[j]:6.3f} {truth[:, j].mean():8.2f} {found[:, j, 0].mean():8.2f} "
+                f"{found[:, j, 0].std():6.2f} {width:6.2f}\n"
+            )
     return 0
 
 

@@ -19,20 +19,21 @@ action, one fifth says what it is worth, and the rows of the last correct that b
 with e° the action chosen, c the executed cell, b = P(c | x) in the log and t under the choice. That
 is the value of what was *chosen*, which is at most that of the best: it leans low. The largest m̂
 itself, chosen and valued by all rows, leans high. An interval reaches from the lower limit of the
-first to the upper limit of the second, and is widened by the noise of the models that value, found
-by leaving out a tenth of their rows in turn.
+first to the upper limit of the second, and is widened by the noise of the models, found by leaving
+out a tenth of their rows in turn.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gdcb.analysis.contraction import arm_cells
-from gdcb.analysis.what_if.another_gate import cell_means
+from gdcb.analysis.what_if.another_gate import own_worth
 from gdcb.analysis.what_if.answer import Limits, percent
 from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
 from gdcb.analysis.what_if.laws import Laws, learn_laws, learn_persons
@@ -40,7 +41,7 @@ from gdcb.analysis.what_if.log import GatedLog, nulled
 from gdcb.analysis.what_if.means import Features, Means, fit_apart
 from gdcb.analysis.what_if.passing import through
 from gdcb.analysis.what_if.questions import Propose
-from gdcb.analysis.what_if.scores import MOST_WEIGHT, limits
+from gdcb.analysis.what_if.scores import limits
 from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
@@ -52,6 +53,9 @@ _FOLDS = 5
 # Folds behind a row's own: one values, the three others choose, in four ways that are averaged.
 _VALUE = ((1,), (2,), (3,), (4,))
 _CHOOSE = ((2, 3, 4), (1, 3, 4), (1, 2, 4), (1, 2, 3))
+MOST_WEIGHT = (
+    20.0  # a bandit that learns leaves arms behind; larger weights cost more than they mend
+)
 _GROUPS = 10  # left out in turn, to see how far the valuing model's own noise moves a part
 _LEAST_ROWS = 60
 _BETWEEN = 4  # actions looked at from one arm to the next
@@ -154,7 +158,7 @@ def live_regret(
 
     chosen = [of(chooser) for chooser in fit_apart(features, fold, _CHOOSE)]
     parts = _mean_parts(chosen, fit_apart(features, fold, _VALUE), laws)
-    error = _model_error(chosen, features, laws, owner)
+    error = _model_error(of, features, laws, owner)
     all_rows = fit_apart(features, fold, (range(_FOLDS),))[0]
     largest = _parts(of(all_rows), all_rows, laws, is_corrected=False)
 
@@ -229,18 +233,22 @@ def _mean_parts(chosen: list[_Chosen], value: list[Means], laws: Laws) -> Array:
     return np.asarray(np.mean(found, axis=0))
 
 
-def _model_error(chosen: list[_Chosen], features: Features, laws: Laws, owner: Array) -> Array:
+def _model_error(
+    of: Callable[[Means], _Chosen], features: Features, laws: Laws, owner: Array
+) -> Array:
     """Return the standard error (4,) of the parts' means that the models are to blame for.
 
-    The models that value, and those of what persons do, are fitted without a tenth of the blocks
-    in turn (jackknife). What weighs rows needs none of it: its error is of second order.
+    The models that choose and value, and those of what persons do, are fitted without a tenth of
+    the blocks in turn (jackknife); all rows are scored. What weighs rows needs none of it: its
+    error is of second order.
     """
-    moved = np.empty((_GROUPS, 4))
+    moved, fold = np.empty((_GROUPS, 4)), owner % _FOLDS
     for j in range(_GROUPS):
         others = owner // _FOLDS % _GROUPS != j
-        value = fit_apart(features, owner % _FOLDS, _VALUE, others)
+        chosen = [of(chooser) for chooser in fit_apart(features, fold, _CHOOSE, others)]
         passed, own, _ = learn_persons(features, laws.approved, others)
         fewer = dataclasses.replace(laws, passed=passed, own=own)
+        value = fit_apart(features, fold, _VALUE, others)
         moved[j] = _mean_parts(chosen, value, fewer).mean(axis=0)
     off = moved - moved.mean(axis=0)
     return np.asarray(np.sqrt((_GROUPS - 1) / _GROUPS * (off**2).sum(axis=0)))
@@ -333,7 +341,7 @@ def _behind(choose: Means, laws: Laws, nearby: Array, arms: Array) -> _Behind:
 
 def _worth_behind(laws: Laws, means: Means, left: list[Array]) -> Array:
     """Return (K̂m̂) of every arm, `left` being what the hard gates make of it: (N, K)."""
-    own = (laws.own * cell_means(means)).sum(axis=1)
+    own = own_worth(means, laws.approved)
     passed = np.stack([means(e) for e in left], axis=1)
     return np.asarray(laws.passed * passed + (1.0 - laws.passed) * own[:, None])
 

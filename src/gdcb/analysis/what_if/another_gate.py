@@ -25,19 +25,19 @@ from gdcb.gates import Gate
 _GOLDEN = 0.6180339887498949  # turns of it are spread evenly: a draw a row without a generator
 
 
-def cell_means(means: Means) -> Array:
-    """Return m̂ of every cell: the arms as composed, off every arm on average, nothing: (N, K+2)."""
-    features = means.features
-    instance, log = features.instance, features.log
-    k = instance.space.n
-    arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
-    found = np.empty((log.n, k + 2))
-    for a in range(k):
-        found[:, a] = means(arms[:, a])
-    off = np.flatnonzero(log.cell == k)
-    found[:, k] = means(log.executed[off], off).mean() if off.size else log.reward.mean()
-    found[:, k + 1] = means.null
-    return found
+def own_worth(means: Means, approved: Array) -> Array:
+    """Return E[m̂(e, x) | x, not approved]: what persons' own actions are worth, (N,).
+
+    Regressed on x over the rows in which they acted, at the very actions that ran.
+    """
+    log, phi = means.features.log, means.features.phi
+    index = np.flatnonzero(~approved)
+    if index.size == 0:
+        return np.zeros(log.n)
+    own = phi[index]
+    penalty = np.diag(np.r_[1e-6, np.ones(phi.shape[1] - 1)])
+    theta = np.linalg.solve(own.T @ own + penalty, own.T @ means(log.executed[index], index))
+    return np.asarray(phi @ theta)
 
 
 def within_span(features: Features, e: Array) -> Array:
@@ -73,13 +73,7 @@ def gate_scores(
     lost = np.zeros((n, instance.space.n + 3))
     lost[everyone, np.where(found.is_known, cell, instance.space.n + 2)] = missing
     if found.is_asked.any():
-        at = cell_means(means)
-        other = np.where(found.is_asked, 1.0 - p, 0.0)[:, None] * laws.own
-        model += np.where(nearby, other * at, 0.0).sum(axis=1)
-        beyond = np.where(nearby, 0.0, other)
-        lost[:, :-1] += beyond
-        missing += beyond.sum(axis=1)
-        guess += (beyond * at).sum(axis=1)
+        model += np.where(found.is_asked, (1.0 - p) * own_worth(means, laws.approved), 0.0)
     label = np.where(ours, cell, instance.space.n + 2)
     target = _target(features, laws, nearby, label, found, p, place, gate)
     weight = np.minimum(
@@ -104,7 +98,7 @@ def _target(
     instance, log = features.instance, features.log
     n, k, everyone = log.n, instance.space.n, np.arange(log.n)
     if laws.proposed is None:
-        drawn = _drawn(laws, nearby, label, found, p)
+        drawn = _drawn(laws, label, found, p)
         x = features.phi[:, 1 : 1 + features.n_linear]
         return behaviour_model(x, drawn, k + 3, cluster=log.cluster, floor=0.0)[:, : k + 2]
     target = np.zeros((n, k + 2))
@@ -118,7 +112,7 @@ def _target(
         covered = nearby[everyone, cell] & within_span(features, one.action)
         if is_behind:
             asked = np.where(one.is_asked, laws.approve(one.shown, everyone), 1.0)
-            target += (chance * (1.0 - asked))[:, None] * np.where(nearby, laws.own, 0.0)
+            target += (chance * (1.0 - asked))[:, None] * laws.own
         else:
             asked = laws.passed[:, a]
         target[everyone, cell] += chance * asked * covered
@@ -128,7 +122,7 @@ def _target(
     return target
 
 
-def _drawn(laws: Laws, nearby: Array, label: Array, found: Rerun, p: Array) -> Array:
+def _drawn(laws: Laws, label: Array, found: Rerun, p: Array) -> Array:
     """Return one cell a row, drawn from what a person who is asked anew may do."""
     n, n_cells = laws.own.shape
     if not found.is_asked.any():
@@ -136,5 +130,4 @@ def _drawn(laws: Laws, nearby: Array, label: Array, found: Rerun, p: Array) -> A
     u = np.modf(_GOLDEN * np.arange(1, n + 1))[0]
     beyond = (u - p) / np.where(p < 1.0, 1.0 - p, 1.0)
     own = (laws.own.cumsum(axis=1) < beyond[:, None]).sum(axis=1).clip(0, n_cells - 1)
-    own = np.where(nearby[np.arange(n), own], own, n_cells)
     return np.where(found.is_asked & (u >= p), own, label)

@@ -14,10 +14,12 @@ import numpy as np
 
 from gdcb.analysis.off_policy.estimators import weights_of
 from gdcb.analysis.off_policy.feedback import Feedback
-from gdcb.analysis.what_if.another_gate import cell_means
+from gdcb.analysis.what_if.another_gate import own_worth
 from gdcb.analysis.what_if.coverage import ran_nearby
 from gdcb.analysis.what_if.laws import Laws
+from gdcb.analysis.what_if.log import nulled
 from gdcb.analysis.what_if.means import Features, Means, fit_means
+from gdcb.analysis.what_if.passing import through
 from gdcb.analysis.what_if.scores import MOST_WEIGHT, Scores
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
@@ -32,10 +34,31 @@ def policy_scores(
     """
     if weigh == "proposed":
         return _by_proposal(means.features, laws, law, near)
+    instance, log = means.features.instance, means.features.log
+    n, k = law.shape
+    arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
+    model, guess, lost = np.zeros(n), np.zeros(n), np.zeros((n, k + 3))
+    for a in range(k):
+        left = nulled(
+            instance, through(instance, instance.chain.gates, arms[:, a], log.rows), log.rows.x
+        )
+        mass, at = law[:, a] * laws.passed[:, a], laws.arm_cell[:, a]
+        covered = nearby[np.arange(n), at]
+        worth = mass * means(left)
+        model += np.where(covered, worth, 0.0)
+        guess += np.where(covered, 0.0, worth)
+        lost[np.arange(n), at] += np.where(covered, 0.0, mass)
+    # What persons put in instead they put in before: it is covered by what it was.
+    model += (law * (1.0 - laws.passed)).sum(axis=1) * own_worth(means, laws.approved)
     target = (law[:, None, :] @ laws.kernel)[:, 0]
     target /= target.sum(axis=1, keepdims=True)
-    cell, log = means.features.log.cell, means.features.log
-    return _scores(cell, log.reward, laws.behaviour, target, cell_means(means), nearby)
+    feedback = Feedback(log.cell, log.reward, laws.behaviour, target)
+    kept = target - np.minimum(lost[:, : k + 2], target)
+    share = kept[np.arange(n), log.cell] / np.maximum(target[np.arange(n), log.cell], 1e-300)
+    weight = weights_of(feedback, "dr", MOST_WEIGHT).used * share
+    rest = log.reward - means(log.executed)
+    scores = Scores(np.zeros(n), model, weight, rest, lost.sum(axis=1), guess, lost)
+    return scores, float(0.5 * np.abs(target - laws.behaviour).sum(axis=1).mean())
 
 
 def _by_proposal(features: Features, laws: Laws, law: Array, near: int) -> tuple[Scores, float]:
