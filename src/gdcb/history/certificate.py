@@ -21,7 +21,8 @@ class ArmFinding:
     arm : its name
     verdict, reasons : what is done with its rows, and why
     rows, ess : its rows, and their effective number once weighted by 1/propensity
-    bias, low, high, standard_error : b̂ in units of the outcome; NaN where it does not apply
+    bias, low, high : b̂ with its limits, in units of the outcome; NaN where it does not apply
+    standard_error : of a posterior from its rows, σ/√n, to hold the bias against
     n_eff, weight : rows that its evidence counts as, and their share of all its rows
     """
 

@@ -201,6 +201,10 @@ def overridden(certificate: Certificate, reason: str) -> Certificate:
             said = (*arm.reasons, "It is used all the same: a person overrode the certificate.")
             arms[a] = replace(arm, verdict=own, reasons=said, n_eff=arm.rows, weight=1.0)
         verdicts[a] = own
+    if tuple(verdicts) == treatment.verdicts:
+        raise InvalidInput(
+            "override: the certificate refuses no arm that has rows; there is nothing to override"
+        )
     used = [verdict for verdict in verdicts if verdict != "refuse"]
     verdict = max(used, key=("direct", "adjust", "reweight").index) if used else "refuse"
     certificate.verdict, certificate.arms = verdict, tuple(arms)
@@ -208,5 +212,6 @@ def overridden(certificate: Certificate, reason: str) -> Certificate:
         treatment, verdicts=tuple(verdicts), weight=weight, shared=max(treatment.shared, 0.0)
     )
     certificate.override = (reason, without)
-    certificate.reasons = (say.override_of_verdict(reason, without), *certificate.reasons)
+    said = (say.override_of_verdict(reason, without), say.verdict(verdict))
+    certificate.reasons = (*said, *certificate.reasons[1:])
     return certificate

@@ -239,7 +239,7 @@ def _of_arms(
             np.where(np.isfinite(propensity), propensity, 1.0),
             predicted=predicted,
             names=names,
-            margin=margin,
+            margin=float(f"{margin:.2g}"),
         )
     except InvalidInput:
         return {"value": None, "low": None, "says": say.sensitivity_arms(None)}

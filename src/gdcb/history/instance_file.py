@@ -55,8 +55,8 @@ def _context(found: Proposal) -> list[str]:
     for name, column in found.context.items():
         empty = ""
         if column.missing > 0:
-            share = f"{100 * column.missing:.1f} %"
-            empty = f"  # {share} of its cells are empty: such rows are rejected"
+            gone = round(column.missing * found.log.rows)
+            empty = f"  # {gone:,} of its cells are empty: such rows are rejected"
         if column.kind == "flag":
             lines.append(f'{_key(name)} = {{ type = "flag" }}{empty}')
         elif column.kind == "text":

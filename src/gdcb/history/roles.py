@@ -42,7 +42,9 @@ AFTERWARDS = {
     *("cancellation", "refund", "refunded", "completed", "delivered", "revenue", "profit"),
     *("payout", "earned", "realised", "realized", "reward"),
 }
-_ID = {"id", "uuid", "guid", "key", "index", "row", "number"}
+_BEFORE = {"previous", "prior", "past", "last", "before", "earlier"}
+_LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
+_ID = {"id", "uuid", "guid", "index"}
 _EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -123,7 +125,7 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         if column.name in found.taken or column.is_constant or not _fits(role, column, log):
             continue
         words = tokens(column.name)
-        if role == "action" and set(words) & _OTHER:
+        if set(words) & {"action": _OTHER, "time": _LATE}.get(role, set()):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
         if named:
@@ -171,7 +173,7 @@ def left_out(column: Column, roles: Roles, log: Look) -> str:
         return f"it has {len(column.levels)} different texts, and a category {MOST_LEVELS} at most"
     if _is_id(column, words, log):
         return "it looks like an identifier"
-    if words & AFTERWARDS:
+    if words & AFTERWARDS and not words & _BEFORE:
         return "its name says that it was known only after the decision: a leak"
     outcome, action = _target(log, roles), log.columns[roles.action]
     both = np.isfinite(column.values) & np.isfinite(outcome)

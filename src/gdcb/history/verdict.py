@@ -17,7 +17,7 @@ from gdcb.arrays import Array
 from gdcb.history import sentences as say
 from gdcb.history.arms import ArmSums, Contrast, adjusted, arm_sums, bias_of, contrast_of
 from gdcb.history.arms import missing_by_arm as missing
-from gdcb.history.certificate import ArmFinding, Certificate, Test, Treatment
+from gdcb.history.certificate import VERDICTS, ArmFinding, Certificate, Test, Treatment
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
 from gdcb.history.stability import Change, Stability, gate_changes, reward_law
@@ -112,7 +112,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     sums = arm_sums(moments, overrides, first)
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
     bias, line = _bias(plan, sums, simultaneous, first)
-    tests = _tests(law, gates, contrast, missing_p, threshold)
+    tests = _tests(law, gates, contrast, missing_p, bias if is_biasable else None, threshold)
     return Evidence(
         law,
         gates,
@@ -200,6 +200,7 @@ def _tests(
     gates: dict[str, Stability],
     contrast: Contrast | None,
     missing_p: float | None,
+    bias: ContextBias | None,
     threshold: float,
 ) -> tuple[Test, ...]:
     rows = [("The reward law is stable over time", law.p)]
@@ -208,7 +209,18 @@ def _tests(
         rows.append(("Approved and overridden rows earn the same", contrast.p))
     if missing_p is not None:
         rows.append(("Outcomes are missing alike for all arms", missing_p))
+    if bias is not None:
+        rows.append(("Arms ran in contexts of the same worth", _no_bias(bias)))
     return tuple(Test(name, p, threshold, say.finding(name, p, threshold)) for name, p in rows)
+
+
+def _no_bias(bias: ContextBias) -> float:
+    """Return p of 'no arm has a bias' (Bonferroni); what decides is whether it is shown small."""
+    from scipy.special import ndtr
+
+    z = np.abs(bias.bias[0]) / np.where(bias.standard_error[0] > 0, bias.standard_error[0], np.inf)
+    judged = z[np.isfinite(z)]
+    return min(1.0, 2.0 * judged.size * float(ndtr(-judged.max()))) if judged.size else 1.0
 
 
 def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding, ...], Treatment]:
@@ -218,7 +230,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     twin = _twins(instance.space.coords)
     can_adjust = found.line is not None and not bandit.is_contextual and not instance.cells.edges
     sigma = float(np.sqrt(found.bias.noise[0]))
-    n, bias, error = found.sums.n, found.bias.bias[0], found.bias.standard_error[0]
+    n, bias = found.sums.n, found.bias.bias[0]
+    error = sigma / np.sqrt(np.maximum(n, 1.0))  # of a posterior from these rows
     low, high = found.bias.low[0], found.bias.high[0]
     # b̂ may come from a sample: n_eff is that of all rows.
     seen = found.bias.n[0]
@@ -323,7 +336,8 @@ def _whole(
     verdict = "refuse"
     if used and found.missing <= MOST_MISSING:
         verdict = max(used, key=("direct", "adjust", "reweight").index)
-    said = [say.verdict(verdict)]
+    judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
+    said = [say.verdict(verdict), say.arms_judged(judged)]
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))
