@@ -303,15 +303,19 @@ class Covered:
     width: float
 
 
-def coverage(logs: int, n: int, trail: bool = True, seed: int = 0) -> list[Covered]:
+def coverage(
+    logs: int, n: int, trail: bool = True, seed: int = 0, draws: int = 1000
+) -> list[Covered]:
     """Ask every question of many logs."""
+    on = what_if.Conditions(draws=draws)
     instance, table = shop(), []
     asked = questions()
     found: dict[str, list[tuple[str, float, float, float, float]]] = {name: [] for name in asked}
     for i in range(seed, seed + logs):
         made, _ = log(instance, i, n, trail)
-        for name, (question, truth) in asked.items():
-            answer = what_if.ask(instance, made, question)
+        each = [question for question, _ in asked.values()]
+        answers = what_if.ask_all(instance, made, each, conditions=on)
+        for (name, (_, truth)), answer in zip(asked.items(), answers, strict=True):
             value = answer.value or what_if.Limits(None, np.nan, np.nan)
             middle = value.mean if value.mean is not None else (value.low + value.high) / 2
             found[name].append((answer.kind, truth(i), middle, value.low, value.high))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,10 @@ import numpy as np
 from gdcb.analysis.what_if import words
 from gdcb.analysis.what_if.another_gate import gate_scores
 from gdcb.analysis.what_if.another_policy import policy_scores
-from gdcb.analysis.what_if.answer import Answer, Limits, percent
-from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
-from gdcb.analysis.what_if.laws import learn_laws
+from gdcb.analysis.what_if.answer import Answer, percent
+from gdcb.analysis.what_if.asked import Asked, Conditions, Known
 from gdcb.analysis.what_if.log import GatedLog
-from gdcb.analysis.what_if.means import Features, fit_means
-from gdcb.analysis.what_if.passing import (
-    bound,
-    contradicted,
-    is_approved,
-    place_of,
-    rerun,
-)
+from gdcb.analysis.what_if.passing import bound, contradicted, is_approved, place_of, rerun
 from gdcb.analysis.what_if.questions import (
     Propose,
     Question,
@@ -30,112 +22,12 @@ from gdcb.analysis.what_if.questions import (
     WithoutGate,
 )
 from gdcb.analysis.what_if.ranges import check_range, of_actions, of_arms
-from gdcb.analysis.what_if.scores import Scores, limits, outer
+from gdcb.analysis.what_if.scores import Scores
 from gdcb.analysis.what_if.second_reviewer import private_scores, reviewer_scores
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
-from gdcb.parts import check_number
 from gdcb.records import PASSED
-from gdcb.streams import check_seed
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """When an answer is a value, when a range, and when there is none.
-
-    Parameters
-    ----------
-    level, draws, seed : of the bootstrap intervals
-    near : contexts nearest to a row that count as comparable
-    tolerance : share of rows that may run what never ran in comparable contexts before a value
-        becomes a range; the outcome model speaks for them. Also the share of rows that may
-        contradict the declared gates
-    most_uncovered : share of such rows beyond which even the range is refused
-    least_ess : effective rows that must stand for the changed ones
-    """
-
-    level: float = 0.95
-    draws: int = 1000
-    seed: int = 0
-    near: int = NEAR
-    tolerance: float = 0.01
-    most_uncovered: float = 0.5
-    least_ess: float = 30.0
-
-    def __post_init__(self) -> None:
-        check_number("level", self.level, 0.5, 1.0 - 1e-9)
-        check_number("draws", self.draws, 20)
-        check_seed(self.seed)
-        check_number("near", self.near, 1)
-        check_number("tolerance", self.tolerance, 0.0, 0.5)
-        check_number("most_uncovered", self.most_uncovered, 0.0, 1.0)
-        check_number("least_ess", self.least_ess, 1.0)
-
-
-@dataclass(slots=True)
-class _Asked:
-    """What is asked of what, on which conditions."""
-
-    instance: Instance
-    log: GatedLog
-    question: Question
-    conditions: Conditions
-    reward_range: tuple[float, float] | None
-    private: bool
-
-    def interval(self, score: Array) -> Limits:
-        on = self.conditions
-        return limits(score, self.log.cluster, on.level, on.draws, on.seed)
-
-    def answer(self, kind: str, says: str, **figures: Any) -> Answer:
-        filled: dict[str, Any] = {
-            "value": None,
-            "difference": None,
-            "identified": None,
-            "changed": 0.0,
-            "ess": None,
-            "largest_weight": None,
-            "uncovered": 0.0,
-            "cells": (),
-            "beside": {},
-            "needed": (),
-        } | figures
-        return Answer(
-            kind=kind,
-            question=str(self.question),
-            says=says,
-            happened=float(self.log.reward.mean()),
-            rows=self.log.n,
-            left_out=self.log.left_out,
-            assumes=words.assumptions(self.question, self.instance, self.private),
-            level=self.conditions.level,
-            **filled,
-        )
-
-    def refused(self, why: str, *needed: str, **figures: Any) -> Answer:
-        return self.answer("refused", words.of_refusal(why), needed=needed, **figures)
-
-    def between(self, low: Array, high: Array, why: str, **figures: Any) -> Answer:
-        """Answer with the range of two ends' scores."""
-        on, r = self.conditions, self.log.reward
-        given = (self.log.cluster, on.level, on.draws, on.seed)
-        value, identified = outer(low, high, *given)
-        difference, _ = outer(low - r, high - r, *given)
-        says = words.of_range(difference, value, identified, float(r.mean()), why)
-        return self.answer(
-            "range", says, value=value, difference=difference, identified=identified, **figures
-        )
-
-    def exactly(self, score: Array, changed: float, **figures: Any) -> Answer:
-        """Answer with the mean of scores."""
-        value, difference = self.interval(score), self.interval(score - self.log.reward)
-        said = f"something else would have run in {percent(changed)} of the rows"
-        happened = float(self.log.reward.mean())
-        says = words.of_value(difference, value, happened, self.conditions.level, said)
-        return self.answer(
-            "value", says, value=value, difference=difference, changed=changed, **figures
-        )
 
 
 def ask(
@@ -188,31 +80,54 @@ def ask(
     >>> answer.kind, round(answer.value.mean, 2), round(answer.changed, 3)
     ('value', 1.67, 0.333)
     """
-    asked = _Asked(instance, log, question, conditions or Conditions(), reward_range, private)
+    return ask_all(
+        instance,
+        log,
+        (question,),
+        reward_range=reward_range,
+        private=private,
+        proposal_law=proposal_law,
+        conditions=conditions,
+    )[0]
+
+
+def ask_all(
+    instance: Instance,
+    log: GatedLog,
+    questions: Sequence[Question],
+    *,
+    reward_range: tuple[float, float] | None = None,
+    private: bool = False,
+    proposal_law: Any = None,
+    conditions: Conditions | None = None,
+) -> list[Answer]:
+    """Answer several questions as `ask` does; what they need of the log is learned once."""
+    on = conditions or Conditions()
     check_range(reward_range, log.reward)
-    law = _law(instance, log, proposal_law)
+    law = None
+    if proposal_law is not None:
+        law = Propose(proposal_law, "the log's proposals").on(log.rows, instance.space.n)
+    known = Known(instance, log, law, int(on.near))
     off = float(contradicted(instance, log).mean())
-    if off > asked.conditions.tolerance:
-        return asked.refused(
-            f"in {percent(off)} of the rows the declared gates cannot have made what ran.",
-            "declare the gates as they were, or give the trail of what each of them did",
-        )
-    if isinstance(question, SecondReviewer):
-        return _second(asked)
-    if isinstance(question, Propose):
-        return _policy(asked, law)
-    if isinstance(question, ReplaceGate | WithoutGate):
-        return _gate(asked, law)
-    raise InvalidInput(f"question: expected one of the questions here, got {question!r}")
+    answers = []
+    for question in questions:
+        asked = Asked(instance, log, question, known, on, reward_range, private)
+        if off > on.tolerance:
+            why = f"in {percent(off)} of the rows the declared gates cannot have made what ran."
+            needed = "declare the gates as they were, or give the trail of what each of them did"
+            answers.append(asked.refused(why, needed))
+        elif isinstance(question, SecondReviewer):
+            answers.append(_second(asked))
+        elif isinstance(question, Propose):
+            answers.append(_policy(asked))
+        elif isinstance(question, ReplaceGate | WithoutGate):
+            answers.append(_gate(asked))
+        else:
+            raise InvalidInput(f"question: expected one of the questions here, got {question!r}")
+    return answers
 
 
-def _law(instance: Instance, log: GatedLog, given: Any) -> Array | None:
-    if given is None:
-        return None
-    return Propose(given, "the log's proposals").on(log.rows, instance.space.n)
-
-
-def _gate(asked: _Asked, law: Array | None) -> Answer:
+def _gate(asked: Asked) -> Answer:
     """Answer 'another gate' and 'one gate fewer'."""
     instance, log, question = asked.instance, asked.log, asked.question
     assert isinstance(question, ReplaceGate | WithoutGate)
@@ -229,39 +144,36 @@ def _gate(asked: _Asked, law: Array | None) -> Answer:
     changed = float(found.is_changed.mean())
     if changed == 0.0:
         return asked.exactly(log.reward, 0.0)
-    features = Features.of(instance, log)
-    means, laws = fit_means(features), learn_laws(features, law)
+    known = asked.known
     if asked.private and instance.chain.has_person:
         nearby = np.zeros((log.n, instance.space.n + 2), dtype=bool)
     else:
-        nearby = ran_nearby(features, instance.space.n + 2, asked.conditions.near)
-    scores = gate_scores(means, laws, nearby, found, place, gate)
+        nearby = known.nearby
+    scores = gate_scores(known.means, known.laws, nearby, found, place, gate)
     sure = found.is_known & ~found.is_asked
     low, high = of_actions(instance, log, asked.reward_range, found.action, sure)
     return _finish(asked, scores, changed, low, high)
 
 
-def _policy(asked: _Asked, law: Array | None) -> Answer:
+def _policy(asked: Asked) -> Answer:
     """Answer 'another policy'."""
     instance, log, question = asked.instance, asked.log, asked.question
     assert isinstance(question, Propose)
     target = question.on(log.rows, instance.space.n)
-    features = Features.of(instance, log)
-    means, laws = fit_means(features), learn_laws(features, law)
+    known = asked.known
     is_weighed = asked.private and instance.chain.has_person
-    if is_weighed and laws.proposed is None:
+    if is_weighed and known.laws.proposed is None:
         return asked.refused(
             "where persons may know more, proposals must be weighed, and these are no arms.",
             "give the proposals' law, or rule private information out",
         )
-    weigh, near = "proposed" if is_weighed else "executed", asked.conditions.near
-    nearby = ran_nearby(features, instance.space.n + 2, near)
-    scores, changed = policy_scores(means, laws, nearby, target, weigh, near)
+    weigh, near = "proposed" if is_weighed else "executed", int(asked.conditions.near)
+    scores, changed = policy_scores(known.means, known.laws, known.nearby, target, weigh, near)
     low, high = of_arms(instance, log, asked.reward_range)
     return _finish(asked, scores, changed, low, high)
 
 
-def _finish(asked: _Asked, scores: Scores, changed: float, low: Array, high: Array) -> Answer:
+def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Array) -> Answer:
     """Turn scores into a value, a range or a refusal."""
     on, instance = asked.conditions, asked.instance
     uncovered, needed = float(scores.uncovered.mean()), ("rows in which these cells run",)
@@ -307,7 +219,7 @@ def _finish(asked: _Asked, scores: Scores, changed: float, low: Array, high: Arr
     return asked.between(least, most, why, changed=changed, needed=needed, **figures)
 
 
-def _second(asked: _Asked) -> Answer:
+def _second(asked: Asked) -> Answer:
     """Answer 'two persons must approve'."""
     instance, log, question = asked.instance, asked.log, asked.question
     assert isinstance(question, SecondReviewer)
@@ -334,7 +246,7 @@ def _second(asked: _Asked) -> Answer:
             "are needed.",
             "more rows",
         )
-    features = Features.of(instance, log)
+    features = asked.known.features
     rejected = float((~approved).mean())
     changed = min(rejected, 1.0 - rejected) + (rejected if question.otherwise == "null" else 0.0)
     why = (
