@@ -24,6 +24,7 @@ from gdcb.analysis.gate_log import (
     estimate_contraction,
     realised_ratio,
 )
+from gdcb.analysis.live_regret import LiveRegret, live_regret
 from gdcb.analysis.off_policy import (
     Feedback,
     Value,
@@ -52,23 +53,42 @@ from gdcb.analysis.regret import (
 from gdcb.analysis.robustness import RobustnessValue, robustness_value
 from gdcb.analysis.sensitivity import ArmBounds, Tipping, arm_bounds, tipping
 from gdcb.analysis.surface import Surface
+from gdcb.analysis.what_if import (
+    Answer,
+    Conditions,
+    GatedLog,
+    Propose,
+    ReplaceGate,
+    SecondReviewer,
+    WithoutGate,
+    ask,
+    ask_all,
+    gated_log,
+)
 
 __all__ = [
     "ActionVariation",
+    "Answer",
     "ArmBounds",
     "ChangePoint",
+    "Conditions",
     "ContextBias",
     "Contraction",
     "CrossInformation",
     "Design",
     "Feedback",
+    "GatedLog",
     "Ledger",
+    "LiveRegret",
     "Monitors",
     "Overlap",
     "PaperParts",
+    "Propose",
     "RealisedRatio",
     "RegretParts",
+    "ReplaceGate",
     "RobustnessValue",
+    "SecondReviewer",
     "SegmentSums",
     "Stability",
     "Surface",
@@ -79,9 +99,12 @@ __all__ = [
     "VarianceRatio",
     "Watch",
     "WatchList",
+    "WithoutGate",
     "action_variation",
     "arm_bounds",
     "arm_cells",
+    "ask",
+    "ask_all",
     "behaviour_model",
     "canonical",
     "cell_kernel",
@@ -93,6 +116,8 @@ __all__ = [
     "evaluate",
     "floor_of",
     "gate_floor",
+    "gated_log",
+    "live_regret",
     "logged_behaviour",
     "mean_limits",
     "outcome_model",
