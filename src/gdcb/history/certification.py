@@ -114,13 +114,16 @@ def summed(
         if progress is not None:
             progress(len(parts), len(parts))
         return plan, statistics
-    tallies = []
+    whole: Any = None
     for done, (some, tally) in enumerate(_in_order(plan, parts, engine), start=1):
         statistics.merge(some)
-        tallies.append(tally)
+        if whole is None:
+            whole = tally
+        else:  # at once: a hundred of them would not fit
+            whole.merge(tally)
         if progress is not None:
             progress(done, len(parts))
-    log.settle(tallies)
+    log.settle([whole])
     return plan, statistics
 
 
