@@ -163,11 +163,13 @@ def _entered(
     entered = through(instance, gates[:place], log.recommended, rows)
     if not any(one.is_person for one in gates[:place]):
         return entered, np.ones(log.n, dtype=bool)
-    approved = is_approved(instance, log)
-    old = gates[place:]
+    approved, old = is_approved(instance, log), gates[place:]
     if any(one.is_person for one in old):
         return entered, approved
     is_free = _passes_with_room(instance, old, log.executed, rows)
+    if log.statuses is None:
+        # What a limit cut, a proposal and a person's own action may both have been above it.
+        approved = approved & is_free
     is_known = approved | is_free | _is_cut_alike(instance, gates[place], gate, log, rows, old)
     return np.where(approved[:, None], entered, log.executed), is_known
 
