@@ -89,28 +89,43 @@ def search(of: Callable[[int, int], Process | None], n: int, level: float) -> St
 
 
 def reward_law(
-    moments: Array, names: Sequence[str], arms: Sequence[str], level: float, robust: Array
+    moments: Array,
+    names: Sequence[str],
+    arms: Sequence[str],
+    level: float,
+    robust: Array,
+    coords: Array | None = None,
 ) -> Stability:
     """Test whether rewards follow one law, given what ran and where.
+
+    What may change are the level of all rewards, the value of one arm, the effect of one column,
+    and, where arms are numbers, the slope of the reward along them.
 
     Parameters
     ----------
     moments : (S, K + 1, 2, q, q) as in `Statistics`; rows off every arm are left out
     names, arms : of the regressors behind the level, and of the arms
     robust : (q − 1,) by how much the variance of each score exceeds σ²·z² (heteroscedasticity)
+    coords : (K, C) coordinates of the arms that are numbers
     """
     n_arms = len(arms)
     blocks = moments[:, :n_arms].reshape(moments.shape[0], -1, *moments.shape[-2:])
     owner = np.repeat(np.arange(n_arms), 2)
+    along = np.empty((n_arms, 0)) if coords is None else coords
 
     def of(low: int, high: int) -> Process | None:
-        return _law(blocks[low:high], owner, names, arms, robust)
+        return _law(blocks[low:high], owner, names, arms, robust, along)
 
     return search(of, moments.shape[0], level)
 
 
 def _law(
-    blocks: Array, owner: Array, names: Sequence[str], arms: Sequence[str], robust: Array
+    blocks: Array,
+    owner: Array,
+    names: Sequence[str],
+    arms: Sequence[str],
+    robust: Array,
+    coords: Array,
 ) -> Process | None:
     """Return the processes of all levels and effects over segments (S, blocks, q, q)."""
     d = blocks.shape[-1] - 1
@@ -137,28 +152,45 @@ def _law(
     scale = noise[:, None] * robust
     variance, along = np.maximum(variance, 0.0) * scale, along * scale
     rows = np.cumsum(n, axis=0)
-    everyone, judged = np.ones(owner.size, dtype=bool), np.unique(owner)
+    everyone, judged = np.ones(owner.size), np.unique(owner)
     members = [(0, everyone, "the level of the reward")]
     if judged.size > 1:
-        members += [(0, owner == arm, f"the value of arm “{arms[arm]}”") for arm in judged]
+        members += [(0, 1.0 * (owner == arm), f"the value of arm “{arms[arm]}”") for arm in judged]
+        members += [(0, h, "the slope along the arms") for h in _slopes(coords[owner], size)]
     members += [(j + 1, everyone, f"the effect of {name}") for j, name in enumerate(names)]
     parts = [_pooled(j, who, score, variance, along, rows, size) for j, who, _ in members]
     z, correlation, looked, sides = (np.stack(part) for part in zip(*parts, strict=True))
     return Process(z, correlation, looked, [name for *_, name in members], sides)
 
 
+def _slopes(coords: Array, size: Array) -> list[Array]:
+    """Return blocks' coordinates (B,), each with mean 0 and variance 1 over the rows."""
+    share = size / size.sum()
+    found = []
+    for column in coords.T:
+        centred = column - (share * column).sum()
+        spread = np.sqrt((share * centred**2).sum())
+        found += [centred / spread] if spread > 0 else []
+    return found
+
+
 def _pooled(
-    j: int, who: Array, score: Array, variance: Array, along: Array, rows: Array, size: Array
+    j: int, h: Array, score: Array, variance: Array, along: Array, rows: Array, size: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Add up one component over blocks: z, correlation of neighbours, where to look, the sides."""
-    w, v = score[:, who, j].sum(axis=1), variance[:, who, j].sum(axis=1)
-    c = along[:-1, who, j].sum(axis=1)
-    before, total = rows[:-1, who].sum(axis=1), float(size[who].sum())
+    """Add up one component over blocks, each with weight h (B,).
+
+    Returns z, the correlation of neighbours, where to look, and the sides: Σh·u/Σh² of the
+    residuals u before and after each date, the size of a step along h.
+    """
+    h2 = h * h
+    w, v, c = score[..., j] @ h, variance[..., j] @ h2, along[:-1, :, j] @ h2
+    is_in = h != 0
+    before, total = rows[:-1, is_in].sum(axis=1), float(size[is_in].sum())
     safe = np.where(v > 0, v, 1.0)
     looked = (v > 0) & is_inside(before, total)
     correlation = np.clip(c / np.sqrt(safe[:-1] * safe[1:]), 0.0, 1.0)
-    # W_s = −(what came before is short of) … the residuals' means on either side.
-    sides = np.stack((w / np.maximum(before, 1.0), -w / np.maximum(total - before, 1.0)), axis=-1)
+    weight, whole = rows[:-1] @ h2, float(size @ h2)
+    sides = np.stack((w / np.maximum(weight, 1.0), -w / np.maximum(whole - weight, 1.0)), axis=-1)
     return w / np.sqrt(safe), correlation, looked, sides
 
 

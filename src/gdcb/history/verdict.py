@@ -92,7 +92,10 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     is_biasable = not plan.bandit.is_contextual
     n_tests = 1 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
     threshold = level / n_tests
-    law = reward_law(moments, names, instance.space.names, threshold, _robust(plan, statistics))
+    space = instance.space
+    numbers = space.coords[:, ~space.is_exact]
+    robust = _robust(plan, statistics)
+    law = reward_law(moments, names, space.names, threshold, robust, numbers)
     gates = {
         instance.chain.gates[g].name: gate_changes(
             statistics.acted[g], instance.chain.gates[g].name, threshold
