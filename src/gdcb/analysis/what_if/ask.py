@@ -177,8 +177,8 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
     """Turn scores into a value, a range or a refusal."""
     on, instance = asked.conditions, asked.instance
     uncovered, needed = float(scores.uncovered.mean()), ("rows in which these cells run",)
-    names = (*instance.space.names, "off every arm", "nothing", "not known")
-    names = names if scores.lost.shape[1] == len(names) else (*instance.space.names, "not known")
+    names = (*instance.space.names, "off every arm", "nothing", words.UNKNOWN)
+    names = names if scores.lost.shape[1] == len(names) else (*instance.space.names, words.UNKNOWN)
     shares = scores.lost.mean(axis=0)
     order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
     cells = tuple((names[i], float(shares[i])) for i in order)
@@ -195,7 +195,7 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
     is_thin = scores.weight.any() and scores.ess < on.least_ess
     if uncovered <= on.tolerance and not is_thin:
         return asked.exactly(scores.covered + scores.guess, changed, **figures)
-    why = words.of_uncovered(uncovered, cells) + "." if cells else ""
+    why = words.of_uncovered(cells)
     if asked.private and instance.chain.has_person and not isinstance(asked.question, Propose):
         why = f"In {percent(uncovered)} of the rows something else would have run, and persons may "
         why += "have known what it was worth."

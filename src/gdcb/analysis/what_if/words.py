@@ -6,6 +6,7 @@ from gdcb.analysis.what_if.answer import Limits, percent
 from gdcb.analysis.what_if.questions import Propose, Question, SecondReviewer
 from gdcb.instance import Instance
 
+UNKNOWN = "not known"
 SAME_LAW = "the reward of an action in a context is the same whoever proposed or changed it"
 NOTHING_HIDDEN = "persons used nothing outside the recorded context that also predicts the outcome"
 HIDDEN = "persons may have known more than the record: their changed rows are bounded, not modelled"
@@ -64,11 +65,28 @@ def of_refusal(why: str) -> str:
     return f"The log cannot tell: {why}"
 
 
-def of_uncovered(share: float, cells: tuple[tuple[str, float], ...]) -> str:
-    """Say what never ran in comparable contexts."""
-    where = ", ".join(f"'{name}' ({percent(part)})" for name, part in cells[:4])
-    more = f" and {len(cells) - 4} more" if len(cells) > 4 else ""
-    return (
-        f"{percent(share)} of the rows would run what the log has not seen in comparable contexts: "
-        f"{where}{more}"
-    )
+def of_uncovered(cells: tuple[tuple[str, float], ...]) -> str:
+    """Say what never ran in comparable contexts, and of how much the log does not tell.
+
+    >>> of_uncovered((("4", 0.25), (UNKNOWN, 0.05)))
+    "25 % of the rows would run what the log has not seen in comparable contexts: '4' (25 %). Of \
+5 % it does not tell what would run."
+    """
+    named = [(name, part) for name, part in cells if name != UNKNOWN]
+    said = []
+    if named:
+        where = ", ".join(f"'{name}' ({percent(part)})" for name, part in named[:4])
+        more = f" and {len(named) - 4} more" if len(named) > 4 else ""
+        total = percent(sum(part for _, part in named))
+        said.append(
+            f"{total} of the rows would run what the log has not seen in comparable contexts: "
+            f"{where}{more}."
+        )
+    unknown = dict(cells).get(UNKNOWN, 0.0)
+    if unknown:
+        said.append(
+            f"Of {percent(unknown)} it does not tell what would run."
+            if named
+            else f"of {percent(unknown)} of the rows it does not tell what would run."
+        )
+    return " ".join(said)
