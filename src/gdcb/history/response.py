@@ -25,6 +25,7 @@ LEAST = 200  # rows with an action and an outcome, below which nothing is fitted
 SEEN = (0.005, 0.995)  # quantiles of the executed actions between which a log has seen them
 CHOOSE_ON = 20_000  # rows on which the form is chosen
 _WEAK = 0.1  # prior precision of the level, of context and of the action's own coefficients
+_FAR = 5.0  # standard deviations beyond which a column says no more: few rows would decide all
 _MOST_CROSSED = 240  # products of context and action that a form may have
 _PENALTIES = (1.0, 10.0, 100.0)
 _LONG_NUMBERS = 2**23  # numbers of a design that are held at once
@@ -66,8 +67,10 @@ class Features:
         return bool(self.instance.actions[0].levels)
 
     def context(self, x: Array) -> Array:
-        """Return standardised columns (N, p)."""
-        return (x[:, list(self.columns)] - self.centre) / self.spread
+        """Return standardised columns (N, p); what lies further out than 5 is taken as 5."""
+        return np.asarray(
+            np.clip((x[:, list(self.columns)] - self.centre) / self.spread, -_FAR, _FAR)
+        )
 
     def unit(self, x: Array) -> Array:
         """Return what one unit of each coordinate is in the action's own unit: (N, D)."""
@@ -174,6 +177,7 @@ class Response:
     between : variance of units' own levels in η
     explained : share of the deviance, cross-fitted, that the model explains
     by_action : of this, how much is lost without the action
+    start : coefficients of one fold, from which other fits begin: they are near, and cost less
     """
 
     features: Features
@@ -184,6 +188,7 @@ class Response:
     between: float
     explained: float
     by_action: float
+    start: Array | None = None
 
     @cached_property
     def is_class(self) -> bool:
@@ -196,9 +201,9 @@ class Response:
         y, scale = _target(self.features.instance, rows)
         precision = self.features.precision(self.form)
         design = self.features.design(rows.action, rows.x, rows.unit, self.form)
-        return _fitted(
-            design, y / self.size, scale, precision, None if self.is_class else self.noise
-        )
+        noise = None if self.is_class else self.noise
+        start = self.start if self.start is None or self.start.size == precision.size else None
+        return _fitted(design, y / self.size, scale, precision, noise, start)
 
     def levels(self, batch: Batch, some: Array, fit: Fit, unit: Array) -> tuple[Array, Array]:
         """Return mean and variance of the own levels of units (U,), as these rows tell.
@@ -236,7 +241,7 @@ def response_of(instance: Instance, batch: Batch, seed: int = 0) -> Response:
     fold = rng.permutation(np.arange(some.size) % 2)
     rows, y, scale = batch.take(some), y[some] / size, None if scale is None else scale[some]
 
-    def judge(form: Form) -> tuple[float, Array]:
+    def judge(form: Form) -> tuple[float, Array, Array]:
         return _cross_fitted(features, form, rows, y, scale, fold, is_class)
 
     forms = [Form(degree, crossed) for degree in (1, 2) for crossed in (True, False)]
@@ -251,15 +256,14 @@ def response_of(instance: Instance, batch: Batch, seed: int = 0) -> Response:
         found.setdefault(other, judge(other))
     best = min(found, key=lambda form: found[form][0])
     without = judge(Form(0, False, best.penalty))[0]
-    loss, eta = found[best]
+    loss, eta, start = found[best]
     nothing = _loss_of_mean(y, scale, is_class)
     noise = 1.0 if is_class else float(np.sqrt(np.mean((y - _times(eta, scale)) ** 2)))
     residual = np.empty(0) if is_class else np.sort(size * (y - _times(eta, scale)))
     between = _between(rows.unit, *_score(y, eta, scale, None if is_class else noise))
     share = 1.0 - loss / nothing
-    return Response(
-        features, best, size, noise, residual, between, share, (without - loss) / nothing
-    )
+    own = (without - loss) / nothing
+    return Response(features, best, size, noise, residual, between, share, own, start)
 
 
 def features_of(instance: Instance, batch: Batch) -> Features:
@@ -326,11 +330,17 @@ def _times(eta: Array, scale: Array | None) -> Array:
 
 
 def _fitted(
-    design: Array, y: Array, scale: Array | None, precision: Array, noise: float | None
+    design: Array,
+    y: Array,
+    scale: Array | None,
+    precision: Array,
+    noise: float | None,
+    start: Array | None = None,
 ) -> Fit:
     """Return the mode of the coefficients, and a root of their covariance; noise None: classes."""
     if noise is None:
-        found = LogisticPosterior.fit(design, y, None, 0.0, precision)
+        near = None if start is None else start[None]
+        found = LogisticPosterior.fit(design, y, None, 0.0, precision, start=near)
         return Fit(found.mean[0], found.root[0])
     if scale is not None:
         design = design * scale[:, None]
@@ -353,17 +363,19 @@ def _cross_fitted(
     scale: Array | None,
     fold: Array,
     is_class: bool,
-) -> tuple[float, Array]:
-    """Return the mean loss of rows foreseen by the other fold, and η there (N,)."""
+) -> tuple[float, Array, Array]:
+    """Return the mean loss of rows foreseen by the other fold, η there (N,), and coefficients."""
     design = features.design(rows.action, rows.x, rows.unit, form)
     precision = features.precision(form)
-    eta = np.empty(y.size)
+    eta, start = np.empty(y.size), None
     for one in (0, 1):
         other = fold != one
         mine = None if scale is None else scale[other]
-        fit = _fitted(design[other], y[other], mine, precision, None if is_class else 1.0)
+        noise = None if is_class else 1.0
+        fit = _fitted(design[other], y[other], mine, precision, noise, start)
         eta[fold == one] = design[fold == one] @ fit.mean
-    return _loss(y, _times(eta, scale), is_class), eta
+        start = fit.mean
+    return _loss(y, _times(eta, scale), is_class), eta, fit.mean
 
 
 def _loss(y: Array, mean: Array, is_class: bool) -> float:

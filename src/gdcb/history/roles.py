@@ -45,6 +45,8 @@ AFTERWARDS = {
 _BEFORE = {"previous", "prior", "past", "last", "before", "earlier"}
 _LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
 _ID = {"id", "uuid", "guid", "index"}
+_PLAIN = {"is", "has", "was", "of", "the", "y"}  # words that say nothing of an outcome
+_TELLS = 0.5  # share of an outcome from which a single column is no context
 _EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -158,7 +160,7 @@ def _is_status(column: Column) -> bool:
 
 def left_out(column: Column, roles: Roles, log: Look) -> str:
     """Return why a column is no context; '' where it is."""
-    words = set(tokens(column.name))
+    words = {word.rstrip("0123456789") for word in tokens(column.name)}
     if column.kind == "empty":
         return "it is empty"
     if column.kind == "time":
@@ -175,10 +177,18 @@ def left_out(column: Column, roles: Roles, log: Look) -> str:
         return "it looks like an identifier"
     if words & AFTERWARDS and not words & _BEFORE:
         return "its name says that it was known only after the decision: a leak"
+    if words & set(tokens(roles.outcome or roles.reward)) - _PLAIN and not words & _BEFORE:
+        return "it is called like the outcome: a leak"
     outcome, action = _target(log, roles), log.columns[roles.action]
     both = np.isfinite(column.values) & np.isfinite(outcome)
     if determines(column.values[both], outcome[both]):
         return "it all but determines the outcome, as if it had been written after it: a leak"
+    share = tells(column.values[both], outcome[both])
+    if share > _TELLS:
+        return (
+            f"it tells {100 * share:.0f} % of the outcome all by itself, as what is written after "
+            "it does: a leak"
+        )
     gone = np.isnan(column.values).astype(float)
     known = np.isfinite(outcome)
     if gone.any() and determines(gone[known], outcome[known]):
@@ -187,6 +197,33 @@ def left_out(column: Column, roles: Roles, log: Look) -> str:
     if follows(column.values[ran], action.values[ran]):
         return f"it is a function of the executed '{action.name}': it was written after it"
     return ""
+
+
+def tells(column: Array, outcome: Array) -> float:
+    """Return the share of a 0/1 outcome's deviance that a column explains in twenty bands.
+
+    The outcome comes in a quarter of the rows: H(¼) = 0.562 nats. Where the column is 1 it comes in
+    half of them, elsewhere never: ½·H(½) = 0.347 is left, and 1 − 0.347/0.562 = 0.38 explained.
+
+    >>> column, outcome = np.tile([0.0, 0.0, 1.0, 1.0], 50), np.tile([0.0, 0.0, 0.0, 1.0], 50)
+    >>> round(tells(column, outcome), 2)
+    0.38
+    """
+    values = np.unique(outcome)
+    if values.size != 2 or outcome.size < 50:
+        return 0.0
+    y = (outcome == values[1]).astype(float)
+    edges = np.unique(np.quantile(column, np.linspace(0, 1, 21)[1:-1]))
+    band = np.searchsorted(edges, column, side="left")
+    n, wins = np.bincount(band), np.bincount(band, y)
+    rate = wins[n > 0] / n[n > 0]
+    left = float((n[n > 0] * _entropy(rate)).sum()) / y.size
+    return float(1.0 - left / _entropy(np.array([y.mean()]))[0])
+
+
+def _entropy(p: Array) -> Array:
+    p = np.clip(p, 1e-12, 1.0 - 1e-12)
+    return np.asarray(-p * np.log(p) - (1.0 - p) * np.log1p(-p))
 
 
 def _target(log: Look, roles: Roles) -> Array:
