@@ -441,3 +441,62 @@ def test_logs_from_which_nothing_can_be_learned_are_refused(tmp_path: Path) -> N
     for other, said in cases:
         with pytest.raises(InvalidInput, match=said):
             world_of(instance, other)
+
+
+TWO = """
+name = "loans"
+context.risk = { type = "number", low = 0, high = 1 }
+arms = { part = "grid", factors = { rate = [6.0, 8.0, 10.0], tenor = [6.0, 12.0] } }
+composition = { part = "multiply", names = ["rate", "tenor"] }
+gates = [
+    { part = "review", name = "desk", low = 0.0, high = 9.0 },
+    { part = "bounds", low = 3.0, high = 15.0 },
+]
+reward = { part = "payoff", outcome = ["repaid"], action = 0 }
+bandit = { part = "curve-thompson" }
+history = { recommended = ["asked", "term"], action = ["rate", "term"] }
+"""
+
+
+def loans(path: Path, n: int = 700) -> Path:
+    """Write loans of two columns; a desk looks at rates above 9, and lowers a third of them."""
+    rng = np.random.default_rng(0)
+    risk, asked, term = rng.random(n), rng.uniform(5, 12, n).round(2), rng.choice([6.0, 12.0], n)
+    is_lowered = (asked > 9) & (rng.random(n) < 0.33)
+    rate = np.where(is_lowered, rng.normal(8.5, 0.2, n), asked).round(2)
+    p = 1.0 / (1.0 + np.exp(-(2.0 - 0.3 * (rate - 8.0) - 1.5 * risk - 0.02 * term)))
+    repaid = (rng.random(n) < p).astype(int)
+    data = {"risk": risk, "asked": asked, "rate": rate, "term": term, "repaid": repaid}
+    pl.DataFrame(data).write_csv(path)
+    return path
+
+
+def test_two_columns_behind_a_review_run(tmp_path: Path) -> None:
+    log, file = loans(tmp_path / "log.csv"), tmp_path / "mine.toml"
+    file.write_text(TWO, encoding="utf-8")
+    found = study(str(file), "model", {"history": str(log)}, 3)
+    world: Any = found.domain.world
+    assert {"B2s", "B2sw", "B3", "A1"} <= set(found.left_out)
+    # Only what the rule flags is asked about, and a third of it is changed.
+    made = " ".join(found.about["made"])
+    n_flagged = int((world.batch.recommended[:, 0] > 9).sum())
+    assert f"'desk' is a model of the log's {n_flagged} answers" in made
+    state, group, streams = started(world, 2)
+    rows = world.context(streams.at(CONTEXT, 0), state, 0, group)
+    best = world.mean(state, world.best(state, rows)[:, None], rows)
+    arms = world.instance.composition.compose(world.instance.space, np.ones((rows.n, 1, 1)), rows.x)
+    assert (world.mean(state, arms, rows) <= best + 1e-6).all()
+    out = tmp_path / "out"
+    code, _, err = call(
+        *(str(file), "--history", str(log), "--replicates", "2", "--episodes", "3"),
+        *("--methods", "B1,B4,A3", "--engine", "local", "--out", str(out)),
+    )
+    assert code == 0, err
+
+
+def test_two_people_are_not_told_apart(tmp_path: Path) -> None:
+    log, file = loans(tmp_path / "log.csv"), tmp_path / "mine.toml"
+    second = '{ part = "approval", name = "boss" },\n    { part = "bounds"'
+    file.write_text(TWO.replace('{ part = "bounds"', second), encoding="utf-8")
+    with pytest.raises(InvalidInput, match="desk, boss are people"):
+        study(str(file), "model", {"history": str(log)}, 3)
