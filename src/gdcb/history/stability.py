@@ -203,29 +203,28 @@ def is_inside(before: Array, total: float) -> Array:
 def gate_changes(acted: Array, name: str, level: float) -> Stability:
     """Test whether a gate acts as often as ever on what enters it: (S, …, 2) rows, and acted on.
 
-    What entered, and the stratum of its context, each have a rate of their own; what is tested is
-    one step of all rates together. Before and after are the shares that it let pass.
+    What entered, and the stratum of its context, each have a rate of their own; the excess over it
+    is followed over time. Before and after are the shares that it let pass.
     """
     n, k = acted.shape[0], int(np.prod(acted.shape[1:-1]))
     rows, changed = (acted[..., j].reshape(n, k) for j in range(2))
-    met = np.flatnonzero(rows.sum(axis=0) > 0)
     held = np.flatnonzero(rows.sum(axis=1) > 0)
     if held.size < 2 or rows.sum() < 2 * LEAST:
         return Stability(1.0, ())
-    rows, changed = rows[np.ix_(held, met)], changed[np.ix_(held, met)]
-    gram = rows[..., None] * np.eye(met.size)
-    sums = SegmentSums(rows.sum(axis=1), gram, changed, changed.sum(axis=1))
-    one = np.ones(met.size)
-    names = [str(i) for i in range(met.size)]
-    found = stability(sums, level, names, directions={name: one}, trim=EDGE, least_rows=LEAST)
-    dated = {point.split: point.p for point in reversed(found.change_points)}
-    splits = sorted(dated)
+    rows, changed = rows[held], changed[held]
+    seen = rows.sum(axis=0)
+    rate = changed.sum(axis=0) / np.where(seen > 0, seen, 1.0)
+    count, excess = rows.sum(axis=1), (changed - rate * rows).sum(axis=1)
+    square = (changed * (1.0 - 2.0 * rate) + rows * rate**2).sum(axis=1)
+    sums = SegmentSums(count, count[:, None, None], excess[:, None], square)
+    found = stability(sums, level, [name], trim=EDGE, least_rows=LEAST)
+    splits = [point.split for point in found.change_points]
     passed = [
         1.0 - float(changed[a:b].sum() / max(rows[a:b].sum(), 1.0))
         for a, b in pairwise([0, *splits, held.size])
     ]
     changes = [
-        Change(int(held[at]), name, passed[i], passed[i + 1], dated[at])
-        for i, at in enumerate(splits)
+        Change(int(held[point.split]), name, passed[i], passed[i + 1], point.p)
+        for i, point in enumerate(found.change_points)
     ]
     return Stability(found.p, tuple(changes))
