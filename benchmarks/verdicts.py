@@ -51,7 +51,7 @@ from gdcb.theorems.made_truth import truth_of
 ROWS = (1_000, 10_000, 100_000)
 LOGS = 400
 ROUNDS = 200
-HEEDS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # of f2 in the table of starts
+HEEDS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)  # of f2 in the table of starts
 FOUND = 0.05  # posterior of 'no private information' below which the contrast has found some
 NEAR = 0.05  # of the log's length: a change that is dated so near is dated right
 STARTS = ("warm", "blind")
@@ -91,7 +91,7 @@ def certificate_of(log: MadeLog, full: bool) -> Certificate:
 def judge(task: Task) -> list[dict[str, Any]]:
     """Certify the logs of a task; return what was found of each."""
     kind = task.made()
-    full = kind.signal != 0.0
+    full = not kind.is_logged
     return [_judged(made_log(kind, task.rows, i, task.seed), full) for i in _numbers(task)]
 
 
@@ -156,7 +156,7 @@ def start(task: Task) -> dict[str, Any]:
     for place, log in enumerate(logs):
         if not starts:
             starts = {name: cold(instance, log.bandit, task.count) for name in ("cold", *STARTS)}
-        certificate = certificate_of(log, full=kind.signal != 0.0)
+        certificate = certificate_of(log, full=not kind.is_logged)
         warm = turn.init(log.instance, log.instance.bind(log.bandit), zero)
         warm_start(certificate, log.batch, log.instance, log.bandit, warm, zero)
         put(starts["warm"], place, warm)

@@ -12,7 +12,7 @@ deviations of the noise.
 - b: the price is e = δ*^0.7·(1 + 0.4·N(0, 1)): the level runs against the signal, and a good scaler
   leaves nothing of it.
 - c: the same log, no scaler. Where c° is 1.25 the arms' means in the log exceed their values by
-  0.28, 0.32, 0.18, 0.06, 0.09, 0.29 and 0.69: the dearest arm looks best, and is nearly the worst.
+  0.29, 0.32, 0.18, 0.07, 0.08, 0.29 and 0.69: the dearest arm looks best, and is nearly the worst.
 - d1: as a; at 60 % of the log approval falls from 0.75 to 0.55.
 - d2: as a; at a time from 50 to 70 % of the log c° rises by 0.35, to 1.25 say: the arms' values
   change by −0.95, −0.67, −0.39, −0.11, 0.18, 0.46 and 0.74, by 0.5 on average but in both
