@@ -56,8 +56,13 @@ class FeatureMap:
 
     def __call__(self, x: Array) -> Array:
         """Return φ (N, p), which lies column by column: long loops over rows are quick ones."""
-        k, mean, scale = self.columns.size, self.mean[:, None], self.scale[:, None]
         phi = np.empty((self.mean.size, x.shape[0]))
+        self.write(x, phi)
+        return phi.T
+
+    def write(self, x: Array, phi: Array) -> None:
+        """Write φ into (p, N)."""
+        k, mean, scale = self.columns.size, self.mean[:, None], self.scale[:, None]
         for row, column in zip(phi, self.columns, strict=False):
             row[:] = x[:, column]
         phi[:k] -= mean[:k]
@@ -66,7 +71,6 @@ class FeatureMap:
             np.multiply(phi[a], phi[b], out=row)
         phi[k:] -= mean[k:]
         phi[k:] /= scale[k:]
-        return phi.T
 
 
 @dataclass(slots=True)
@@ -133,7 +137,12 @@ class Plan:
         rows = np.flatnonzero(~is_null) if is_null.any() else slice(None)
         found = self.instance.composition.locate(space, action[rows][:, None], delta[rows], x[rows])
         nearest = found.arm[:, 0]
-        away = space.in_steps(found.coord[:, 0]) - space.places[np.maximum(nearest, 0)]
+        known = np.maximum(nearest, 0)
+        away = found.coord[:, 0] - space.coords[known]
+        moved = np.flatnonzero((away != 0.0).any(axis=1))  # most logs hold the arms themselves
+        if moved.size:
+            there = space.in_steps(found.coord[moved, 0]) - space.places[known[moved]]
+            away[moved] = there
         if space.is_exact.any() or delta.shape[1] > 1:  # it alone knows what is comparable
             near = (nearest >= 0) & (found.steps[:, 0] <= credit.HALF_STEP)
         else:

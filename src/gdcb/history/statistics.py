@@ -28,7 +28,7 @@ class Statistics:
     moments : (S, K + 1, 2, q, q) Σw·zzᵀ with z = (1, φ, distance from the arm, y), by segment,
         executed arm, and whether a person had put the action in place of another; rows with an
         outcome
-    cells : (cells, K, 2, 3) Σw, Σwy, Σwy² of every posterior's arms, likewise
+    cells : (cells, K, 2, 3) Σw, Σwy, Σwy² of every posterior's arms, likewise; `by_cell` asks
     acted : (G, S, strata, K + 1, 2) rows that reached a gate, by what entered, and those of them
         that it changed or stopped
     passage : (G + 1, strata, C, C) rows by the cell that entered a person's gate and the one that
@@ -77,23 +77,29 @@ class Statistics:
         """Add rows whose passage through the gates is known."""
         instance, log = plan.instance, history.log
         k = instance.space.n
-        phi, delta = plan.features(batch.x), plan.delta(batch.unit, batch.x)
-        segment, stratum = plan.segment(batch.time), plan.stratum(phi)
+        delta = plan.delta(batch.unit, batch.x)
+        segment = plan.segment(batch.time)
         arm, off = plan.place(log.action, log.is_null, delta, batch.x)
         y, weight = target_of(log)
         ran = ~log.is_null
-        known = ran & np.isfinite(y)
-        self._moments((phi, off), y, weight, segment, arm, log.is_override, known)
-        credited = np.flatnonzero(known & (arm < k))
-        cell = instance.cells.of(batch.unit, delta)[credited]
-        place = (cell * k + arm[credited]) * 2 + log.is_override[credited]
-        for j, power in enumerate((1.0, y[credited], y[credited] ** 2)):
-            sums = np.bincount(place, weight[credited] * power, self.cells[..., j].size)
-            self.cells[..., j] += sums.reshape(self.cells.shape[:-1])
-        where = (segment * STRATA + stratum) * (k + 1) + arm
-        for j, rows in enumerate((ran, ran & ~np.isfinite(y))):
-            sums = np.bincount(where[rows], minlength=self.seen[..., j].size)
-            self.seen[..., j] += sums.reshape(self.seen.shape[:-1])
+        is_seen = np.isfinite(y)
+        known = ran & is_seen
+        order, place = self._order(segment, arm, log.is_override)
+        phi = self._moments(plan, batch.x, off, y, weight, known, order, place)
+        stratum = plan.stratum(phi)  # of rows in that order, as all below
+        if self.cells.shape[0] > 1:  # else the moments have it all
+            credited = np.flatnonzero(known & (arm < k))
+            cell = instance.cells.of(batch.unit, delta)[credited]
+            at = (cell * k + arm[credited]) * 2 + log.is_override[credited]
+            for j, power in enumerate((1.0, y[credited], y[credited] ** 2)):
+                sums = np.bincount(at, weight[credited] * power, self.cells[..., j].size)
+                self.cells[..., j] += sums.reshape(self.cells.shape[:-1])
+        where = (segment[order] * STRATA + stratum) * (k + 1) + arm[order]
+        for j, rows in enumerate((ran, ran & ~is_seen)):
+            if rows.any():
+                some = where if rows.all() else where[rows[order]]
+                sums = np.bincount(some, minlength=self.seen[..., j].size)
+                self.seen[..., j] += sums.reshape(self.seen.shape[:-1])
         if batch.propensity is not None:
             logged = np.flatnonzero(ran & (arm < k) & np.isfinite(batch.propensity))
             inverse = 1.0 / batch.propensity[logged]
@@ -103,37 +109,55 @@ class Statistics:
         self.counts[:3] += (batch.n, np.count_nonzero(log.is_null), np.sum(log.is_override))
         if batch.recommended is not None:
             self.counts[4] += batch.n
-            self._gates(plan, batch, history, delta, segment, stratum, arm)
+            in_log = np.empty_like(stratum)
+            in_log[order] = stratum
+            self._gates(plan, batch, history, delta, segment, in_log, arm)
+
+    def by_cell(self) -> Array:
+        """Return Σw, Σwy, Σwy² of every posterior's arms: (cells, K, 2, 3)."""
+        if self.cells.shape[0] > 1:
+            return self.cells
+        whole = self.moments[:, : self.cells.shape[1]].sum(axis=0)
+        parts = (whole[..., 0, 0], whole[..., 0, -1], whole[..., -1, -1])
+        return np.stack(parts, axis=-1)[None]
+
+    def _order(self, segment: Array, arm: Array, is_override: Array) -> tuple[Array, Array]:
+        """Return rows in the order of the places where they are counted, and those places."""
+        n_segments, n_arms = self.moments.shape[:2]
+        place = (segment * n_arms + arm) * 2 + is_override
+        # Small numbers are sorted in one pass.
+        small = place.astype(np.uint16) if n_segments * n_arms * 2 < 2**16 else place
+        order = np.argsort(small, kind="stable")
+        return order, place[order]
 
     def _moments(
         self,
-        regressors: tuple[Array, Array],
+        plan: Plan,
+        x: Array,
+        off: Array,
         y: Array,
         weight: Array,
-        segment: Array,
-        arm: Array,
-        is_override: Array,
         known: Array,
-    ) -> None:
-        """Add zzᵀ of rows, sorted by where they are counted: one product a place."""
-        n_segments, n_arms = self.moments.shape[:2]
-        place = (segment * n_arms + arm) * 2 + is_override
-        if n_segments * n_arms * 2 < 2**16:  # sorted in one pass
-            place = place.astype(np.uint16)
-        order = np.argsort(place, kind="stable")
-        order = order if known.all() else order[known[order]]
-        phi, off = regressors
-        p = phi.shape[1]
-        z = np.empty((p + off.shape[1] + 2, order.size))  # a column of them a row: quick to gather
+        order: Array,
+        place: Array,
+    ) -> Array:
+        """Add zzᵀ of rows in order: one product a place. Return their φ (N, p)."""
+        p = plan.features.mean.size
+        z = np.empty((p + off.shape[1] + 2, order.size))  # long rows are quick to fill
         z[0] = 1.0
-        for row, column in zip(z[1:], (*phi.T, *off.T, y), strict=True):
-            np.take(column, order, out=row)
-        weighted = z if (weight == 1.0).all() else z * weight[order]
-        place = place[order].astype(np.int64)
+        plan.features.write(np.take(x, order, axis=0), z[1 : p + 1])
+        z[p + 1 : -1], z[-1] = np.take(off, order, axis=0).T, y[order]
+        phi = z[1 : p + 1].T
+        weight = weight[order]
+        if not known.all():
+            rows = np.flatnonzero(known[order])
+            z, weight, place = z[:, rows], weight[rows], place[rows]
+        weighted = z if (weight == 1.0).all() else z * weight
         starts = np.flatnonzero(np.diff(place, prepend=-1))
         flat = self.moments.reshape(-1, z.shape[0], z.shape[0])
         for start, stop in zip(starts, np.append(starts[1:], place.size), strict=True):
             flat[place[start]] += weighted[:, start:stop] @ z[:, start:stop].T
+        return phi
 
     def _gates(
         self,

@@ -199,7 +199,7 @@ def sums_by_cell(certificate: Certificate, statistics: Statistics) -> Array:
     share = np.where(np.array(treatment.verdicts) == "refuse", 0.0, treatment.weight)
     is_adjusted = treatment.slopes is not None
     if not is_adjusted and treatment.first == 0:
-        cells = statistics.cells
+        cells = statistics.by_cell()
         both = cells[:, :, 0] + treatment.overrides * cells[:, :, 1]
         return np.asarray(both * share[:, None])
     if statistics.cells.shape[0] > 1:
