@@ -26,23 +26,19 @@ out a tenth of their rows in turn.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.contraction import arm_cells
-from gdcb.analysis.what_if.another_gate import own_worth
+from gdcb.analysis.live_choice import Choice, Ground
 from gdcb.analysis.what_if.answer import Limits, percent
-from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
-from gdcb.analysis.what_if.laws import Laws, learn_laws, learn_persons
-from gdcb.analysis.what_if.log import GatedLog, nulled
+from gdcb.analysis.what_if.coverage import NEAR
+from gdcb.analysis.what_if.laws import learn_laws, learn_persons
+from gdcb.analysis.what_if.log import GatedLog
 from gdcb.analysis.what_if.means import Features, Means, fit_apart
-from gdcb.analysis.what_if.passing import through
 from gdcb.analysis.what_if.questions import Propose
 from gdcb.analysis.what_if.scores import limits
-from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
@@ -53,14 +49,8 @@ _FOLDS = 5
 # Folds behind a row's own: one values, the three others choose, in four ways that are averaged.
 _VALUE = ((1,), (2,), (3,), (4,))
 _CHOOSE = ((2, 3, 4), (1, 3, 4), (1, 2, 4), (1, 2, 3))
-MOST_WEIGHT = (
-    20.0  # a bandit that learns leaves arms behind; larger weights cost more than they mend
-)
 _GROUPS = 10  # left out in turn, to see how far the valuing model's own noise moves a part
-_LEAST_ROWS = 60
-_BETWEEN = 4  # actions looked at from one arm to the next
-_MOST_CANDIDATES = 400
-_MOST_BEYOND = 0.05  # of what an arm leads to may lie in cells that never ran in like contexts
+_LEAST_ROWS, _MOST_ROWS = 60, 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,8 @@ def live_regret(
     Parameters
     ----------
     instance : whose gates made the log
-    log : rows in the order of time (`gdcb.analysis.what_if.gated_log`), δ as it was in force
+    log : rows in the order of time (`gdcb.analysis.gated_log`), δ as it was in force; of a long run
+        the latest rounds, 30,000 at most
     proposal_law : (N, K) of the log's proposals, where it is known; None: estimated
     block : (N,) rows of a block are drawn, and put into a fold, together; None: stretches of about
         N^⅓ rows
@@ -143,24 +134,18 @@ def live_regret(
     check_seed(seed)
     if log.n < _LEAST_ROWS:
         raise InvalidInput(f"log: expected at least {_LEAST_ROWS} rows, got {log.n}")
+    if log.n > _MOST_ROWS:
+        raise InvalidInput(f"log: expected at most {_MOST_ROWS} rows, the latest; got {log.n}")
     owner = _blocks(log, block)
+    fold = owner % _FOLDS
     law = None if proposal_law is None else Propose(proposal_law).on(log.rows, instance.space.n)
     features = Features.of(instance, log)
-    fold = owner % _FOLDS
-    laws = learn_laws(features, law)
-    nearby = ran_nearby(features, instance.space.n + 2, near)
-    arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
-    more = _candidates(instance, log, arms)
-
-    def of(chooser: Means) -> _Chosen:
-        behind = _behind(chooser, laws, nearby, arms)
-        return _free(chooser, laws, nearby, more), _free(chooser, laws, nearby, arms), behind
-
-    chosen = [of(chooser) for chooser in fit_apart(features, fold, _CHOOSE)]
-    parts = _mean_parts(chosen, fit_apart(features, fold, _VALUE), laws)
-    error = _model_error(of, features, laws, owner)
+    ground = Ground.of(features, learn_laws(features, law), int(near))
+    chosen = [ground.choose(chooser) for chooser in fit_apart(features, fold, _CHOOSE)]
+    parts = _mean_parts(ground, chosen, fit_apart(features, fold, _VALUE))
+    error = _model_error(ground, owner)
     all_rows = fit_apart(features, fold, (range(_FOLDS),))[0]
-    largest = _parts(of(all_rows), all_rows, laws, is_corrected=False)
+    largest = _parts(log.reward, ground.value(ground.choose(all_rows), all_rows, False))
 
     def estimate(j: int) -> Limits:
         one, other = (
@@ -169,87 +154,41 @@ def live_regret(
         return _joined(one, other, float(error[j]), level)
 
     total, calibration, bandit, gate = (estimate(j) for j in range(4))
-    can = chosen[0][1].can
-    ess = min(_ess(one.weight) for each in chosen for one in each[1:])
-    unsupported = float((~can.all(axis=1)).mean())
+    unsupported = float((~ground.can[:, : instance.space.n].all(axis=1)).mean())
+    ess = min(ground.ess(choice) for choice in chosen)
     says = _says(total, calibration, bandit, gate, unsupported, level)
     return LiveRegret(total, calibration, bandit, gate, parts, log.n, unsupported, ess, level, says)
 
 
-@dataclass(slots=True)
-class _Free:
-    """An action chosen in every row, as if there were no gates.
-
-    `can` (N, M) says which actions were supported; where none was, the row keeps its outcome.
-    """
-
-    action: Array
-    weight: Array
-    can: Array
-
-    def score(self, value: Means, laws: Laws, is_corrected: bool) -> Array:
-        log = value.features.log
-        found = value(self.action)
-        if is_corrected:
-            found = found + self.weight * (log.reward - value(log.executed))
-        return np.where(self.can.any(axis=1), found, log.reward)
-
-
-@dataclass(slots=True)
-class _Behind:
-    """An arm chosen in every row for what it is worth behind the gates.
-
-    Rows in which it was proposed anyway (`same`) keep their own outcome.
-    """
-
-    best: Array
-    left: list[Array]
-    same: Array
-    weight: Array
-    can: Array
-
-    def score(self, value: Means, laws: Laws, is_corrected: bool) -> Array:
-        log = value.features.log
-        worth = _worth_behind(laws, value, self.left)[np.arange(log.n), self.best]
-        if is_corrected:
-            rest = self.weight * (log.reward - value(log.executed))
-            worth = np.where(self.same, log.reward, worth) + rest
-        return np.where(self.can.any(axis=1), worth, log.reward)
-
-
-_Chosen = tuple[_Free, _Free, _Behind]
-
-
-def _parts(chosen: _Chosen, value: Means, laws: Laws, is_corrected: bool = True) -> Array:
+def _parts(r: Array, values: tuple[Array, Array, Array]) -> Array:
     """Return total, calibration, bandit and gate of every row: (N, 4)."""
-    star, free, gated = (one.score(value, laws, is_corrected) for one in chosen)
-    r = value.features.log.reward
+    star, free, gated = values
     return np.stack((star - r, star - free, gated - r, free - gated), axis=1)
 
 
-def _mean_parts(chosen: list[_Chosen], value: list[Means], laws: Laws) -> Array:
+def _mean_parts(ground: Ground, chosen: list[Choice], value: list[Means]) -> Array:
     """Return the parts of every row, averaged over the ways to share out choosing and valuing."""
-    found = [_parts(*pair, laws) for pair in zip(chosen, value, strict=True)]
-    return np.asarray(np.mean(found, axis=0))
+    pairs = zip(chosen, value, strict=True)
+    r = ground.features.log.reward
+    return np.asarray(np.mean([_parts(r, ground.value(*pair)) for pair in pairs], axis=0))
 
 
-def _model_error(
-    of: Callable[[Means], _Chosen], features: Features, laws: Laws, owner: Array
-) -> Array:
+def _model_error(ground: Ground, owner: Array) -> Array:
     """Return the standard error (4,) of the parts' means that the models are to blame for.
 
     The models that choose and value, and those of what persons do, are fitted without a tenth of
     the blocks in turn (jackknife); all rows are scored. What weighs rows needs none of it: its
     error is of second order.
     """
+    features, laws = ground.features, ground.laws
     moved, fold = np.empty((_GROUPS, 4)), owner % _FOLDS
     for j in range(_GROUPS):
         others = owner // _FOLDS % _GROUPS != j
-        chosen = [of(chooser) for chooser in fit_apart(features, fold, _CHOOSE, others)]
         passed, own, _ = learn_persons(features, laws.approved, others)
-        fewer = dataclasses.replace(laws, passed=passed, own=own)
+        fewer = dataclasses.replace(ground, laws=dataclasses.replace(laws, passed=passed, own=own))
+        chosen = [ground.choose(chooser) for chooser in fit_apart(features, fold, _CHOOSE, others)]
         value = fit_apart(features, fold, _VALUE, others)
-        moved[j] = _mean_parts(chosen, value, fewer).mean(axis=0)
+        moved[j] = _mean_parts(fewer, chosen, value).mean(axis=0)
     off = moved - moved.mean(axis=0)
     return np.asarray(np.sqrt((_GROUPS - 1) / _GROUPS * (off**2).sum(axis=0)))
 
@@ -267,11 +206,6 @@ def _joined(chosen: Limits, largest: Limits, error: float, level: float) -> Limi
     return Limits(chosen.mean, min(low), max(high))
 
 
-def _ess(weight: Array) -> float:
-    square = float((weight**2).sum())
-    return float(weight.sum()) ** 2 / square if square > 0 else 0.0
-
-
 def _blocks(log: GatedLog, block: Any) -> Array:
     """Return the block of every row, from 0 on in the order in which they come."""
     if block is None and log.cluster is None:
@@ -283,67 +217,6 @@ def _blocks(log: GatedLog, block: Any) -> Array:
     if first.size < _FOLDS * 2:
         raise InvalidInput(f"block: expected at least {_FOLDS * 2} blocks, got {first.size}")
     return np.asarray(np.argsort(np.argsort(first))[place.reshape(-1)])
-
-
-def _candidates(instance: Instance, log: GatedLog, arms: Array) -> Array:
-    """Return the actions among which e* is looked for: (N, M, D), the arms among them."""
-    space = instance.space
-    if space.is_exact.any() or log.delta.shape[1] > 1:
-        return arms
-    columns = []
-    for values in (np.unique(column) for column in space.coords.T):
-        if values.size < 2:
-            columns.append(values)
-            continue
-        steps = np.arange(-_BETWEEN // 2, (values.size - 1) * _BETWEEN + _BETWEEN // 2 + 1)
-        ends = (2 * values[0] - values[1], *values, 2 * values[-1] - values[-2])
-        columns.append(np.interp(steps / _BETWEEN, np.arange(-1.0, values.size + 1.0), ends))
-    coords = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
-    if coords.shape[0] > _MOST_CANDIDATES:
-        return arms
-    names = tuple(str(i) for i in range(coords.shape[0]))
-    dense = Arms(names, coords, np.ones(coords.shape[1]), space.is_exact)
-    found = instance.composition.compose(dense, log.delta, log.rows.x)
-    return np.concatenate((arms, found), axis=1)
-
-
-def _free(choose: Means, laws: Laws, nearby: Array, actions: Array) -> _Free:
-    """Choose the best supported action (N, M, D) of every row, as if there were no gates."""
-    log, instance = choose.features.log, choose.features.instance
-    everyone = np.arange(log.n)
-    cell = arm_cells(instance, actions, log.delta, log.rows.x)
-    can = np.take_along_axis(nearby, cell, axis=1)
-    worth = np.stack([choose(actions[:, m]) for m in range(actions.shape[1])], axis=1)
-    best = np.where(can, worth, -np.inf).argmax(axis=1)
-    ran = laws.behaviour[everyone, log.cell]
-    is_it = cell[everyone, best] == log.cell
-    weight = np.where(is_it, np.minimum(1.0 / ran, MOST_WEIGHT), 0.0)
-    return _Free(actions[everyone, best], weight, can)
-
-
-def _behind(choose: Means, laws: Laws, nearby: Array, arms: Array) -> _Behind:
-    """Choose the best arm (N, K, D) of every row by what it is worth behind the gates."""
-    log, instance = choose.features.log, choose.features.instance
-    everyone, k, kernel = np.arange(log.n), arms.shape[1], laws.kernel
-    can = (kernel * ~nearby[:, None, :]).sum(axis=2) <= _MOST_BEYOND
-    left = [
-        nulled(instance, through(instance, instance.chain.gates, arms[:, a], log.rows), log.rows.x)
-        for a in range(k)
-    ]
-    best = np.where(can, _worth_behind(laws, choose, left), -np.inf).argmax(axis=1)
-    same, share = np.zeros(log.n, dtype=bool), np.ones(log.n)
-    if laws.proposed is not None:
-        same, share = log.proposed == best, 1.0 - laws.proposed[everyone, best]
-    target = share * kernel[everyone, best, log.cell]
-    weight = np.minimum(target / laws.behaviour[everyone, log.cell], MOST_WEIGHT)
-    return _Behind(best, left, same, weight, can)
-
-
-def _worth_behind(laws: Laws, means: Means, left: list[Array]) -> Array:
-    """Return (K̂m̂) of every arm, `left` being what the hard gates make of it: (N, K)."""
-    own = own_worth(means, laws.approved)
-    passed = np.stack([means(e) for e in left], axis=1)
-    return np.asarray(laws.passed * passed + (1.0 - laws.passed) * own[:, None])
 
 
 def _says(

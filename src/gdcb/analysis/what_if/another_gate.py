@@ -25,18 +25,20 @@ from gdcb.gates import Gate
 _GOLDEN = 0.6180339887498949  # turns of it are spread evenly: a draw a row without a generator
 
 
-def own_worth(means: Means, approved: Array) -> Array:
+def own_worth(means: Means, approved: Array, worth: Array | None = None) -> Array:
     """Return E[m̂(e, x) | x, not approved]: what persons' own actions are worth, (N,).
 
-    Regressed on x over the rows in which they acted, at the very actions that ran.
+    Regressed on x over the rows in which they acted, at the very actions that ran; `worth` (N,)
+    is m̂ of what ran, where somebody has it.
     """
     log, phi = means.features.log, means.features.phi
     index = np.flatnonzero(~approved)
     if index.size == 0:
         return np.zeros(log.n)
-    own = phi[index]
+    own, ran = phi[index], log.executed[index]
+    target = means(ran, index) if worth is None else worth[index]
     penalty = np.diag(np.r_[1e-6, np.ones(phi.shape[1] - 1)])
-    theta = np.linalg.solve(own.T @ own + penalty, own.T @ means(log.executed[index], index))
+    theta = np.linalg.solve(own.T @ own + penalty, own.T @ target)
     return np.asarray(phi @ theta)
 
 

@@ -93,12 +93,16 @@ class Means:
     def __call__(self, e: Array, index: Array | None = None) -> Array:
         """Return m̂ of actions (n, D) of some rows: (n,)."""
         at = np.arange(self.fold.size) if index is None else index
-        fitted = (self.features.design(e, at) * self.theta[self.fold[at]]).sum(axis=1)
+        return self.at(self.features.design(e, at), e, at)
+
+    def at(self, design: Array, e: Array, index: Array) -> Array:
+        """Return m̂ of actions (n, D) of some rows whose ψ (n, d) is known: (n,)."""
+        fitted = np.einsum("nd,nd->n", design, self.theta[self.fold[index]])
         instance, log = self.features.instance, self.features.log
         if self.is_plain:
             return np.asarray(fitted)
-        worth = _worth(instance.reward, fitted, e, log.rows.x[at])
-        return np.where(runs_at(e), worth, self.null[at])
+        worth = _worth(instance.reward, fitted, e, log.rows.x[index])
+        return np.where(runs_at(e), worth, self.null[index])
 
 
 def fit_means(
