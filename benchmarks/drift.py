@@ -6,7 +6,8 @@
 Every stream has a reference of its own, then `--rows` rows after launch. All the while a learner
 turns from low to high prices: what is proposed changes, what the gates and the outcome make of it
 does not. In `well` the monitors' model of the outcome is right, in `mis` it is not, and approval
-depends on price and context. A change comes in row 1,000 after launch. Takes some five minutes.
+depends on price and context. A change comes in row 1,000 after launch. Takes some five
+minutes of one core.
 """
 
 from __future__ import annotations
