@@ -146,6 +146,8 @@ def test_two_reviewers_are_bounded_by_frechet_and_pinned_by_a_declared_law() -> 
             pinned = ask(instance, log, SecondReviewer("manager", assume, otherwise))
             assert pinned.value is not None
             assert pinned.kind == "value"
+            refused = 0.8 - truth + (0.2 if otherwise == "null" else 0.0)
+            assert pinned.changed == pytest.approx(refused, abs=0.01)
             assert pinned.value.mean == pytest.approx(truth, abs=0.01)
 
 

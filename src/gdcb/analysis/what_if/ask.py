@@ -247,18 +247,16 @@ def _second(asked: Asked) -> Answer:
             "more rows",
         )
     features = asked.known.features
-    rejected = float((~approved).mean())
-    changed = min(rejected, 1.0 - rejected) + (rejected if question.otherwise == "null" else 0.0)
     why = (
         f"The reviewer approved {percent(n_yes / log.n)}; that two would, lies between what the "
         "one allows (Fréchet), and nothing in the log says where."
     )
     if not asked.private:
         rho = question.correlation
-        low, high = reviewer_scores(features, approved, question.otherwise, rho)
+        low, high, changed = reviewer_scores(features, approved, question.otherwise, rho)
         if rho is not None:
-            return asked.exactly(low, min(1.0, changed))
-        return asked.between(low, high, why, changed=min(1.0, changed))
+            return asked.exactly(low, changed)
+        return asked.between(low, high, why, changed=changed)
     ends = of_arms(instance, log, asked.reward_range)
     if question.otherwise == "own" and not all(np.isfinite(end).all() for end in ends):
         return asked.refused(
@@ -266,4 +264,5 @@ def _second(asked: Asked) -> Answer:
             "the range of rewards (reward_range)",
         )
     low, high = private_scores(features, approved, question.otherwise, *ends)
-    return asked.between(low, high, why, changed=min(1.0, changed))
+    _, _, changed = reviewer_scores(features, approved, question.otherwise, None)
+    return asked.between(low, high, why, changed=changed)

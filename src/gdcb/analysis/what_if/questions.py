@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,7 @@ class ReplaceGate:
 
     def __str__(self) -> str:
         """Say what is asked."""
-        return f"what if '{self.name}' were {self.gate!r}?"
+        return f"what if '{self.name}' were {_brief(self.gate)}?"
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,23 @@ class Propose:
     def __str__(self) -> str:
         """Say what is asked."""
         return f"what if {self.name} had proposed?"
+
+
+def _brief(gate: Any) -> str:
+    """Return a gate with the settings that are not its defaults.
+
+    >>> from gdcb.gates import Cap
+    >>> _brief(Cap(limit=0.2, name="apr cap"))
+    "Cap(limit=0.2, name='apr cap')"
+    """
+    if not dataclasses.is_dataclass(gate):
+        return repr(gate)
+    said = []
+    for field in dataclasses.fields(gate):
+        value = getattr(gate, field.name)
+        if field.init and field.repr and not (value is field.default or value == field.default):
+            said.append(f"{field.name}={value!r}")
+    return f"{type(gate).__name__}({', '.join(said)})"
 
 
 Question = ReplaceGate | WithoutGate | SecondReviewer | Propose

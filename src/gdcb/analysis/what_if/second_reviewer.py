@@ -40,8 +40,11 @@ def both(p: Array, correlation: float) -> tuple[Array, Array]:
 
 def reviewer_scores(
     features: Features, approved: Array, otherwise: str, correlation: float | None
-) -> tuple[Array, Array]:
-    """Return the scores of the lower and of the upper end: (N,) each, equal for a declared law."""
+) -> tuple[Array, Array, float]:
+    """Return the scores of the lower and of the upper end (N,), and the share of rows changed.
+
+    The ends are equal for a declared law; without one the share is the largest that may be.
+    """
     log, instance = features.log, features.instance
     p, is_reached = _approval(features, approved)
     first = fit_means(features, where=approved)
@@ -54,12 +57,16 @@ def reviewer_scores(
         # What a gate before the reviewer stops, no reviewer sees.
         return np.where(is_reached, found, log.reward)
 
+    lost = p - both(p, -1.0 if correlation is None else correlation)[0]
+    if otherwise == "null":
+        lost = lost + (1.0 - p)
+    changed = float(np.where(is_reached, lost, 0.0).mean())
     if correlation is not None:
         one = score(*both(p, correlation))
-        return one, one
+        return one, one, changed
     least, most = score(*both(p, -1.0)), score(p, np.ones_like(p))
     is_better = m1 > m0
-    return np.where(is_better, least, most), np.where(is_better, most, least)
+    return np.where(is_better, least, most), np.where(is_better, most, least), changed
 
 
 def private_scores(

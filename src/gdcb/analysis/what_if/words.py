@@ -68,9 +68,10 @@ def of_refusal(why: str) -> str:
 def of_uncovered(cells: tuple[tuple[str, float], ...]) -> str:
     """Say what never ran in comparable contexts, and of how much the log does not tell.
 
-    >>> of_uncovered((("4", 0.25), (UNKNOWN, 0.05)))
-    "25 % of the rows would run what the log has not seen in comparable contexts: '4' (25 %). Of \
-5 % it does not tell what would run."
+    >>> of_uncovered((("4", 0.25),))
+    "25 % of the rows would run what the log has not seen in comparable contexts: '4' (25 %)."
+    >>> of_uncovered(((UNKNOWN, 0.05),))
+    'In 5 % of the rows the log does not tell what would run.'
     """
     named = [(name, part) for name, part in cells if name != UNKNOWN]
     said = []
@@ -84,9 +85,5 @@ def of_uncovered(cells: tuple[tuple[str, float], ...]) -> str:
         )
     unknown = dict(cells).get(UNKNOWN, 0.0)
     if unknown:
-        said.append(
-            f"Of {percent(unknown)} it does not tell what would run."
-            if named
-            else f"of {percent(unknown)} of the rows it does not tell what would run."
-        )
+        said.append(f"In {percent(unknown)} of the rows the log does not tell what would run.")
     return " ".join(said)
