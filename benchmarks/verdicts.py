@@ -35,6 +35,7 @@ from gdcb.history.passage import passed_through
 from gdcb.history.plan import teach_scaler
 from gdcb.history.warm import warm_start
 from gdcb.instance import Instance, Rules
+from gdcb.records import Log
 from gdcb.refold import refold
 from gdcb.theorems.made_logs import (
     APPROVES,
@@ -158,9 +159,12 @@ def start(task: Task) -> dict[str, Any]:
             starts = {name: cold(instance, log.bandit, task.count) for name in ("cold", *STARTS)}
         certificate = certificate_of(log, full=not kind.is_logged)
         warm = turn.init(log.instance, log.instance.bind(log.bandit), zero)
-        warm_start(certificate, log.batch, log.instance, log.bandit, warm, zero)
-        put(starts["warm"], place, warm)
-        put(starts["blind"], place, believed(log))
+        history = warm_start(certificate, log.batch, log.instance, log.bandit, warm, zero)
+        for name, (state, rows) in {"warm": (warm, history.log), "blind": believed(log)}.items():
+            put(starts[name], place, state)
+            if instance.scaler.learns_from != "nothing":  # a refit reads them again
+                mine = np.full(rows.unit.size, place)
+                starts[name].past.append(replace(rows, unit=mine, group=mine))
         document = certificate.as_json()
         figures.append({"verdict": document["verdict"], "lambda": odds_ratio_of(document)})
     regret = {
@@ -180,8 +184,8 @@ def start(task: Task) -> dict[str, Any]:
     return {"regret": regret, "figures": figures}
 
 
-def believed(log: MadeLog) -> turn.RoundState:
-    """Return what a learner knows that believes every row: a warm start without verdicts."""
+def believed(log: MadeLog) -> tuple[turn.RoundState, Log]:
+    """Return what a learner knows that believes every row, and the rows: no verdicts asked."""
     instance: Instance = replace(log.instance, rules=Rules(select="nominal", overrides="all"))
     bandit, zero = instance.bind(log.bandit), np.zeros(1, dtype=np.int64)
     state = turn.init(instance, bandit, zero)
@@ -189,7 +193,7 @@ def believed(log: MadeLog) -> turn.RoundState:
     history = passed_through(instance, log.batch, unit, unit)
     teach_scaler(instance, state, history.log, log.batch.label, zero)
     refold(instance, bandit, state, history.log, zero, zero)
-    return state
+    return state, history.log
 
 
 def wilson(hits: int, n: int) -> tuple[float, float, float]:
@@ -409,7 +413,7 @@ def main(wanted: Sequence[str] | None = None) -> None:
         if name.partition(":")[0] not in KINDS:
             parser.error(f"no kind of log '{name}'; there are {', '.join(KINDS)}")
     began = time.perf_counter()
-    # Where the scaler learns on, what it taught is folded anew from rows; δ* is given to all here.
+    # With δ* given to all, the cold start has only the arms to learn: the harder comparison.
     scaler = asked.scaler or ("known" if asked.warm else "labels")
     tasks = tasks_of(kinds, sizes, asked.logs, asked.seed, scaler)
     function: Callable[[Task], Any] = start if asked.warm else judge

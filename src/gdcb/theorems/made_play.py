@@ -54,7 +54,8 @@ def put(start: Start, replicate: int, state: turn.RoundState) -> None:
     """Write what one unit knows into the place of a replicate."""
     mine = flatten(start.state)
     for name, array in flatten(state).items():
-        if not name.endswith(".group"):  # whose group a cell is of stays as it is here
+        # Whose group a cell is of stays as it is here; what a part does not keep has no rows.
+        if not name.endswith(".group") and array.shape[0]:
             mine[name][replicate] = array[0]
 
 
