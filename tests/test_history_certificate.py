@@ -398,6 +398,9 @@ def test_a_large_log_teaches_by_sums(tmp_path: Path, monkeypatch: Any) -> None:
     again = Agent.replay(agent.events, instance, BetaThompson(), 0)
     assert to_bytes(again.state) == to_bytes(agent.state)
     assert 200 < agent.state.bandit.counts.sum() <= 1000
+    before = to_bytes(agent.state)
+    assert agent.refit() == []  # arms could not be refolded: the rows were not kept
+    assert to_bytes(agent.state) == before
 
 
 def test_a_pilot_is_thinned_evenly() -> None:

@@ -283,7 +283,8 @@ class Agent(Fold):
         """Refit scalers now (all by default), put them in force, and refold the arms.
 
         A scaler may refuse, where its rows do not say enough yet; it keeps them and is asked
-        again when its next publication is due.
+        again when its next publication is due. After a history whose rows were too many to keep
+        the scaler stays as that history left it: arms could not be refolded under another one.
 
         Returns
         -------
@@ -294,7 +295,10 @@ class Agent(Fold):
         n = len(self.units) if scaler.per == "unit" else 1
         wanted = list(range(n)) if owners is None else list(dict.fromkeys(owners))
         self.check_owners(wanted)
-        if scaler.learns_from == "nothing" or not wanted:
+        is_large = any(
+            isinstance(e, ev.HistoryImported) and e.rows is None for e in self.events[:1]
+        )
+        if scaler.learns_from == "nothing" or not wanted or is_large:
             return []
         before = scaler.version(self.state.scaler, np.array(wanted, dtype=np.int64)).tolist()
         event = self.fitted(wanted)
