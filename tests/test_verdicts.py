@@ -221,12 +221,18 @@ def judged(name: str, rows: int) -> tuple[list[dict[str, Any]], Counter[str]]:
     return logs, Counter(log["verdict"] for log in logs)
 
 
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_what_is_not_confounded_is_used_as_it_is(name: str) -> None:
-    logs, given = judged(name, 10_000)
+def test_what_is_not_confounded_is_used_as_it_is() -> None:
+    logs, given = judged("a", 10_000)
     assert given["direct"] >= LOGS - 3
     assert given["refuse"] <= 1
     assert sum(log["gate"]["found"] > 0 for log in logs) <= 3
+    assert sum(log["law"]["found"] > 0 for log in logs) <= 3
+
+
+def test_what_a_good_scaler_leaves_is_used() -> None:
+    """Arms chosen by context: as it is or adjusted, as far as the rows can tell; never refused."""
+    logs, given = judged("b", 3_000)
+    assert given["direct"] + given["adjust"] >= LOGS - 1
     assert sum(log["law"]["found"] > 0 for log in logs) <= 3
 
 
