@@ -340,3 +340,17 @@ def test_columns_that_look_like_leaks_are_left_out(name: str, said: str) -> None
     assert (
         (f"# - {name}: {said}" in text) if said else (name in parse(text).instance.context.columns)
     )
+
+
+def test_a_status_is_known_by_what_it_says() -> None:
+    """A column of 'approved' and 'edited' came after the decision, whatever it is called."""
+    rng = np.random.default_rng(0)
+    log = pl.DataFrame(
+        {
+            "busy": rng.random(300),
+            "price": rng.choice([1.0, 2.0, 3.0], 300),
+            "owner_said": rng.choice(["approved", "edited"], 300),
+            "sold": rng.integers(0, 2, 300),
+        }
+    )
+    assert roles_of(look(log), {}).status == "owner_said"

@@ -130,6 +130,8 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         if set(words) & {"action": _OTHER, "time": _LATE}.get(role, set()):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
+        if role == "status" and not named:  # 'approved', 'edited': whatever it is called
+            named = [len(WORDS[role])]
         if named:
             is_binary = role == "outcome" and column.is_binary
             ranked.append((not is_binary, len(words) > 1, named[0], place, column.name))
