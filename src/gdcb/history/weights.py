@@ -25,7 +25,7 @@ class Weighing:
 
     Parameters
     ----------
-    ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x), scaled up to all its rows
+    ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x) clipped, scaled up to all its rows
     uncovered : share of contexts in which the arm's propensity is below 1 %
     clip, clipped, bias_bound : largest weight, share of the rows above it, and what cutting them
         may move an arm's mean by, in units of the outcome
@@ -52,7 +52,7 @@ def weighing(plan: Plan, statistics: Statistics, first: int) -> Weighing:
     )
     found = overlap_of(plan, batch, history, bool(is_logged))
     n = statistics.moments[first:, :k].sum(axis=(0, 2))[:, 0, 0]
-    ess = found.ess / np.maximum(found.n, 1) * n
+    ess = found.ess_clipped / np.maximum(found.n, 1) * n
     rows = max(int(found.n.sum()), 1)
     clipped = float((found.clipped_share * found.n).sum() / rows)
     bound = float(found.bias_bound[found.n > 0].max(initial=0.0))
