@@ -128,10 +128,10 @@ def study(logs: int, rows: int, seed: int, engine: str, workers: int | None) -> 
     return {name: np.concatenate([p[name] for p in ordered if name in p]) for name in names}
 
 
-def coverage(found: dict[str, Array]) -> list[dict[str, Any]]:
-    """Return how often each interval held the truth, and how wide it was beside the value.
+def coverage(found: dict[str, Array], least: float) -> list[dict[str, Any]]:
+    """Return how often each interval held the truth, and how wide it was.
 
-    Only logs with an effective sample size of 500 or more count.
+    Only logs with an effective sample size of `least` or more count.
     """
     rows = []
     for name, limits in found.items():
@@ -141,7 +141,9 @@ def coverage(found: dict[str, Array]) -> list[dict[str, Any]]:
         truth, ess = found[f"{target}/truth"], found[f"{target}/ess"]
         if limits.shape[0] != truth.size:
             truth, ess = truth[::EVERY], ess[::EVERY]
-        counts = ess >= LEAST_ESS
+        counts = ess >= least
+        if not counts.any():
+            continue
         inside = (limits[:, 1] <= truth) & (truth <= limits[:, 2])
         rows.append(
             {
@@ -220,10 +222,10 @@ def beside_obp(rows: int = ROWS, seed: int = SEED) -> dict[str, Any]:
     }
 
 
-def report(found: dict[str, Array], rows: int, obp: dict[str, Any]) -> str:
+def report(found: dict[str, Array], rows: int, least: float, obp: dict[str, Any]) -> str:
     """Put all of it into words and tables."""
     logs = found["near/truth"].size
-    told, wrong = coverage(found), errors(found)
+    told, wrong = coverage(found, least), errors(found)
     ess = {target: found[f"{target}/ess"] for target in TARGETS}
     said = [
         f"{logs:,} logs of {rows:,} rows, {found['overridden'].mean():.0%} of them overridden. "
@@ -284,6 +286,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--logs", type=int, default=LOGS)
     parser.add_argument("--rows", type=int, default=ROWS, help="of each log")
+    parser.add_argument(
+        "--least", type=float, default=LEAST_ESS, help="effective rows from which a log counts"
+    )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--engine", choices=NAMES, default="pool")
     parser.add_argument("--workers", type=int, default=None)
@@ -291,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     found = study(asked.logs, asked.rows, asked.seed, asked.engine, asked.workers)
     obp = beside_obp(asked.rows, asked.seed)
-    sys.stdout.write(report(found, asked.rows, obp) + "\n")
+    sys.stdout.write(report(found, asked.rows, asked.least, obp) + "\n")
     log = made_log(asked.rows, asked.seed, contexts())
     gaps = {target: float(cell_gap(log, target).mean()) for target in TARGETS}
     sys.stdout.write(
@@ -304,7 +309,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "logs": asked.logs,
             "rows": asked.rows,
             "seed": asked.seed,
-            "coverage": coverage(found),
+            "least": asked.least,
+            "coverage": coverage(found, asked.least),
             "errors": errors(found),
             "obp": obp,
             "cell_gap": gaps,

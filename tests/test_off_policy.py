@@ -694,19 +694,19 @@ def test_the_command_prints_its_tables(
 ) -> None:
     """Two short logs, in this process, without the peers."""
     monkeypatch.setattr(off_policy, "PYTHON", tmp_path / "nobody")
-    monkeypatch.setattr(off_policy, "LEAST_ESS", 1.0)
     monkeypatch.setattr(off_policy, "DRAWS", 100)
     few = Contexts.drawn(50, 1)
     monkeypatch.setattr(off_policy, "contexts", lambda: few)
     path = tmp_path / "found.json"
-    words = ["--logs", "2", "--rows", "80", "--engine", "local", "--json", str(path)]
-    off_policy.main(words)
+    words = ["--logs", "2", "--rows", "80", "--least", "1", "--engine", "local"]
+    off_policy.main([*words, "--json", str(path)])
     said = capsys.readouterr().out
     assert "2 logs of 80 rows" in said
     assert "Not laid beside obp: the peers are not installed" in said
     figures = json.loads(path.read_text(encoding="utf-8"))
     assert {row["estimator"] for row in figures["errors"]} == set(ESTIMATORS)
     assert all(0 <= row["covers"] <= 1 for row in figures["coverage"])
+    assert len(figures["coverage"]) == 2 * (3 * 3 + 3 * 2 + 2)
 
 
 def test_the_example_finds_what_its_page_says() -> None:
