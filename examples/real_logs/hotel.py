@@ -113,7 +113,12 @@ def late_leaks(log: pl.DataFrame, columns: LogColumns) -> list[str]:
 def _show(title: str, found: Certificate, report: ReadReport) -> None:
     print(f"\n## {title}: {found.verdict}\n")
     print(f"{report.read:,} bookings, {report.rejected:,} rejected, {report.duplicates:,} copies\n")
-    print("\n".join(f"- {said}" for said in (*found.reasons, *report.sentences(), *report.leaks)))
+    print(
+        "\n".join(
+            f"- {said}"
+            for said in (*found.reasons, *report.sentences(), *report.warnings, *report.leaks)
+        )
+    )
     print("\n| arm | verdict | rows | effective | bias | counts as |\n|---|---|--:|--:|--:|--:|")
     for arm in found.arms:
         bias = f"{arm.bias:.3f} ({arm.low:.3f} to {arm.high:.3f})"
