@@ -96,6 +96,7 @@ def test_logged_and_counted_propensities_agree() -> None:
     rows, _ = read(credit.log_of(loans_frame()), loans, credit.COLUMNS)
     own = credit.feedback_of(loans, rows, [])[0]
     counted = own.behaviour[np.arange(rows.n), own.cell]
+    assert rows.propensity is not None
     np.testing.assert_allclose(counted, rows.propensity)
     np.testing.assert_allclose(own.behaviour.sum(axis=1), 1.0)
 
