@@ -77,14 +77,16 @@ def test_by_hand_the_gate_is_to_blame() -> None:
 def test_intervals_hold_the_exact_parts() -> None:
     """An incumbent that tries all arms, and a bandit that learns: 12 logs of each.
 
-    The exact parts are those of `gdcb.analysis.regret`. Over 200 logs the intervals of 95 % held
-    them in 93 % or more of the logs (the gate's in 85 %: it leans on what persons do). Fewer than 8
-    of 12 has a chance below 0.5 % where 85 % hold.
+    The exact parts are those of `gdcb.analysis.regret`. On 100 logs of 2,000 rows the intervals of
+    95 % held total, calibration, bandit and gate in 100, 100, 100 and 93 % where an incumbent
+    tries arms, and in 89, 100, 98 and 81 % where a bandit learns, which leaves few rows for the
+    arms it has left. At 93 % fewer than 9 of 12 have a chance of 0.8 %, and at 81 % fewer than 7
+    one of 1.5 %; both for the worst part.
     """
-    for make in (shops.tried_logs, shops.live_logs):
+    for make, least in ((shops.tried_logs, 9), (shops.live_logs, 7)):
         truth, logs = make(12, 800)
         found, held = shops.live(truth, logs)
-        assert (held >= 8 / 12).all(), (make.__name__, held)
+        assert (held >= least / 12).all(), (make.__name__, held)
         off = np.abs(found[..., 0].mean(axis=0) - truth.mean(axis=0))
         spread = found[..., 0].std(axis=0)
         assert (off <= 3.0 * spread / 12**0.5 + 0.2).all(), (make.__name__, off, spread)
