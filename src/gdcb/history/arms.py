@@ -14,6 +14,10 @@ from gdcb.contrast import chance_of_none
 from gdcb.history.plan import FOLDS
 
 PENALTY = 1.0
+POOLINGS = (1000.0, 100.0, 20.0, 4.0, 1.0)  # rows that the common slope may be worth
+_MOST_IN_A_FOLD = 0.5  # of an arm's rows; the others would not tell its slope
+_EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
+_PRIOR_ROWS = 10.0  # that a status's variance in all arms is worth beside its own in one
 
 
 @dataclass(slots=True)
@@ -44,11 +48,16 @@ class ArmSums:
 def arm_sums(moments: Array, overrides: float, first: int = 0) -> ArmSums:
     """Return the arms' moments by fold, from segments (S, K + 1, 2, q, q) from `first` on.
 
-    Overridden rows weigh `overrides`. Segments take turns as folds.
+    Overridden rows weigh `overrides`. Segments take turns as folds. An arm of which one fold has
+    most rows, as where all rows have the same time, is spread evenly over all folds: its slope is
+    then that of all its rows, which is not cross-fitted, but not unknown either.
     """
     k = moments.shape[1] - 1
     both = moments[first:, :k, 0] + overrides * moments[first:, :k, 1]
     folds = np.stack([both[f::FOLDS].sum(axis=0) for f in range(FOLDS)])  # (F, K, q, q)
+    rows = folds[..., 0, 0]
+    is_lumped = rows.max(axis=0) > _MOST_IN_A_FOLD * rows.sum(axis=0)
+    folds = np.where(is_lumped[:, None, None], folds.mean(axis=0), folds)
     n, total = folds[..., 0, 0], folds[..., 0, 1:]
     size = n.sum(axis=0)
     mean = total.sum(axis=0) / np.where(size > 0, size, 1.0)[:, None]  # (K, p + 1), y last
@@ -68,11 +77,34 @@ def arm_sums(moments: Array, overrides: float, first: int = 0) -> ArmSums:
 
 
 def bias_of(sums: ArmSums, level: float) -> tuple[ContextBias, Line]:
-    """Return b̂ of every arm against contexts of mean φ = 0 and actions on the arm itself."""
+    """Return b̂ of every arm against contexts of mean φ = 0 and actions on the arm itself.
+
+    How far the arms' slopes are drawn to a common one is averaged over, by how well each line
+    predicts the other folds, and the lines' disagreement is part of the error. With the best of
+    them alone, intervals held b in a third of some kinds of logs and not in 95 %.
+    """
     n = sums.n[None]
-    line = line_through(sums.by_fold, sums.mean[None], PENALTY, None, freedom_of(n)[0])
+    freedom, off = freedom_of(n)[0], sums.mean[None]
+    lines = [line_through(sums.by_fold, off, PENALTY, one, freedom) for one in POOLINGS]
+    line = _averaged(lines, float(freedom[0]))
     error2 = line.error2 + line.met
     return weighed(line.bias, error2, n, sums.square[None], level), line
+
+
+def _averaged(lines: list[Line], freedom: float) -> Line:
+    """Average lines by their predictive likelihood exp(−left/(2σ²))."""
+    left = np.array([float(line.left[0]) for line in lines])
+    noise = max(left.min() / freedom, 1e-300)
+    chance = np.exp(-0.125 * np.minimum((left - left.min()) / noise, 1400.0))
+    chance /= chance.sum()
+
+    def mean(parts: list[Array]) -> Array:
+        return np.asarray(np.tensordot(chance, np.stack(parts), axes=1))
+
+    bias = mean([line.bias for line in lines])
+    error2 = mean([line.error2 + (line.bias - bias) ** 2 for line in lines])
+    met, slopes = mean([line.met for line in lines]), mean([line.slopes for line in lines])
+    return Line(bias, error2, met, slopes, mean([line.left for line in lines]))
 
 
 def adjusted(sums: ArmSums, line: Line) -> tuple[Array, Array]:
@@ -127,8 +159,9 @@ class Contrast:
 def contrast_of(moments: Array) -> Contrast | None:
     """Compare approved and overridden rows, arm by arm, what context explains taken off.
 
-    Within an arm y = v + θᵀz + d·[overridden]; d̂ has the variance σ²/w. One test for a difference
-    that all arms share, Σwd/√Σw, and one for any at all, Σwd², share the error rate.
+    Within an arm y = v + θᵀz + d·[overridden]; d̂ has the variance s²/w, each arm and status with
+    the variance of its own rows: overridden rows may be few and of another spread. One test for a
+    difference that all arms share, Σwd/√Σw, and one for any at all, Σwd², share the error rate.
     """
     from scipy.special import chdtrc, ndtr
 
@@ -148,10 +181,18 @@ def contrast_of(moments: Array) -> Contrast | None:
     freedom = np.where(is_judged, n.sum(axis=1) - p - 2, 0.0).sum()
     if not is_judged.any() or freedom < 2:
         return None
-    s2 = max(float(left[is_judged].sum() / freedom), 1e-300)
+    exact = _EXACT * float(sums[is_judged][..., -1, -1].sum())
+    s2 = max(float(left[is_judged].sum()), exact, 1e-300) / float(freedom)
     d = apart[:, p] - (apart[:, :p] * theta).sum(axis=-1)
-    spread = (1.0 / np.maximum(n, 1e-12)).sum(axis=1)
-    spread += (apart[:, None, :p] @ inverse @ apart[:, :p, None])[:, 0, 0]
+    lean = theta[:, None]  # of both statuses
+    own = centred[..., p, p] - 2.0 * (lean * centred[..., :p, p]).sum(axis=-1)
+    own += (lean[..., None, :] @ centred[..., :p, :p] @ lean[..., None])[..., 0, 0]
+    share = (n.sum(axis=1) / np.maximum(n.sum(axis=1) - p - 2.0, 1.0))[:, None]  # for what θ̂ took
+    own = np.maximum(own, 0.0) * share / s2
+    usual = own[is_judged].sum(axis=0) / n[is_judged].sum(axis=0)
+    noise = np.maximum((own + _PRIOR_ROWS * usual) / (n + _PRIOR_ROWS), _EXACT)
+    spread = (noise / np.maximum(n, 1e-12)).sum(axis=1)
+    spread += noise.max(axis=1) * (apart[:, None, :p] @ inverse @ apart[:, :p, None])[:, 0, 0]
     w = np.where(is_judged, 1.0 / spread, 0.0)
     total, shift = float(w.sum()), float((w * d).sum())
     pooled = shift / total

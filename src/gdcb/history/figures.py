@@ -22,7 +22,7 @@ from gdcb.history.certificate import Certificate, estimate, number
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import Plan, target_of
 from gdcb.history.statistics import Statistics
-from gdcb.history.verdict import Evidence, time_of
+from gdcb.history.verdict import Evidence, time_of, twins
 from gdcb.history.warm import warm_start
 from gdcb.history.weights import overlap_of
 from gdcb.records import History, Rows
@@ -281,11 +281,14 @@ def _transport(
     """
     plan, k = certificate.plan, certificate.plan.instance.space.n
     instance, bandit = plan.instance, plan.bandit
+    if batch.n == 0:
+        return None
     group = np.zeros(plan.units, dtype=np.int64)
     state = turn.init(instance, bandit, group)
     warm_start(certificate, plan.pilot, instance, bandit, state, group)
     rows = Rows(batch.unit, np.zeros_like(batch.unit), batch.x)
     arm = turn.decide(Stream((0, DRAW), 0, 1), instance, bandit, state, rows).arm
+    arm = twins(instance.space.coords)[arm]  # as what was proposed is counted
     stratum = plan.stratum(plan.features(batch.x))
     n_strata = statistics.passage.shape[1]
     new = np.zeros((n_strata, k + 1))

@@ -88,6 +88,9 @@ class Plan:
     pilot : the rows on which all this was fixed
     is_whole : whether they are all rows of the log
     has_time : whether times are seconds since 1970, and not the numbers of rows
+    has_scale, unit : whether rewards have a declared scale s(x), and the mean of s² over the
+        pilot, 1 without. Rows weigh s²/unit in the sums, so
+        that Σw counts rows: variances, errors and least numbers of rows follow from it
     """
 
     instance: Instance
@@ -101,6 +104,8 @@ class Plan:
     pilot: Batch
     is_whole: bool
     has_time: bool
+    has_scale: bool = False
+    unit: float = 1.0
 
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""
@@ -134,6 +139,8 @@ class Plan:
         """
         space, k = self.instance.space, self.instance.space.n
         arm, off = np.full(is_null.size, k), np.zeros((is_null.size, space.n_coords))
+        if is_null.all():
+            return arm, off
         rows = np.flatnonzero(~is_null) if is_null.any() else slice(None)
         found = self.instance.composition.locate(space, action[rows][:, None], delta[rows], x[rows])
         nearest = found.arm[:, 0]
@@ -181,7 +188,16 @@ def plan_of(
         pilot,
         is_whole,
         bool(pilot.time.max() > _EPOCH),
+        history.log.scale is not None,
+        _unit(history.log, known),
     )
+
+
+def _unit(log: Log, known: Array) -> float:
+    """Return the mean of s² over rows with an outcome, 1 where no scale is declared."""
+    if log.scale is None or not known.any():
+        return 1.0
+    return float((log.scale[known] ** 2).mean())
 
 
 def target_of(log: Log) -> tuple[Array, Array]:

@@ -23,6 +23,11 @@ EDGE = 0.05  # share of the rows on either side of a date that is looked at
 LEAST = 10  # rows on either side of it, too
 _MOST_CHANGES = 8
 _RIDGE = 1e-9
+_EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
+_SHOWN = 1e-7  # of a component's Σz²: less information on a step is rounding
+_PRIOR_ROWS = 10.0  # that the variance of all segments is worth beside a segment's own
+_ROWS_A_COLUMN = 5  # of a block that has slopes of its own
+_LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,10 @@ def reward_law(
     blocks = moments[:, :n_arms].reshape(moments.shape[0], -1, *moments.shape[-2:])
     owner = np.repeat(np.arange(n_arms), 2)
     along = np.empty((n_arms, 0)) if coords is None else coords
+    rows = blocks[..., 0, 0].sum(axis=0)
+    is_large = rows >= _ROWS_A_COLUMN * (blocks.shape[-1] - 1)
+    if rows[is_large].sum() < _LEAST_SHARE * rows.sum():
+        return _law_of_few(moments[:, :n_arms], names, arms, level, robust, along)
 
     def of(low: int, high: int) -> Process | None:
         return _law(blocks[low:high], owner, names, arms, robust, along)
@@ -130,7 +139,7 @@ def _law(
     """Return the processes of all levels and effects over segments (S, blocks, q, q)."""
     d = blocks.shape[-1] - 1
     n = blocks[..., 0, 0]
-    keep = np.flatnonzero(n.sum(axis=0) >= 5 * d)
+    keep = np.flatnonzero(n.sum(axis=0) >= _ROWS_A_COLUMN * d)
     if blocks.shape[0] < 2 or not keep.size:
         return None
     blocks, owner, n = blocks[:, keep], owner[keep], n[:, keep]
@@ -139,18 +148,19 @@ def _law(
     size = n.sum(axis=0)
     inverse = np.linalg.inv(total + _RIDGE * size[:, None, None] * np.eye(d))
     theta = (inverse @ cross.sum(axis=0)[..., None])[..., 0]
-    left = square.sum(axis=0) - (theta * cross.sum(axis=0)).sum(axis=-1)
-    noise = np.maximum(left, 0.0) / np.maximum(size - d, 1.0) + 1e-300
+    left = square - 2.0 * (cross * theta).sum(axis=-1)
+    left = np.maximum(left + ((gram @ theta[..., None])[..., 0] * theta).sum(axis=-1), 0.0)
+    whole = np.maximum(left.sum(axis=0), _EXACT * square.sum(axis=0))
+    noise = whole / np.maximum(size - d, 1.0) + 1e-300
+    # Segments differ in their variance, too: (S,), as a share of the usual one.
+    rest = (left / noise).sum(axis=1)
+    rest, near = (_around(part) for part in (rest * size.sum() / max(rest.sum(), 1e-300), n.sum(1)))
+    local = (rest + _PRIOR_ROWS) / (near + _PRIOR_ROWS)
     score = np.cumsum(cross - (gram @ theta[..., None])[..., 0], axis=0)[:-1]  # (m, B, d)
-    so_far = np.cumsum(gram, axis=0)  # (S, B, d, d)
-    through = so_far @ inverse
-    # diag(A_s − A_s·A⁻¹·A_t) for t = s and t = s + 1
-    here, there = so_far[:-1], so_far[1:]
-    diagonal = np.einsum("sbii->sbi", here)
-    variance = diagonal - np.einsum("sbij,sbji->sbi", through[:-1], here)
-    along = diagonal - np.einsum("sbij,sbji->sbi", through[:-1], there)
+    information, variance, along = _second_moments(gram, inverse, local)
     scale = noise[:, None] * robust
     variance, along = np.maximum(variance, 0.0) * scale, along * scale
+    squares = np.einsum("bii->bi", total)
     rows = np.cumsum(n, axis=0)
     everyone, judged = np.ones(owner.size), np.unique(owner)
     members = [(0, everyone, "the level of the reward")]
@@ -158,7 +168,8 @@ def _law(
         members += [(0, 1.0 * (owner == arm), f"the value of arm “{arms[arm]}”") for arm in judged]
         members += [(0, h, "the slope along the arms") for h in _slopes(coords[owner], size)]
     members += [(j + 1, everyone, f"the effect of {name}") for j, name in enumerate(names)]
-    parts = [_pooled(j, who, score, variance, along, rows, size) for j, who, _ in members]
+    sums = (score, information, variance, along)
+    parts = [_pooled(j, who, sums, squares, rows, size) for j, who, _ in members]
     z, correlation, looked, sides = (np.stack(part) for part in zip(*parts, strict=True))
     return Process(z, correlation, looked, [name for *_, name in members], sides)
 
@@ -174,24 +185,123 @@ def _slopes(coords: Array, size: Array) -> list[Array]:
     return found
 
 
+def _around(sums: Array) -> Array:
+    """Add up each segment and its two neighbours on either side."""
+    far = np.concatenate((np.zeros(3), sums, np.zeros(2))).cumsum()
+    return np.asarray(far[5:] - far[:-5])
+
+
+def _second_moments(gram: Array, inverse: Array, local: Array) -> tuple[Array, Array, Array]:
+    """Return diagonals (m, B, d): what W_s says of a step, Var(W_s)/σ² and Cov(W_s, W_{s+1})/σ².
+
+    With H_s = A_s·A⁻¹ and M_s = Σ_{t ≤ s} local_t·C_t: A_s − H_s·A_s, and
+    Cov(W_s, W_t) = M_s − M_s·H_tᵀ − H_s·M_t + H_s·M·H_tᵀ.
+    """
+    so_far = np.cumsum(gram, axis=0)
+    meat = np.cumsum(local[:, None, None, None] * gram, axis=0)
+    through = so_far @ inverse
+    whole = through @ meat[-1]
+    here, there = slice(None, -1), slice(1, None)
+    parts = []
+    for t in (here, there):
+        known = np.einsum("sbii->sbi", meat[here])
+        known = known - (meat[here] * through[t]).sum(axis=-1)
+        known = known - (through[here] * meat[t]).sum(axis=-1)
+        parts.append(known + (whole[here] * through[t]).sum(axis=-1))
+    information = np.einsum("sbii->sbi", so_far[here]) - (through[here] * so_far[here]).sum(axis=-1)
+    return information, parts[0], parts[1]
+
+
 def _pooled(
-    j: int, h: Array, score: Array, variance: Array, along: Array, rows: Array, size: Array
+    j: int,
+    h: Array,
+    sums: tuple[Array, Array, Array, Array],
+    squares: Array,
+    rows: Array,
+    size: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """Add up one component over blocks, each with weight h (B,).
 
-    Returns z, the correlation of neighbours, where to look, and the sides: Σh·u/Σh² of the
-    residuals u before and after each date, the size of a step along h.
+    Returns z, the correlation of neighbours, where to look, and the sides: by how much outcomes
+    are off before and after each date. A step Δ along h moves W by −Δ·Σh²I, I the information on
+    it, and outcomes by Δ times the regressor's root mean square.
     """
+    score, information, variance, along = sums
     h2 = h * h
     w, v, c = score[..., j] @ h, variance[..., j] @ h2, along[:-1, :, j] @ h2
     is_in = h != 0
     before, total = rows[:-1, is_in].sum(axis=1), float(size[is_in].sum())
-    safe = np.where(v > 0, v, 1.0)
-    looked = (v > 0) & is_inside(before, total)
-    correlation = np.clip(c / np.sqrt(safe[:-1] * safe[1:]), 0.0, 1.0)
-    weight, whole = rows[:-1] @ h2, float(size @ h2)
-    sides = np.stack((w / np.maximum(weight, 1.0), -w / np.maximum(whole - weight, 1.0)), axis=-1)
-    return w / np.sqrt(safe), correlation, looked, sides
+    told, weight = information[..., j] @ h2, float(squares[:, j] @ h2)
+    looked = (v > 0) & (told > _SHOWN * weight) & is_inside(before, total)
+    deviation = np.sqrt(np.where(looked, v, 1.0))
+    both = deviation[:-1] * deviation[1:]
+    correlation = np.clip(np.where(looked[:-1] & looked[1:], c / both, 0.0), 0.0, 1.0)
+    step = -w / np.where(looked, told, np.inf) * np.sqrt(weight / float(size @ h2))
+    share = rows[:-1] @ h2 / float(size @ h2)
+    sides = np.stack((-step * (1.0 - share), step * share), axis=-1)
+    return np.where(looked, w, 0.0) / deviation, correlation, looked, sides
+
+
+def _law_of_few(
+    moments: Array,
+    names: Sequence[str],
+    arms: Sequence[str],
+    level: float,
+    robust: Array,
+    coords: Array,
+) -> Stability:
+    """Test the law where blocks have too few rows for slopes of their own: (S, K, 2, q, q).
+
+    Arms and overridden rows have levels of their own, and share the slopes.
+    """
+    n = moments[..., 0, 0].sum(axis=(0, 2))
+    keep, d = np.flatnonzero(n >= LEAST), moments.shape[-1] - 1
+    held = np.flatnonzero(moments[:, keep, :, 0, 0].sum(axis=(1, 2)) > 0)
+    if held.size < 2 or not keep.size or n[keep].sum() < 2 * (keep.size + d):
+        return Stability(1.0, ())
+    some = moments[np.ix_(held, keep)]
+    both, over = some.sum(axis=2), some[:, :, 1].sum(axis=1)  # (S, K, q, q), (S, q, q)
+    k = keep.size
+    has_over = int(over[:, 0, 0].sum() >= LEAST)
+    width = k + has_over + d - 1
+    gram, cross = np.zeros((held.size, width, width)), np.zeros((held.size, width))
+    at, slopes = np.arange(k), np.arange(k + has_over, width)
+    gram[:, at, at] = both[..., 0, 0]
+    gram[:, :k, slopes] = both[..., 0, 1:d]
+    gram[:, slopes, :k] = both[..., 0, 1:d].transpose(0, 2, 1)
+    gram[:, slopes[:, None], slopes] = both[..., 1:d, 1:d].sum(axis=1)
+    cross[:, :k], cross[:, slopes] = both[..., 0, d], both[..., 1:d, d].sum(axis=1)
+    if has_over:
+        gram[:, k, k], cross[:, k] = over[:, 0, 0], over[:, 0, d]
+        gram[:, k, at] = gram[:, at, k] = some[:, :, 1, 0, 0]
+        gram[:, k, slopes] = gram[:, slopes, k] = over[:, 0, 1:d]
+    rows = both[..., 0, 0].sum(axis=1)
+    sums = SegmentSums(rows, gram, cross, both[..., d, d].sum(axis=1))
+    known = [f"the value of arm “{arms[a]}”" for a in keep.tolist()]
+    known += ["the level of overridden rows"] * has_over + [f"the effect of {j}" for j in names]
+    directions = {"the level of the reward": (np.arange(width) < k) * 1.0}
+    for i, h in enumerate(_slopes(coords[keep], n[keep])):
+        name = "the slope along the arms" + (f" ({i})" if coords.shape[1] > 1 else "")
+        directions[name] = np.concatenate((h, np.zeros(width - k)))
+    kappa = np.full(width + len(directions), robust[0])
+    kappa[slopes] = robust[1:]
+    spread = np.ones(width + len(directions))
+    spread[slopes] = np.sqrt(np.einsum("sii->i", gram)[slopes] / rows.sum())
+    found = stability(
+        sums, level, known, directions=directions, kappa=kappa, trim=EDGE, least_rows=LEAST
+    )
+    size = dict(zip((*known, *directions), spread.tolist(), strict=True))
+    changes = [
+        Change(
+            int(held[one.split]),
+            one.component,
+            one.before * size[one.component],
+            one.after * size[one.component],
+            one.p,
+        )
+        for one in found.change_points
+    ]
+    return Stability(found.p, tuple(changes))
 
 
 def is_inside(before: Array, total: float) -> Array:

@@ -81,6 +81,7 @@ class Statistics:
         segment = plan.segment(batch.time)
         arm, off = plan.place(log.action, log.is_null, delta, batch.x)
         y, weight = target_of(log)
+        weight = np.asarray(weight / plan.unit)
         ran = ~log.is_null
         is_seen = np.isfinite(y)
         known = ran & is_seen
@@ -155,7 +156,7 @@ class Statistics:
         weighted = z if (weight == 1.0).all() else z * weight
         starts = np.flatnonzero(np.diff(place, prepend=-1))
         flat = self.moments.reshape(-1, z.shape[0], z.shape[0])
-        for start, stop in zip(starts, np.append(starts[1:], place.size), strict=True):
+        for start, stop in zip(starts, [*starts[1:], place.size][: starts.size], strict=True):
             flat[place[start]] += weighted[:, start:stop] @ z[:, start:stop].T
         return phi
 

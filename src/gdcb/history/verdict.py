@@ -102,9 +102,6 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         )
         for g in people
     }
-    overrides = {"all": 1.0, "approved": 0.0}.get(instance.rules.overrides)
-    if overrides is None:
-        overrides = 1.0 if contrast is None else contrast.posterior
     spread = _spread(moments)
     changes = tuple(
         change for change in law.changes if abs(change.after - change.before) > margin * spread
@@ -112,9 +109,16 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     first = 0
     if changes:
         first = min(changes[-1].split + GUARD, moments.shape[0] - 1)
+        if (
+            contrast is not None
+        ):  # before it other rewards were paid, and others may have overridden
+            contrast = contrast_of(moments[first:])
+    overrides = {"all": 1.0, "approved": 0.0}.get(instance.rules.overrides)
+    if overrides is None:
+        overrides = 1.0 if contrast is None else contrast.posterior
     sums = arm_sums(moments, overrides, first)
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
-    bias, line = _bias(plan, sums, simultaneous, first)
+    bias, line = _bias(plan, sums, simultaneous, first, overrides)
     tests = _tests(law, gates, contrast, missing_p, bias if is_biasable else None, threshold)
     return Evidence(
         law,
@@ -146,7 +150,7 @@ def _robust(plan: Plan, statistics: Statistics) -> Array:
     batch, k = plan.pilot, plan.instance.space.n
     history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
     log = history.log
-    y, _ = target_of(log)
+    y, weight = target_of(log)
     delta = plan.delta(batch.unit, batch.x)
     arm, off = plan.place(log.action, log.is_null, delta, batch.x)
     known = np.flatnonzero((arm < k) & np.isfinite(y) & ~log.is_null)
@@ -162,14 +166,17 @@ def _robust(plan: Plan, statistics: Statistics) -> Array:
         (np.ones((known.size, 1)), plan.features(batch.x[known]), off[known]), axis=1
     )
     square = (y[known] - (z * theta[block]).sum(axis=1)) ** 2
+    w = weight[known] / plan.unit
     count = np.bincount(block, minlength=2 * k)
-    noise = np.bincount(block, square, 2 * k) / np.maximum(count, 1)
-    expected = (z**2 * noise[block][:, None]).sum(axis=0)
-    factor = (z**2 * square[:, None]).sum(axis=0) / np.where(expected > 0, expected, 1.0)
+    noise = np.bincount(block, w * square, 2 * k) / np.maximum(count, 1)
+    expected = (z**2 * (w * noise[block])[:, None]).sum(axis=0)
+    factor = (z**2 * (w**2 * square)[:, None]).sum(axis=0) / np.where(expected > 0, expected, 1.0)
     return np.maximum(np.where(expected > 0, factor, 1.0), 1.0)
 
 
-def _bias(plan: Plan, sums: ArmSums, level: float, first: int) -> tuple[ContextBias, Line | None]:
+def _bias(
+    plan: Plan, sums: ArmSums, level: float, first: int, overrides: float
+) -> tuple[ContextBias, Line | None]:
     """Return b̂: a line from the sums, or log odds of classes from the pilot's rows."""
     if plan.instance.reward.target != "class":
         return bias_of(sums, level)
@@ -180,6 +187,7 @@ def _bias(plan: Plan, sums: ArmSums, level: float, first: int) -> tuple[ContextB
     delta = plan.delta(batch.unit, batch.x)
     arm, off = plan.place(history.log.action, history.log.is_null, delta, batch.x)
     y, weight = target_of(history.log)
+    weight = np.where(history.log.is_override, overrides, 1.0) * weight
     known = np.isfinite(y) & ~history.log.is_null & (arm < plan.instance.space.n)
     phi = plan.features(batch.x)
     some = phi[:: max(1, batch.n // 2000)]
@@ -230,7 +238,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     """Give every arm its verdict, and say what is done with its rows."""
     instance, bandit = plan.instance, plan.bandit
     k, names = instance.space.n, instance.space.names
-    twin = _twins(instance.space.coords)
+    twin = twins(instance.space.coords)
     can_adjust = found.line is not None and not bandit.is_contextual and not instance.cells.edges
     sigma = float(np.sqrt(found.bias.noise[0]))
     n, bias = found.sums.n, found.bias.bias[0]
@@ -254,7 +262,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             said.append(f"Arm “{name}”: the learner reads the context itself.")
         else:
             limit = margin * sigma
-            told = (name, bias[one] / sigma, low[one] / sigma, high[one] / sigma, margin, UNIT)
+            per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
+            told = (name, bias[one] / per, low[one] / per, high[one] / per, margin, UNIT)
             is_small = -limit <= low[one] and high[one] <= limit
             verdict, shares[a] = "direct", weight[one]
             if is_small:
@@ -315,7 +324,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     return arms, treatment
 
 
-def _twins(coords: Array) -> Array:
+def twins(coords: Array) -> Array:
     """Return the first arm at the same place as each: they are one arm to the outcome."""
     _, first, inverse = np.unique(coords, axis=0, return_index=True, return_inverse=True)
     return np.asarray(first[inverse.ravel()])

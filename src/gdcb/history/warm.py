@@ -20,7 +20,7 @@ from gdcb.history.plan import FOLDS, Plan, teach_scaler
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import overlap_of
 from gdcb.instance import Instance
-from gdcb.records import Evidence, History
+from gdcb.records import Evidence, History, copy
 from gdcb.refold import refold
 
 
@@ -175,7 +175,7 @@ def warm_start_from_sums(
         )
     if certificate.is_refused:
         return
-    state.scaler = certificate.plan.scaler
+    state.scaler = copy(certificate.plan.scaler)  # the learner's own from here on
     sums = sums_by_cell(certificate, statistics)
     cell, arm = np.nonzero(sums[..., 0] > 0)
     weight, first, second = sums[cell, arm].T
@@ -188,7 +188,11 @@ def warm_start_from_sums(
     rows = np.concatenate((weight * halves[0], weight * halves[1]))
     both = np.concatenate((arm, arm))
     coord = instance.space.coords[both]
-    bandit.update(state.bandit, Evidence(np.concatenate((cell, cell)), both, coord, y, None, rows))
+    # Where rewards have a scale s, y is r/s and Σw is Σs²/unit: as many rows, of scale √unit each.
+    has_scale, root = certificate.plan.has_scale, np.sqrt(certificate.plan.unit)
+    scale = np.full(y.size, root) if has_scale else None
+    cells = np.concatenate((cell, cell))
+    bandit.update(state.bandit, Evidence(cells, both, coord, y * root, scale, rows))
 
 
 def sums_by_cell(certificate: Certificate, statistics: Statistics) -> Array:
@@ -234,7 +238,7 @@ def teach_batches(
         )
     from gdcb.credit import evidence
 
-    state.scaler = certificate.plan.scaler
+    state.scaler = copy(certificate.plan.scaler)
     for batch in batches:
         history = treated(certificate, batch, group)
         delta, in_force = turn.scale(instance, state, history.log)
