@@ -11,6 +11,7 @@ import numpy as np
 import gdcb
 from gdcb import events as ev
 from gdcb.analysis import Watch, WatchList, seen_in_events
+from gdcb.history import certify_recent
 
 instance = gdcb.Instance(
     context=gdcb.Schema({"base": gdcb.Number(1, 1000), "busy": gdcb.Number(-9, 9)}),
@@ -44,7 +45,8 @@ judged = [name for name, yes in zip(watched.names, reference.is_judged, strict=T
 print(f"{len(judged)} monitors, any false alarm ever in at most {100 * watched.level:g} %:")
 print("  " + "\n  ".join(judged))
 
-watch = Watch(agent, watched, reference, start=len(agent.events), rows=300)
+start = len(agent.events)
+watch = Watch(agent, watched, reference, certify=certify_recent, start=start, rows=300)
 said = []
 for night, (approved, booked) in enumerate([(0.8, 0.6)] * 3 + [(0.5, 0.6)] * 6 + [(0.5, 0.2)] * 5):
     nights(100, approved, booked)

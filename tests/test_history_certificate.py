@@ -22,7 +22,7 @@ from gdcb.analysis.bias import freedom_of
 from gdcb.analysis.context_models import line_through
 from gdcb.engine import named
 from gdcb.errors import Conflict, InvalidInput
-from gdcb.history import Batch, certify, open_log
+from gdcb.history import Batch, certify, certify_recent, open_log, recent_rows
 from gdcb.history.arms import adjusted, arm_sums, bias_of, contrast_of, missing_by_arm
 from gdcb.history.certificate import Certificate
 from gdcb.history.certification import pilot_of, summed
@@ -505,6 +505,32 @@ def test_start_needs_no_log_where_its_rows_were_kept() -> None:
     state, kept = start(certificate, None, log.instance, log.bandit, group)
     assert kept is not None
     assert 5000 < state.bandit.weight.sum() <= 10_000
+
+
+def test_an_agents_own_decisions_are_a_log() -> None:
+    """What it proposed, what the owner made of it and what came of it, since an event."""
+    agent = Agent(letting(), BetaThompson(), seed=5)
+    for i in range(60):
+        case = agent.decide(night(100.0 + i))
+        if case.status == "held":
+            agent.resolve(case.id, "edit", {"price": 200.0}, by="owner")
+        if i % 10:
+            agent.observe(case.id, {"booked": i % 2})
+    batch = recent_rows(agent)
+    assert batch.n == 54
+    first = agent[agent.events[0].id]  # type: ignore[union-attr]
+    assert first.outcome is None
+    second = next(one for one in agent.records.values() if one.outcome is not None)
+    assert second.executed is not None
+    assert batch.action[0].tolist() == second.executed.action[0].tolist()
+    assert batch.recommended is not None
+    assert batch.recommended[0].tolist() == second.made.action
+    late = recent_rows(agent, len(agent.events) - 40)
+    assert 0 < late.n < 54
+    assert late.x.tolist() == batch.x[-late.n :].tolist()
+    assert certify_recent(agent, full=False).figures["rows"]["read"] == 54
+    with pytest.raises(InvalidInput, match="no outcome"):
+        recent_rows(agent, len(agent.events))
 
 
 def test_a_plan_needs_rows() -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gdcb.history.certificate import Certificate
     from gdcb.history.certification import certify
     from gdcb.history.reading import open_log, read
+    from gdcb.history.recent import certify_recent, recent_rows
     from gdcb.history.report import ReadReport
     from gdcb.history.warm import warm_start
 
@@ -19,12 +20,24 @@ _HOMES = {
     "Certificate": "gdcb.history.certificate",
     "ReadReport": "gdcb.history.report",
     "certify": "gdcb.history.certification",
+    "certify_recent": "gdcb.history.recent",
     "open_log": "gdcb.history.reading",
     "read": "gdcb.history.reading",
+    "recent_rows": "gdcb.history.recent",
     "warm_start": "gdcb.history.warm",
 }
 
-__all__ = ["Batch", "Certificate", "ReadReport", "certify", "open_log", "read", "warm_start"]
+__all__ = [
+    "Batch",
+    "Certificate",
+    "ReadReport",
+    "certify",
+    "certify_recent",
+    "open_log",
+    "read",
+    "recent_rows",
+    "warm_start",
+]
 
 
 def __getattr__(name: str) -> Any:
