@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from gdcb import Agent, BetaThompson, LinearThompson
 from gdcb import round as turn
-from gdcb.analysis import context_bias
+from gdcb.analysis import WithoutGate, ask, context_bias
 from gdcb.analysis.bias import freedom_of
 from gdcb.analysis.context_models import line_through
 from gdcb.engine import named
 from gdcb.errors import Conflict, InvalidInput
-from gdcb.history import Batch, certify, certify_recent, open_log, recent_rows
+from gdcb.history import Batch, certify, certify_recent, open_log, read, recent_rows, to_ask
 from gdcb.history.arms import adjusted, arm_sums, bias_of, contrast_of, missing_by_arm
 from gdcb.history.certificate import Certificate
 from gdcb.history.certification import pilot_of, summed
@@ -531,6 +531,17 @@ def test_an_agents_own_decisions_are_a_log() -> None:
     assert certify_recent(agent, full=False).figures["rows"]["read"] == 54
     with pytest.raises(InvalidInput, match="no outcome"):
         recent_rows(agent, len(agent.events))
+
+
+def test_a_log_is_asked_what_another_gate_would_have_earned() -> None:
+    """The bounds never acted, so that without them nothing changes; without proposals: refused."""
+    instance = letting()
+    batch, _ = read(letting_log(1500), instance)
+    answer = ask(instance, to_ask(instance, batch), WithoutGate("limits"))
+    assert answer.kind == "value"
+    assert answer.changed == 0.0
+    with pytest.raises(InvalidInput, match="proposed"):
+        to_ask(instance, replace(batch, recommended=None))
 
 
 def test_a_plan_needs_rows() -> None:

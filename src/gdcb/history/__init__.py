@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gdcb.history.asking import to_ask
     from gdcb.history.batch import Batch
     from gdcb.history.certificate import Certificate
     from gdcb.history.certification import certify
@@ -24,6 +25,7 @@ _HOMES = {
     "open_log": "gdcb.history.reading",
     "read": "gdcb.history.reading",
     "recent_rows": "gdcb.history.recent",
+    "to_ask": "gdcb.history.asking",
     "warm_start": "gdcb.history.warm",
 }
 
@@ -36,6 +38,7 @@ __all__ = [
     "open_log",
     "read",
     "recent_rows",
+    "to_ask",
     "warm_start",
 ]
 
