@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdcb import ArmList, GaussianThompson, Instance, Multiply, Number, Schema
+from gdcb import ArmList, CurveThompson, GaussianThompson, Instance, Multiply, Number, Schema
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.history import Batch, certify
@@ -17,6 +17,7 @@ from gdcb.history.certification import summed
 from gdcb.history.stability import Stability, reward_law
 from gdcb.history.verdict import _robust, twins
 from gdcb.history.warm import warm_start, warm_start_from_sums
+from gdcb.instance import Rules
 from gdcb.instances import load
 from gdcb.rewards import Scaled
 from gdcb.theorems.made_logs import KINDS, Kind, made_log
@@ -196,6 +197,25 @@ def test_a_law_and_a_gate_that_change_together_are_no_private_information() -> N
     certificate = certify(log.batch, log.instance, log.bandit, full=False)
     assert certificate.treatment.first > 0
     assert certificate.treatment.overrides > 0.5
+
+
+# What is promised is what is taught
+
+
+def test_a_curve_learns_as_many_rows_as_the_certificate_says() -> None:
+    """Overrides believed wholly, all rows on an arm: Σ of the rows' weights is Σ of n_eff."""
+    for kind in ("b", "c"):
+        log = made_log(KINDS[kind], 3000)
+        instance = replace(log.instance, rules=Rules(select="nominal", overrides="all"))
+        curve = CurveThompson(link="identity", degree=2, prior_mean=(0, 0, 0), prior_sd=(1, 1, 1))
+        certificate = certify(log.batch, instance, curve, full=False)
+        group = np.zeros(1, dtype=np.int64)
+        state = turn.init(instance, certificate.plan.bandit, group)
+        taught = warm_start(
+            certificate, log.batch, instance, certificate.plan.bandit, state, group
+        ).log
+        on_arms = sum(arm.n_eff for arm in certificate.arms)
+        assert taught.weight.sum() == pytest.approx(on_arms, rel=0.1)
 
 
 # What must not break

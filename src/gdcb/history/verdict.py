@@ -249,6 +249,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     lost = (1.0 / found.bias.weight[0] - 1.0) * n / np.where(seen > 0, seen, 1.0)
     weight = np.where(n > 0, 1.0 / (1.0 + lost), 1.0)
     leaning = adjusted(found.sums, found.line)[1] if found.line is not None else weight
+    every = float(n.sum()) / max(float(seen.sum()), 1.0)
+    shared = 1.0 / (1.0 + (1.0 / float(found.bias.shared_weight[0]) - 1.0) * every)
     verdicts, reasons, shares = [], [], np.ones(k)
     capped = _capped(found)
     for a in range(k):
@@ -265,7 +267,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
             told = (name, bias[one] / per, low[one] / per, high[one] / per, margin, UNIT)
             is_small = -limit <= low[one] and high[one] <= limit
-            verdict, shares[a] = "direct", weight[one]
+            # On a curve the biases of all arms point one way, and what is left of them adds up.
+            verdict, shares[a] = "direct", shared if bandit.is_curve else weight[one]
             if is_small:
                 said.append(say.bias_within_margin(*told))
             else:
@@ -284,6 +287,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         verdicts.append(verdict)
         reasons.append(tuple(said))
     n_eff = np.array([shares[a] * n[twin[a]] for a in range(k)])
+    is_weighted = np.array(verdicts) == "reweight"
+    n_eff = np.where(is_weighted, np.minimum(n_eff, found.weights.ess[twin]), n_eff)
     blank = np.full(k, np.nan)
     figures = (blank,) * 4 if bandit.is_contextual else (bias, low, high, error)
     arms = tuple(
@@ -306,8 +311,6 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     if "adjust" in verdicts and found.line is not None and can_adjust:
         slopes = found.line.slopes[:, 0]
     since = float(plan.times[found.first - 1]) if found.first else None
-    every = float(n.sum()) / max(float(seen.sum()), 1.0)
-    shared = 1.0 / (1.0 + (1.0 / float(found.bias.shared_weight[0]) - 1.0) * every)
     treatment = Treatment(
         found.first,
         since,

@@ -117,9 +117,9 @@ def treated_rows(
     arm, off = plan.place(log.action, log.is_null, delta, batch.x)
     used = _is_used(plan, treatment, batch) & np.isfinite(log.y)
     y = np.where(np.isfinite(log.y), log.y, 0.0)
-    is_curve, near = plan.bandit.is_curve, np.minimum(arm, k - 1)
-    share = np.where(arm < k, treatment.weight[near], 1.0)
-    if is_curve or plan.bandit.is_contextual:  # its rows speak for all arms
+    near, is_curve = np.minimum(arm, k - 1), plan.bandit.is_curve
+    share = np.where(arm < k, treatment.weight[near], treatment.shared if is_curve else 1.0)
+    if plan.bandit.is_contextual:
         share = np.full(batch.n, treatment.shared)
     verdict = np.array((*treatment.verdicts, "direct"))[arm]
     if set(treatment.verdicts) & {"adjust", "reweight"} and not plan.bandit.is_contextual:
