@@ -80,12 +80,12 @@ def test_the_size_of_a_change_is_told_though_contexts_drift() -> None:
 
 
 def test_few_rows_an_arm_are_judged_all_the_same() -> None:
-    """15 arms with 80 rows each and 14 columns of φ: slopes are shared, and a step is found."""
+    """25 arms with 48 rows each and 14 columns of φ: slopes are shared, and a step is found."""
     rng = np.random.default_rng(1)
     n = 1200
-    x, arm = rng.normal(size=(n, 4)), rng.integers(0, 15, n)
+    x, arm = rng.normal(size=(n, 4)), rng.integers(0, 25, n)
     y = 0.05 * arm + 0.5 * x[:, 0] + rng.normal(size=n)
-    instance = market(15, columns="abcd")
+    instance = market(25, columns="abcd")
     assert not law_of(batch_of(x, arm, y), instance, 0.01).changes
     found = law_of(batch_of(x, arm, y - 0.8 * (np.arange(n) > 0.6 * n)), instance, 0.01)
     assert found.changes[0].split == pytest.approx(60, abs=5)

@@ -26,7 +26,7 @@ _RIDGE = 1e-9
 _EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
 _SHOWN = 1e-7  # of a component's Σz²: less information on a step is rounding
 _PRIOR_ROWS = 10.0  # that the variance of all segments is worth beside a segment's own
-_ROWS_A_COLUMN = 5  # of a block that has slopes of its own
+ROWS_A_COLUMN = 5  # of a block that has slopes of its own
 _LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
 
 
@@ -118,7 +118,7 @@ def reward_law(
     owner = np.repeat(np.arange(n_arms), 2)
     along = np.empty((n_arms, 0)) if coords is None else coords
     rows = blocks[..., 0, 0].sum(axis=0)
-    is_large = rows >= _ROWS_A_COLUMN * (blocks.shape[-1] - 1)
+    is_large = rows >= ROWS_A_COLUMN * (blocks.shape[-1] - 1)
     if rows[is_large].sum() < _LEAST_SHARE * rows.sum():
         return _law_of_few(moments[:, :n_arms], names, arms, level, robust, along)
 
@@ -139,7 +139,7 @@ def _law(
     """Return the processes of all levels and effects over segments (S, blocks, q, q)."""
     d = blocks.shape[-1] - 1
     n = blocks[..., 0, 0]
-    keep = np.flatnonzero(n.sum(axis=0) >= _ROWS_A_COLUMN * d)
+    keep = np.flatnonzero(n.sum(axis=0) >= ROWS_A_COLUMN * d)
     if blocks.shape[0] < 2 or not keep.size:
         return None
     blocks, owner, n = blocks[:, keep], owner[keep], n[:, keep]
@@ -254,9 +254,10 @@ def _law_of_few(
 
     Arms and overridden rows have levels of their own, and share the slopes.
     """
-    n = moments[..., 0, 0].sum(axis=(0, 2))
+    by_segment = moments[..., 0, 0].sum(axis=2)  # (S, K)
+    n = by_segment.sum(axis=0)
     keep, d = np.flatnonzero(n >= LEAST), moments.shape[-1] - 1
-    held = np.flatnonzero(moments[:, keep, :, 0, 0].sum(axis=(1, 2)) > 0)
+    held = np.flatnonzero(by_segment[:, keep].sum(axis=1) > 0)
     if held.size < 2 or not keep.size or n[keep].sum() < 2 * (keep.size + d):
         return Stability(1.0, ())
     some = moments[np.ix_(held, keep)]

@@ -20,7 +20,13 @@ from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import VERDICTS, ArmFinding, Certificate, Test, Treatment
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
-from gdcb.history.stability import Change, Stability, gate_changes, reward_law
+from gdcb.history.stability import (
+    ROWS_A_COLUMN,
+    Change,
+    Stability,
+    gate_changes,
+    reward_law,
+)
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import Weighing, weighing
 
@@ -161,6 +167,14 @@ def _robust(plan: Plan, statistics: Statistics) -> Array:
     n = sums[:, 0, 0]
     gram = sums[:, :d, :d] + 1e-6 * np.maximum(n, 1.0)[:, None, None] * np.eye(d)
     theta = np.linalg.solve(gram, sums[:, :d, d][..., None])[..., 0]
+    # With few rows a line of its own comes too near to them: such blocks share their slopes.
+    mean = sums[:, 0, 1:] / np.maximum(n, 1.0)[:, None]
+    within = (sums[:, 1:, 1:] - n[:, None, None] * mean[:, :, None] * mean[:, None]).sum(axis=0)
+    p = d - 1
+    shared = np.linalg.solve(within[:p, :p] + 1e-6 * n.sum() * np.eye(p), within[:p, p])
+    level = mean[:, p] - mean[:, :p] @ shared
+    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (2 * k, p))), axis=1)
+    theta = np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
     block = arm[known] * 2 + log.is_override[known]
     z = np.concatenate(
         (np.ones((known.size, 1)), plan.features(batch.x[known]), off[known]), axis=1
