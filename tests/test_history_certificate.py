@@ -284,6 +284,32 @@ def test_the_verdict_on_a_made_log(kind: str, verdict: str) -> None:
     assert refused == (["1.4", "1.6"] if kind == "e" else [])
 
 
+def test_units_of_other_levels_are_no_change_of_the_law() -> None:
+    """Ten units, each of its own level, join one after another: each has a learner of its own."""
+    log = made("a", 10_000)
+    unit = np.arange(10_000) // 1000
+    level = np.random.default_rng(2).normal(0.0, 0.5, 10)
+    batch = replace(log.batch, unit=unit, outcome=log.batch.outcome + level[unit][:, None])
+    found = certify(batch, log.instance, log.bandit, full=False)
+    assert found.figures["reward_law"]["stable"], found.reasons
+    together = certify(replace(batch, unit=0 * unit), log.instance, log.bandit, full=False)
+    assert not together.figures["reward_law"]["stable"]
+
+
+def test_logged_propensities_are_taken_though_some_rows_are_off_every_arm() -> None:
+    log = made("b", 5000)
+    batch = replace(log.batch, propensity=np.full(5000, 0.2))
+    found = certify(batch, log.instance, log.bandit, full=False)
+    assert found.treatment.is_logged
+
+
+def test_credit_to_proposals_is_refused() -> None:
+    log = made("a", 200)
+    instance = replace(log.instance, rules=Rules(credit="proposed"))
+    with pytest.raises(InvalidInput, match="credit"):
+        certify(log.batch, instance, log.bandit)
+
+
 def test_a_learner_that_reads_context_needs_no_adjustment() -> None:
     log = made("c", 10_000)
     bandit = LinearThompson(features=("busy", "trend"))

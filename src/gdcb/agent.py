@@ -11,6 +11,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -51,6 +52,24 @@ DEFAULT_UNIT = "default"
 
 
 Warmed = tuple[RoundState, Array, Log | None]
+_SAME = 1e-6  # relative: another processor sums in another order
+
+
+def is_near(one: Any, other: Any) -> bool:
+    """Whether two documents are the same, numbers up to rounding and everything else exactly.
+
+    >>> is_near({"p": 0.1, "arm": "a"}, {"p": 0.1 + 1e-12, "arm": "a"}), is_near([1.0], [1.1])
+    (True, False)
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_near(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= _SAME * max(1.0, abs(one), abs(other))
+    if isinstance(one, str) and isinstance(other, str):  # sentences hold rounded figures
+        return re.sub(r"[\d.,]+", "#", one) == re.sub(r"[\d.,]+", "#", other)
+    return bool(one == other)
 
 
 class Agent(Fold):
@@ -423,8 +442,13 @@ class Agent(Fold):
         if event.rows is None:
             return event
         again = json.loads(json.dumps(self._certified(event).as_json()))
-        same = {key: again[key] for key in ("verdict", "arms", "tests", "treatment")}
-        return dataclasses.replace(event, certificate={**event.certificate, **same})
+        known = event.certificate
+        same = {
+            key: again[key]
+            for key in ("verdict", "arms", "tests", "treatment")
+            if not is_near(again[key], known.get(key))
+        }
+        return dataclasses.replace(event, certificate={**known, **same}) if same else event
 
     # Look
 

@@ -91,7 +91,7 @@ class Treatment:
     shared : the same where arms share a curve: one number for all rows
     slopes : (F, K, p) what context is worth an arm, by the fold that it is taken off; or None
     overrides : how far overridden rows count
-    clip : largest weight of `reweight`, in units of its arm's mean weight
+    clip : largest weight 1/P of `reweight`
     clipped, bias_bound : share of rows clipped, and what that may move a mean by, at most
     is_logged : whether propensities come from the log; else they are estimated
     """

@@ -80,6 +80,10 @@ def certify(
     if instance.reward.target not in ("class", "reward"):
         raise InvalidInput(f"history: cannot certify a reward of target {instance.reward.target}")
     instance.check_bandit(bandit)
+    if instance.rules.credit != "executed":
+        raise InvalidInput(
+            "history: rules.credit 'proposed' credits arms that no log names; take 'executed'"
+        )
     plan, statistics = summed(log, instance, bandit, progress, engine)
     certificate, found = judge(plan, statistics, level, margin)
     if override is not None:

@@ -72,7 +72,7 @@ def figures(
         "log": str(getattr(log, "name", "rows in memory")),
         "fingerprint": getattr(log, "fingerprint", None),
         "version": version("gdcb"),
-        "leaks": list(getattr(getattr(log, "report", None), "leaks", ())),
+        "leaks": _doubts(getattr(log, "report", None)),
         "pilot": {"rows": plan.pilot.n, "is_whole": plan.is_whole},
     }
     if full:
@@ -102,6 +102,11 @@ def _rows(log: Any, statistics: Statistics, found: Evidence) -> dict[str, Any]:
     reasons = [] if report is None else list(report.reasons)
     read, rejected = (n, 0) if report is None else (report.read, report.rejected)
     return {"read": read, "rejected": rejected, "reasons": reasons, "used": used}
+
+
+def _doubts(report: Any) -> list[str]:
+    """Return what reading warned of: leaks, copies, times without a zone."""
+    return [] if report is None else [*report.leaks, *report.warnings]
 
 
 def _contrast(found: Evidence) -> dict[str, Any] | None:
@@ -220,7 +225,7 @@ def _of_arms(
         log, rows, verdict = history.log, history.rows, history.verdict
         history = History(log.take(kept), rows.take(kept), verdict.take(kept))
     k, names = plan.instance.space.n, plan.instance.space.names
-    y, _ = target_of(history.log)
+    y = plan.within(target_of(history.log)[0], batch.unit)
     ran = np.where(arm < k, arm, -1)
     predicted = None
     if found.line is not None:

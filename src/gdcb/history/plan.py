@@ -7,7 +7,7 @@ made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ _TINY = 1e-12
 _EPOCH = 1e9  # seconds since 1970 from which on a time is a date: no log has as many rows
 _SMALL = 1e-6  # spread of a product below which it says nothing
 _ON_ARM = 0.05  # steps
+_LEVEL_ROWS = 10.0
+_FARTHEST = 5.0  # standard deviations; a column's rare extremes must not decide a fit
 _FEW = 4  # segment borders in a batch that are quicker counted than searched
 
 
@@ -67,6 +69,7 @@ class FeatureMap:
             row[:] = x[:, column]
         phi[:k] -= mean[:k]
         phi[:k] /= scale[:k]
+        np.clip(phi[:k], -_FARTHEST, _FARTHEST, out=phi[:k])
         for row, a, b in zip(phi[k:], self.left, self.right, strict=True):
             np.multiply(phi[a], phi[b], out=row)
         phi[k:] -= mean[k:]
@@ -91,6 +94,8 @@ class Plan:
     has_scale, unit : whether rewards have a declared scale s(x), and the mean of s² over the
         pilot, 1 without. Rows weigh s²/unit in the sums, so
         that Σw counts rows: variances, errors and least numbers of rows follow from it
+    levels : (units,) how far a unit's outcomes lie from those of all, shrunk; a learner of its own
+        is not misled by it, and a unit that joins late is no change of the reward law
     """
 
     instance: Instance
@@ -106,6 +111,11 @@ class Plan:
     has_time: bool
     has_scale: bool = False
     unit: float = 1.0
+    levels: Array = field(default_factory=lambda: np.zeros(1))
+
+    def within(self, y: Array, unit: Array) -> Array:
+        """Return outcomes (N,) less the level of their unit."""
+        return y if self.units == 1 else y - self.levels[unit]
 
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""
@@ -190,7 +200,17 @@ def plan_of(
         bool(pilot.time.max() > _EPOCH),
         history.log.scale is not None,
         _unit(history.log, known),
+        _levels(pilot.unit[known], y[known] - phi[known] @ index, weight[known], units),
     )
+
+
+def _levels(unit: Array, y: Array, weight: Array, units: int) -> Array:
+    """Return the units' levels around that of all, drawn to it by ten rows."""
+    if units == 1 or not y.size:
+        return np.zeros(units)
+    total = np.bincount(unit, weight, units)
+    middle = (weight * y).sum() / weight.sum()
+    return np.asarray(np.bincount(unit, weight * (y - middle), units) / (total + _LEVEL_ROWS))
 
 
 def _unit(log: Log, known: Array) -> float:
@@ -250,7 +270,7 @@ def _features(instance: Instance, x: Array) -> FeatureMap:
     values = x[:, columns]
     mean, scale = values.mean(axis=0), values.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    values = (values - mean) / scale
+    values = np.clip((values - mean) / scale, -_FARTHEST, _FARTHEST)
     left, right = _products(values, np.isin(columns, numbers))
     product = values[:, left] * values[:, right]
     spread = product.std(axis=0)

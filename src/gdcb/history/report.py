@@ -152,7 +152,10 @@ class Tally:
                 "copies of an earlier row"
             )
             if not tells_rows_apart(self.sample, layout):
-                said.append(f"{sentence}; without times or continuous columns that may be chance.")
+                told = f"{sentence[:1].upper()}{sentence[1:]}"
+                said.append(
+                    f"{told}; no time or context column tells rows apart: it may be chance."
+                )
             elif duplicates > _MOST * valid:
                 raise InvalidInput(f"{where}: {sentence}: was it written several times?")
             else:

@@ -25,7 +25,8 @@ class Statistics:
 
     Parameters
     ----------
-    moments : (S, K + 1, 2, q, q) Σw·zzᵀ with z = (1, φ, distance from the arm, y), by segment,
+    moments : (S, K + 1, 2, q, q) Σw·zzᵀ with z = (1, φ, distance from the arm, y less the unit's
+        level), by segment,
         executed arm, and whether a person had put the action in place of another; rows with an
         outcome
     cells : (cells, K, 2, 3) Σw, Σwy, Σwy² of every posterior's arms, likewise; `by_cell` asks
@@ -82,11 +83,12 @@ class Statistics:
         arm, off = plan.place(log.action, log.is_null, delta, batch.x)
         y, weight = target_of(log)
         weight = np.asarray(weight / plan.unit)
+        within = plan.within(y, batch.unit)
         ran = ~log.is_null
         is_seen = np.isfinite(y)
         known = ran & is_seen
         order, place = self._order(segment, arm, log.is_override)
-        phi = self._moments(plan, batch.x, off, y, weight, known, order, place)
+        phi = self._moments(plan, batch.x, off, within, weight, known, order, place)
         stratum = plan.stratum(phi)  # of rows in that order, as all below
         if self.cells.shape[0] > 1:  # else the moments have it all
             credited = np.flatnonzero(known & (arm < k))
@@ -106,7 +108,7 @@ class Statistics:
             inverse = 1.0 / batch.propensity[logged]
             self.propensity[:, 0] += np.bincount(arm[logged], inverse, k)
             self.propensity[:, 1] += np.bincount(arm[logged], inverse**2, k)
-            self.counts[3] += logged.size
+            self.counts[3] += np.count_nonzero(ran & np.isfinite(batch.propensity))
         self.counts[:3] += (batch.n, np.count_nonzero(log.is_null), np.sum(log.is_override))
         if batch.recommended is not None:
             self.counts[4] += batch.n

@@ -157,6 +157,7 @@ def _robust(plan: Plan, statistics: Statistics) -> Array:
     history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
     log = history.log
     y, weight = target_of(log)
+    y = plan.within(y, batch.unit)
     delta = plan.delta(batch.unit, batch.x)
     arm, off = plan.place(log.action, log.is_null, delta, batch.x)
     known = np.flatnonzero((arm < k) & np.isfinite(y) & ~log.is_null)
@@ -275,7 +276,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             said.append(say.arm_untried(name, round(float(n[one]))))
         elif bandit.is_contextual:
             verdict = "adjust" if capped else "direct"
-            said.append(f"Arm “{name}”: the learner reads the context itself.")
+            said.append(f"Arm “{name}”: the learner reads the context itself, and needs no model.")
         else:
             limit = margin * sigma
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
@@ -288,7 +289,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             else:
                 is_large = low[one] > limit or high[one] < -limit
                 said.append((say.bias_too_large if is_large else say.bias_unclear)(*told))
-            if not is_small or (capped and can_adjust):
+            if not is_small or capped:
                 verdict = "adjust" if can_adjust else "reweight"
                 shares[a] = leaning[one] if can_adjust else 1.0
                 worth = n[one] * leaning[one] if can_adjust else found.weights.ess[one]
@@ -296,8 +297,6 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                     verdict, shares[a] = "refuse", 0.0
                     ess = min(float(worth), float(found.weights.ess[one]))
                     said.append(say.overlap_too_small(name, ess, LEAST_ROWS))
-            elif capped:
-                verdict = "adjust"
         verdicts.append(verdict)
         reasons.append(tuple(said))
     n_eff = np.array([shares[a] * n[twin[a]] for a in range(k)])

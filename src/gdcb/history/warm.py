@@ -50,7 +50,9 @@ def warm_start(
         return history
     plan = certificate.plan
     log = history.log
-    owned = replace(log, weight=1.0 * _is_used(plan, certificate.treatment, batch))
+    treatment = certificate.treatment
+    trust = np.where(log.is_override, treatment.overrides, 1.0)
+    owned = replace(log, weight=trust * _is_used(plan, treatment, batch))
     teach_scaler(instance, state, replace(owned, y=_raw(batch, instance)), batch.label, group)
     if instance.rules.select == "gate" and batch.recommended is not None:
         since = np.flatnonzero(plan.segment(batch.time) >= certificate.gate_first)

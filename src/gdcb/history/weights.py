@@ -16,6 +16,7 @@ from gdcb.records import History
 
 MOST = 5_000  # rows on which overlap is measured for the report
 _REFERENCE = 2_000
+_FLOOR, _OF_EVEN = 0.01, 0.2  # an arm less likely than 1 %, or a fifth of even play, is not there
 _LOGGED = 0.99  # share of rows with a logged propensity from which on they are taken
 
 
@@ -81,4 +82,6 @@ def overlap_of(plan: Plan, batch: Batch, history: History, is_logged: bool) -> O
         propensity,
         reward_range=span,
         names=plan.instance.space.names,
+        floor=min(_FLOOR, _OF_EVEN / k),
+        clip=1.0 / _FLOOR,
     )

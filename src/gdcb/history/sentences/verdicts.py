@@ -18,7 +18,8 @@ VERDICTS = {
 MEANING = {
     "direct": "Each arm starts from its rows as they are, weighed by their bias.",
     "adjust": "What context explains of the reward is taken off first, by a model fitted on other "
-    "rows than those that it corrects.",
+    "rows than those that it corrects, unless the learner reads context itself; rows from before a "
+    "change are left out.",
     "reweight": "Each row counts by how rarely its action was executed in such a context.",
     "refuse": "The learner starts from its prior, as if there were no history.",
 }
