@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gdcb.history.batch import Batch
     from gdcb.history.certificate import Certificate
     from gdcb.history.certification import certify
+    from gdcb.history.launch import after_launch
     from gdcb.history.reading import open_log, read
     from gdcb.history.recent import certify_recent, recent_rows
     from gdcb.history.report import ReadReport
@@ -20,6 +21,7 @@ _HOMES = {
     "Batch": "gdcb.history.batch",
     "Certificate": "gdcb.history.certificate",
     "ReadReport": "gdcb.history.report",
+    "after_launch": "gdcb.history.launch",
     "certify": "gdcb.history.certification",
     "certify_recent": "gdcb.history.recent",
     "open_log": "gdcb.history.reading",
@@ -33,6 +35,7 @@ __all__ = [
     "Batch",
     "Certificate",
     "ReadReport",
+    "after_launch",
     "certify",
     "certify_recent",
     "open_log",
