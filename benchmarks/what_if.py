@@ -353,16 +353,6 @@ def main(arguments: list[str] | None = None) -> int:
             f"{row.name:34} {row.share:6.3f} {row.truth:8.2f} {row.mean:8.2f} {row.spread:6.2f} "
             f"{row.width:6.2f}  {kinds}\n"
         )
-    for name, make in (("an incumbent tries arms", tried_logs), ("a bandit learns", live_logs)):
-        truth, logs = make(given.logs, given.rows)
-        found, held = live(truth, logs)
-        sys.stdout.write(f"live regret, {name}\n")
-        for j, part in enumerate(PARTS):
-            width = (found[:, j, 2] - found[:, j, 1]).mean()
-            sys.stdout.write(
-                f"{part:34} {held[j]:6.3f} {truth[:, j].mean():8.2f} {found[:, j, 0].mean():8.2f} "
-                f"{found[:, j, 0].std():6.2f} {width:6.2f}\n"
-            )
     return 0
 
 

@@ -1,17 +1,18 @@
-"""The best action of every row, as some rows see it, and what other rows say it is worth."""
+"""Regret's parts with m̂ and K̂ in place of μ and K, and whether what ran contradicts them."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from gdcb.analysis.contraction import arm_cells
-from gdcb.analysis.what_if.another_gate import own_worth
+from gdcb.analysis.live_means import LiveMeans
 from gdcb.analysis.what_if.coverage import ran_nearby
-from gdcb.analysis.what_if.laws import Laws
+from gdcb.analysis.what_if.laws import Laws, before_persons, learn_persons
 from gdcb.analysis.what_if.log import GatedLog, nulled
-from gdcb.analysis.what_if.means import Features, Means
+from gdcb.analysis.what_if.means import Features
 from gdcb.analysis.what_if.passing import through
 from gdcb.arms import Arms
 from gdcb.arrays import Array
@@ -24,18 +25,32 @@ _MOST_BEYOND = 0.05  # of what an arm leads to may lie in cells that never ran i
 
 
 @dataclass(slots=True)
-class Choice:
-    """What is chosen in every row (N,), by its place among the candidates.
+class Seen:
+    """What a model says of every row (N,): worth of the best, by kind, and of what happened.
 
     Parameters
     ----------
-    star, free : the best of all supported candidates, and of the arms, as if there were no gates
-    gated : the best arm behind the gates
+    star, free : m̂ of the best of all supported candidates, and of the arms, no gates
+    gated, proposed : K̂m̂ of the best arm, and of what was proposed
+    ran : m̂ of what ran
+    at_star, at_free, at_gated : which candidate or arm that is
     """
 
     star: Array
     free: Array
     gated: Array
+    proposed: Array
+    ran: Array
+    at_star: Array
+    at_free: Array
+    at_gated: Array
+
+    @property
+    def parts(self) -> Array:
+        """Total, calibration, bandit and gate of every row: (N, 4)."""
+        moved = self.free - self.gated + self.proposed - self.ran
+        columns = (self.star - self.ran, self.star - self.free, self.gated - self.proposed, moved)
+        return np.stack(columns, axis=1)
 
 
 @dataclass(slots=True)
@@ -46,7 +61,9 @@ class Ground:
     ----------
     features, laws : of the log
     actions, designs : (M, N, D), (M, N, d) candidates, the K arms first, and their features
-    left, left_designs : (K, N, D), (K, N, d) what the hard gates make of the arms
+    left, left_designs : (K + 1, N, D), (K + 1, N, d) what the hard gates make of the arms, and of
+        what was proposed
+    shown : (N, D) what the proposal shows to the first person
     ran : (N, d) features of what ran
     cell, can : (N, M) cells of the candidates, and whether they ran in comparable contexts
     can_behind : (N, K) whether what the arms lead to did
@@ -59,6 +76,7 @@ class Ground:
     designs: Array
     left: Array
     left_designs: Array
+    shown: Array
     ran: Array
     cell: Array
     can: Array
@@ -73,7 +91,8 @@ class Ground:
         nearby = ran_nearby(features, k + 2, near)
         arms = instance.composition.compose(instance.space, log.delta, log.rows.x)
         more = _candidates(instance, log, arms)
-        behind = (through(instance, gates, arms[:, a], log.rows) for a in range(k))
+        enter = [*(arms[:, a] for a in range(k)), log.recommended]
+        behind = (through(instance, gates, e, log.rows) for e in enter)
         left = np.stack([nulled(instance, e, log.rows.x) for e in behind])
         cell, kernel = arm_cells(instance, more, log.delta, log.rows.x), laws.kernel
         actions = np.ascontiguousarray(more.swapaxes(0, 1))
@@ -84,6 +103,7 @@ class Ground:
             np.stack([features.design(e) for e in actions]),
             left,
             np.stack([features.design(e) for e in left]),
+            before_persons(instance, log.recommended, log),
             features.design(log.executed),
             cell,
             np.take_along_axis(nearby, cell, axis=1),
@@ -91,76 +111,72 @@ class Ground:
             kernel,
         )
 
-    def choose(self, means: Means) -> Choice:
-        """Choose by one model; of equals the first."""
-        k = self.kernel.shape[1]
-        worth = np.where(self.can, _all(means, self.designs, self.actions), -np.inf)
-        behind = np.where(self.can_behind, self._behind(means), -np.inf)
-        return Choice(worth.argmax(axis=1), worth[:, :k].argmax(axis=1), behind.argmax(axis=1))
+    def without(self, where: Array) -> Ground:
+        """Return the same with what persons do learned from some rows (N,) only."""
+        laws = self.laws
+        passed, own, approve = learn_persons(self.features, laws.approved, where)
+        # Their own actions are valued where they acted: rows left out count as approved.
+        fewer = dataclasses.replace(
+            laws, passed=passed, own=own, approve=approve, approved=laws.approved | ~where
+        )
+        return dataclasses.replace(self, laws=fewer)
 
-    def value(
-        self, choice: Choice, means: Means, is_corrected: bool = True
-    ) -> tuple[Array, Array, Array]:
-        """Return scores (N,) of what was chosen, by another model: star, free, gated.
+    def see(self, means: LiveMeans) -> Seen:
+        """Value everything by one model; of equals the first is the best.
 
-        Corrected, they have the weighted residuals of what ran, and rows in which the best arm was
-        proposed anyway keep their own outcome. Rows without any support keep theirs too.
+        Rows without any support have what happened for their best.
         """
-        log, everyone = self.features.log, np.arange(self.features.log.n)
+        log, laws, everyone = self.features.log, self.laws, np.arange(self.features.log.n)
         k = self.kernel.shape[1]
-        rest = log.reward - means.at(self.ran, log.executed, everyone)
-        found = []
-        for best, can in ((choice.star, self.can), (choice.free, self.can[:, :k])):
-            score = means.at(self.designs[best, everyone], self.actions[best, everyone], everyone)
-            if is_corrected:
-                score = score + self._weight(best) * rest
-            found.append(np.where(can.any(axis=1), score, log.reward))
-        score = self._behind(means)[everyone, choice.gated]
-        if is_corrected:
-            score = np.where(self._same(choice.gated), log.reward, score)
-            score = score + self._weight_behind(choice.gated) * rest
-        gated = np.where(self.can_behind.any(axis=1), score, log.reward)
-        return found[0], found[1], gated
+        worth = means.at(self.designs, self.actions).T
+        ran = means.at(self.ran, log.executed)
+        own = self._own_worth(ran)
+        shown = np.concatenate((laws.passed, laws.approve(self.shown, everyone)[:, None]), axis=1)
+        behind = shown * means.at(self.left_designs, self.left).T + (1.0 - shown) * own[:, None]
+        proposed = behind[:, k]
 
-    def ess(self, choice: Choice) -> float:
-        """Return the effective rows behind the best arm, free or gated: the fewer."""
-        found = []
-        for weight in (self._weight(choice.free), self._weight_behind(choice.gated)):
-            square = float((weight**2).sum())
-            found.append(float(weight.sum()) ** 2 / square if square > 0 else 0.0)
-        return min(found)
+        def best(values: Array, can: Array, otherwise: Array) -> tuple[Array, Array]:
+            values = np.where(can, values, -np.inf)
+            at = values.argmax(axis=1)
+            return np.where(can.any(axis=1), values[everyone, at], otherwise), at
 
-    def _behind(self, means: Means) -> Array:
-        """Return (K̂m̂) of every arm: (N, K)."""
-        log, passed = self.features.log, self.laws.passed
-        ran = means.at(self.ran, log.executed, np.arange(log.n))
-        own = own_worth(means, self.laws.approved, ran)
-        worth = _all(means, self.left_designs, self.left)
-        return np.asarray(passed * worth + (1.0 - passed) * own[:, None])
+        star, at_star = best(worth, self.can, ran)
+        free, at_free = best(worth[:, :k], self.can[:, :k], ran)
+        gated, at_gated = best(behind[:, :k], self.can_behind, proposed)
+        return Seen(star, free, gated, proposed, ran, at_star, at_free, at_gated)
 
-    def _weight(self, best: Array) -> Array:
-        log, everyone = self.features.log, np.arange(self.features.log.n)
-        is_it = self.cell[everyone, best] == log.cell
-        ran = self.laws.behaviour[everyone, log.cell]
-        return np.where(is_it, np.minimum(1.0 / ran, MOST_WEIGHT), 0.0)
+    def missed(self, seen: Seen) -> tuple[Array, Array]:
+        """Return what weighted residuals add to the parts (N, 4), and effective rows (3,).
 
-    def _same(self, best: Array) -> Array:
-        if self.laws.proposed is None:
-            return np.zeros(best.size, dtype=bool)
-        return np.asarray(self.features.log.proposed == best)
+        Where the model is right they are 0 but for noise. Weights are t(c | x)/b(c | x), with c
+        the executed cell, b = P(c | x) in the log and t under the choice.
+        """
+        log, laws, everyone = self.features.log, self.laws, np.arange(self.features.log.n)
+        k = self.kernel.shape[1]
+        rest, b = log.reward - seen.ran, laws.behaviour[everyone, log.cell]
+        weights = []
+        for at, can in ((seen.at_star, self.can), (seen.at_free, self.can[:, :k])):
+            is_it = (self.cell[everyone, at] == log.cell) & can.any(axis=1)
+            weights.append(np.where(is_it, np.minimum(1.0 / b, MOST_WEIGHT), 0.0))
+        target = self.kernel[everyone, seen.at_gated, log.cell]
+        weight = np.minimum(target / b, MOST_WEIGHT)
+        weights.append(np.where(self.can_behind.any(axis=1), weight, 1.0))
+        star, free, gated = (weight * rest for weight in weights)
+        square = np.array([float((weight**2).sum()) for weight in weights])
+        total = np.array([float(weight.sum()) for weight in weights])
+        ess = np.where(square > 0, total**2 / np.where(square > 0, square, 1.0), 0.0)
+        # What was proposed earned, behind the gates, what was earned: its residual is the row's.
+        more = (star - rest, star - free, gated - rest, free - gated)
+        return np.stack(more, axis=1), ess
 
-    def _weight_behind(self, best: Array) -> Array:
-        log, everyone, laws = self.features.log, np.arange(best.size), self.laws
-        share = 1.0 if laws.proposed is None else 1.0 - laws.proposed[everyone, best]
-        target = share * self.kernel[everyone, best, log.cell]
-        return np.minimum(target / laws.behaviour[everyone, log.cell], MOST_WEIGHT)
-
-
-def _all(means: Means, designs: Array, actions: Array) -> Array:
-    """Return m̂ of M actions of every row: (N, M)."""
-    everyone = np.arange(designs.shape[1])
-    pairs = zip(designs, actions, strict=True)
-    return np.stack([means.at(design, e, everyone) for design, e in pairs], axis=1)
+    def _own_worth(self, ran: Array) -> Array:
+        """Return E[m̂(e, x) | x, not approved], regressed on x where persons acted: (N,)."""
+        phi, index = self.features.phi, np.flatnonzero(~self.laws.approved)
+        if index.size == 0:
+            return np.zeros(phi.shape[0])
+        own = phi[index]
+        penalty = np.diag(np.r_[1e-6, np.ones(phi.shape[1] - 1)])
+        return np.asarray(phi @ np.linalg.solve(own.T @ own + penalty, own.T @ ran[index]))
 
 
 def _candidates(instance: Instance, log: GatedLog, arms: Array) -> Array:

@@ -6,7 +6,6 @@ action between two arms has a value of its own, where arm cells would round it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,30 +121,7 @@ def fit_means(
         fold = folds_of(FOLDS, log.cell, log.cluster)
     grams, moments = _sums(features, where, fold, is_plain)
     theta = _solved(grams.sum(axis=0) - grams, moments.sum(axis=0) - moments)
-    return Means(features, theta, fold, _null(features.instance, log), is_plain)
-
-
-def fit_apart(
-    features: Features,
-    fold: Array,
-    behind: Sequence[Sequence[int]],
-    where: Array | None = None,
-) -> list[Means]:
-    """Fit one m̂ for each entry of `behind`, from folds that lie so far behind a row's own.
-
-    Of five folds, ((1, 2, 3), (4,)) gives two models that share no row with each other, nor with
-    the rows that they speak of: one may choose, and the other value what it chose. `where` (N,)
-    says which rows are used at all.
-    """
-    n_folds = int(fold.max()) + 1
-    grams, moments = _sums(features, where, fold, False)
-    null = _null(features.instance, features.log)
-    found = []
-    for steps in behind:
-        at = (np.arange(n_folds)[:, None] + np.array(steps)) % n_folds
-        theta = _solved(grams[at].sum(axis=1), moments[at].sum(axis=1))
-        found.append(Means(features, theta, fold, null))
-    return found
+    return Means(features, theta, fold, null_of(features.instance, log), is_plain)
 
 
 def _sums(
@@ -158,7 +134,7 @@ def _sums(
         chosen = chosen & where
     y = log.reward
     if not is_plain:
-        y = _class_of(features.instance.reward, log.reward, log.executed, log.rows.x)
+        y = class_of(features.instance.reward, log.reward, log.executed, log.rows.x)
     design = features.design(log.executed)
     chosen = chosen & np.isfinite(y)
     parts = [np.flatnonzero(chosen & (fold == out)) for out in range(int(fold.max()) + 1)]
@@ -173,7 +149,7 @@ def _solved(grams: Array, moments: Array) -> Array:
     return np.asarray(np.linalg.solve(grams + np.diag(penalty), moments[..., None])[..., 0])
 
 
-def _null(instance: Instance, log: GatedLog) -> Array:
+def null_of(instance: Instance, log: GatedLog) -> Array:
     """Return what nothing is worth: the declared mean, moved by what was seen of it: (N,)."""
     runs = runs_at(log.executed)
     declared, weight = instance.null.declared(log.rows.x), instance.null.weight
@@ -188,7 +164,7 @@ def _worth(reward: Reward, value: Array, e: Array, x: Array) -> Array:
     return np.asarray(reward.worth(share, e[:, None], x)[:, 0])
 
 
-def _class_of(reward: Reward, r: Array, e: Array, x: Array) -> Array:
+def class_of(reward: Reward, r: Array, e: Array, x: Array) -> Array:
     """Return what is regressed (N,): the reward, or the class that it is the payoff of."""
     if reward.target != "class":
         return r
