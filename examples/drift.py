@@ -9,7 +9,6 @@ outcomes from before it count for less.
 import numpy as np
 
 import gdcb
-from gdcb import events as ev
 from gdcb.analysis import Watch, WatchList, seen_in_events
 from gdcb.history import certify_recent
 
@@ -60,4 +59,3 @@ again = gdcb.Agent.replay(agent.events, instance, gdcb.BetaThompson(), seed=3)
 kinds = [type(event).__name__ for event in again.events]
 n_alarms, n_discounts = kinds.count("DriftFound"), kinds.count("EvidenceDiscounted")
 print(f"\n{len(kinds):,} events, {n_alarms} alarms, {n_discounts} discounts: replayed")
-discounts = [event for event in again.events if isinstance(event, ev.EvidenceDiscounted)]

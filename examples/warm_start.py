@@ -1,7 +1,7 @@
 """Certify a log of past decisions, and start warm from it.
 
-    python examples/warm_start.py nights.csv      # keeps the log
-    gdcb check nights.csv --instance examples/shop.toml
+    python examples/warm_start.py days.csv      # keeps the log
+    gdcb check days.csv --instance examples/shop.toml
 
 The shop charged more on busy days, when everything sells: the plain means of its log praise high
 prices. The certificate sees it, and the warm start takes off what context explains.
@@ -47,7 +47,7 @@ def made_log(seed=5):
 
 declared = read(HERE / "shop.toml")
 with tempfile.TemporaryDirectory() as folder:
-    path = Path(sys.argv[1]) if sys.argv[1:] else Path(folder) / "nights.csv"
+    path = Path(sys.argv[1]) if sys.argv[1:] else Path(folder) / "days.csv"
     log = made_log()
     log.write_csv(path)
     agent = gdcb.Agent(declared.instance, declared.bandit, seed=1)

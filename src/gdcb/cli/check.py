@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT = Path("gdcb-out") / "check" / "certificate.html"
 _MOST = 30  # arms on the screen; the page has all
+_MOST_REASONS = 5  # for which rows were rejected, likewise
 
 
 def check(
@@ -187,6 +188,7 @@ def show(document: Mapping[str, Any], target: Path) -> None:
     """Print verdict and reasons, the arms, what the tests found, and where the page is."""
     from gdcb.history import sentences as say
     from gdcb.history.page.read import read
+    from gdcb.history.page.tables import rejected
     from gdcb.pages.words import some
 
     run = read(document)
@@ -196,6 +198,12 @@ def show(document: Mapping[str, Any], target: Path) -> None:
         said = say.override_of_verdict(run.override.reason, run.override.without)
         out.print(f"[bold red]{escape(said)}[/]")
     out.print()
+    if run.read and run.rejected:
+        out.print(f"• {run.rejected:,.0f} of {run.read:,.0f} rows were rejected:")
+        for one in run.rejections[:_MOST_REASONS]:
+            out.print(f"  {escape(rejected(one))}")
+    for doubt in run.leaks:
+        out.print(f"• {escape(doubt)}")
     for reason in run.why:
         out.print(f"• {escape(reason)}")
     out.print()

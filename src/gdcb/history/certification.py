@@ -14,7 +14,7 @@ from gdcb.engine import Engine
 from gdcb.errors import InvalidInput
 from gdcb.history import sentences as say
 from gdcb.history.batch import Batch
-from gdcb.history.certificate import Certificate
+from gdcb.history.certificate import VERDICTS, Certificate
 from gdcb.history.figures import figures
 from gdcb.history.plan import Plan, plan_of
 from gdcb.history.statistics import Statistics
@@ -108,7 +108,13 @@ def summed(
         statistics.add(plan, log)
         return plan, statistics
     parts, units = log.parts(), max(len(log.units), 1)
-    pilot, is_whole = pilot_of(parts)
+    try:
+        pilot, is_whole = pilot_of(parts)
+    except InvalidInput:
+        read = [part.tally for part in parts if part.tally is not None]
+        if read:
+            log.settle(read)  # it knows why no row is valid
+        raise
     if is_whole:
         log.settle([part.tally for part in parts])
     plan = plan_of(instance, bandit, pilot, units, is_whole)
@@ -219,6 +225,8 @@ def overridden(certificate: Certificate, reason: str) -> Certificate:
         treatment, verdicts=tuple(verdicts), weight=weight, shared=max(treatment.shared, 0.0)
     )
     certificate.override = (reason, without)
-    said = (say.override_of_verdict(reason, without), say.verdict(verdict))
-    certificate.reasons = (*said, *certificate.reasons[1:])
+    judged = {name: verdicts.count(name) for name in VERDICTS}
+    said = (say.override_of_verdict(reason, without), say.verdict(verdict), say.arms_judged(judged))
+    rest = [text for text in certificate.reasons[1:] if not text.startswith("Of ")]
+    certificate.reasons = (*said, *rest)
     return certificate

@@ -29,6 +29,7 @@ from gdcb.records import History, Rows
 from gdcb.streams import DRAW, Stream
 
 MOST = 5_000  # rows on which variance ratio, sensitivity and transport are worked out
+_WEAK = 0.05  # share of action and outcome that a hidden cause need explain, and no more
 _DRAWS = 100  # of the variance ratio's bootstrap
 _HARD_ROWS = 200  # in which a hard gate's η is computed
 
@@ -84,7 +85,18 @@ def figures(
             "slopes": _of_slopes(plan, *sample[:2]),
         }
         document["transport"] = _transport(certificate, statistics, chain, sample[0])
+        _warn(certificate, document["sensitivity"]["slopes"], plan)
     return document
+
+
+def _warn(certificate: Certificate, slopes: dict[str, Any], plan: Plan) -> None:
+    """Say among the reasons where a weak hidden cause would be enough and nothing tests for it."""
+    weak = slopes["at_level"]
+    if weak is not None and weak < _WEAK and plan.pilot.recommended is None:
+        certificate.reasons = (
+            *certificate.reasons,
+            f"Beware of what the log lacks. {slopes['says']}",
+        )
 
 
 def _when(plan: Plan, time: float) -> str | float:

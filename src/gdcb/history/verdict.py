@@ -229,14 +229,14 @@ def _tests(
     bias: ContextBias | None,
     threshold: float,
 ) -> tuple[Test, ...]:
-    rows = [("The reward law is stable over time", law.p)]
-    rows += [(f"Gate “{name}” is stable over time", found.p) for name, found in gates.items()]
+    rows = [("Change of the reward law", law.p)]
+    rows += [(f"Change of gate “{name}”", found.p) for name, found in gates.items()]
     if contrast is not None:
-        rows.append(("Approved and overridden rows earn the same", contrast.p))
+        rows.append(("Approved against overridden rows", contrast.p))
     if missing_p is not None:
-        rows.append(("Outcomes are missing alike for all arms", missing_p))
+        rows.append(("Outcomes missing by arm", missing_p))
     if bias is not None:
-        rows.append(("Arms ran in contexts of the same worth", _no_bias(bias)))
+        rows.append(("Arms in better or worse contexts", _no_bias(bias)))
     return tuple(Test(name, p, threshold, say.finding(name, p, threshold)) for name, p in rows)
 
 
@@ -264,8 +264,6 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     lost = (1.0 / found.bias.weight[0] - 1.0) * n / np.where(seen > 0, seen, 1.0)
     weight = np.where(n > 0, 1.0 / (1.0 + lost), 1.0)
     leaning = adjusted(found.sums, found.line)[1] if found.line is not None else weight
-    every = float(n.sum()) / max(float(seen.sum()), 1.0)
-    shared = 1.0 / (1.0 + (1.0 / float(found.bias.shared_weight[0]) - 1.0) * every)
     verdicts, reasons, shares = [], [], np.ones(k)
     capped = _capped(found)
     for a in range(k):
@@ -282,8 +280,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
             told = (name, bias[one] / per, low[one] / per, high[one] / per, margin, UNIT)
             is_small = -limit <= low[one] and high[one] <= limit
-            # On a curve the biases of all arms point one way, and what is left of them adds up.
-            verdict, shares[a] = "direct", shared if bandit.is_curve else weight[one]
+            verdict, shares[a] = "direct", weight[one]
             if is_small:
                 said.append(say.bias_within_margin(*told))
             else:
@@ -293,15 +290,24 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                 verdict = "adjust" if can_adjust else "reweight"
                 shares[a] = leaning[one] if can_adjust else 1.0
                 worth = n[one] * leaning[one] if can_adjust else found.weights.ess[one]
-                if worth < LEAST_ROWS or found.weights.uncovered[one] > MOST_UNCOVERED:
+                uncovered = float(found.weights.uncovered[one])
+                if worth < LEAST_ROWS:
                     verdict, shares[a] = "refuse", 0.0
-                    ess = min(float(worth), float(found.weights.ess[one]))
-                    said.append(say.overlap_too_small(name, ess, LEAST_ROWS))
+                    said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
+                elif uncovered > MOST_UNCOVERED:
+                    verdict, shares[a] = "refuse", 0.0
+                    said.append(say.hardly_ever_ran(name, uncovered))
         verdicts.append(verdict)
         reasons.append(tuple(said))
+    shared = 1.0
+    if bandit.is_curve:  # the biases that are left point one way, and add up
+        is_left = np.array(verdicts) == "direct"
+        shared = 1.0 / (1.0 + float(lost[np.unique(twin[is_left])].sum()))
+        shares = np.where(is_left, shared, shares)
     n_eff = np.array([shares[a] * n[twin[a]] for a in range(k)])
     is_weighted = np.array(verdicts) == "reweight"
     n_eff = np.where(is_weighted, np.minimum(n_eff, found.weights.ess[twin]), n_eff)
+    counted = np.where(n[twin] > 0, n_eff / np.where(n[twin] > 0, n[twin], 1.0), 0.0)
     blank = np.full(k, np.nan)
     figures = (blank,) * 4 if bandit.is_contextual else (bias, low, high, error)
     arms = tuple(
@@ -316,7 +322,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             high=float(figures[2][one]),
             standard_error=float(figures[3][one]),
             n_eff=float(n_eff[a]),
-            weight=float(shares[a]),
+            weight=float(counted[a]),
         )
         for a, one in enumerate(twin.tolist())
     )
@@ -364,8 +370,13 @@ def _whole(
     verdict = "refuse"
     if used and found.missing <= MOST_MISSING:
         verdict = max(used, key=("direct", "adjust", "reweight").index)
+    reads = (
+        "The learner reads the context itself, so that arms which ran in better contexts do not "
+        "mislead it."
+    )
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
+    said += [reads] if plan.bandit.is_contextual and used else []
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))

@@ -76,7 +76,9 @@ def _read(document: Mapping[str, Any]) -> Document:
         missing_p=fields.number(missing.get("by_arm_p"), "missing_outcomes.by_arm_p"),
         missing_is_selective=bool(missing.get("is_selective")),
         worst_case=_three(document, "worst_case_bias", ("osc", "tv", "value")),
-        odds_ratio=fields.number(arms_part.get("value"), "sensitivity.arms.value"),
+        odds_ratio=fields.number(
+            arms_part.get("low", arms_part.get("value")), "sensitivity.arms.low"
+        ),
         arms_say=fields.text(arms_part.get("says")),
         robustness_value=fields.number(
             slopes.get("robustness_value"), "sensitivity.slopes.robustness_value"

@@ -215,7 +215,8 @@ def doubtful(run: Document) -> list[str]:
     else:
         found = [tables.rejected(one) for one in run.rejections]
     if run.read and run.rejected:
-        found.insert(0, f"{share(run.rejected / run.read)} of the rows read were rejected.")
+        of = f"{run.rejected:,.0f} of {run.read:,.0f}"
+        found.insert(0, f"{of} rows were rejected.")
     return [*found, *(run.leaks or ["No column was found that gives the outcome away."])]
 
 

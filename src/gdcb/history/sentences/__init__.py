@@ -10,6 +10,7 @@ from gdcb.history.sentences.arms import (
     bias_unclear,
     bias_within_margin,
     evidence,
+    hardly_ever_ran,
     overlap_too_small,
 )
 from gdcb.history.sentences.findings import duplicates, family, finding, leak
@@ -67,6 +68,7 @@ __all__ = [
     "finding",
     "gate_changed",
     "gate_stable",
+    "hardly_ever_ran",
     "leak",
     "named",
     "outcomes_missing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdcb.history.sentences.phrases import short, spanned
+from gdcb.pages.numbers import share
 from gdcb.pages.words import some
 
 
@@ -27,6 +28,18 @@ def overlap_too_small(arm: str, ess: float, needed: float) -> str:
     return (
         f"Arm “{arm}” ran in too few comparable contexts: its rows are worth {ess:,.0f} evenly "
         f"spread ones, and {needed:,.0f} are needed."
+    )
+
+
+def hardly_ever_ran(arm: str, uncovered: float) -> str:
+    """Say that an arm had no chance to run in many contexts.
+
+    >>> hardly_ever_ran("1.3", 0.62)
+    'Arm “1.3” practically never ran in 62 % of the contexts: what it earns there is not known.'
+    """
+    return (
+        f"Arm “{arm}” practically never ran in {share(uncovered)} of the contexts: what it earns "
+        "there is not known."
     )
 
 
