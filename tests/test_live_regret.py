@@ -137,6 +137,9 @@ def test_arms_that_never_ran_are_left_out_and_said_to_be() -> None:
     found = found_on(instance, price, np.minimum(price, 2.0), np.minimum(price, 2.0))
     assert found.unsupported == 1.0
     assert "never ran in comparable contexts" in found.says
+    # Rewards rise with the price, so the model would have the arm 4 in every row.
+    assert found.beyond == 1.0
+    assert "likely too low" in found.says
     # Behind the cap the arms 2 and 4 are the same and the best: 2 a row, against what was earned.
     earned = float(np.minimum(price, 2.0).mean())
     assert found.bandit.mean == pytest.approx(2.0 - earned, abs=0.02)

@@ -34,6 +34,7 @@ class Seen:
     gated, proposed : K̂m̂ of the best arm, and of what was proposed
     ran : m̂ of what ran
     at_star, at_free, at_gated : which candidate or arm that is
+    is_beyond : whether m̂ is largest at an arm that the log does not support
     """
 
     star: Array
@@ -44,6 +45,7 @@ class Seen:
     at_star: Array
     at_free: Array
     at_gated: Array
+    is_beyond: Array
 
     @property
     def parts(self) -> Array:
@@ -143,7 +145,8 @@ class Ground:
         star, at_star = best(worth, self.can, ran)
         free, at_free = best(worth[:, :k], self.can[:, :k], ran)
         gated, at_gated = best(behind[:, :k], self.can_behind, proposed)
-        return Seen(star, free, gated, proposed, ran, at_star, at_free, at_gated)
+        is_beyond = ~self.can[everyone, worth[:, :k].argmax(axis=1)]
+        return Seen(star, free, gated, proposed, ran, at_star, at_free, at_gated, is_beyond)
 
     def missed(self, seen: Seen) -> tuple[Array, Array]:
         """Return what weighted residuals add to the parts (N, 4), and effective rows (3,).

@@ -45,6 +45,7 @@ from gdcb.parts import check_number
 _GROUPS = 20  # of blocks, left out in turn
 _LEAST_BLOCKS = 10
 _NOISE = 2.0  # standard errors up to which weighted residuals are noise
+_MOST_BEYOND = 0.05  # of the rows: more is said
 _LEAST_ROWS, _MOST_ROWS = 60, 30_000
 
 
@@ -59,6 +60,8 @@ class LiveRegret:
     rows : N; cumulative regret is N times the mean
     unsupported : share of rows in which some arm never ran in comparable contexts, so that it was
         not among those compared
+    beyond : share of rows in which the outcome model expects most of such an arm: the gate's part
+        is likely too low then, and its interval too short
     ess : effective rows that ran what is called best, of action, arm or arm behind the gates: the
         fewest. Below 100 or so a model that is wrong there would not be noticed
     misfit : (4,) by how much the rows that ran what is called best contradict the outcome model,
@@ -74,6 +77,7 @@ class LiveRegret:
     parts: Array
     rows: int
     unsupported: float
+    beyond: float
     ess: float
     misfit: Array
     level: float
@@ -86,7 +90,7 @@ class LiveRegret:
             one = getattr(self, name)
             figures[name] = {"mean": one.mean, "low": one.low, "high": one.high}
         figures["misfit"] = self.misfit.tolist()
-        for name in ("rows", "unsupported", "ess", "level", "says"):
+        for name in ("rows", "unsupported", "beyond", "ess", "level", "says"):
             figures[name] = getattr(self, name)
         return figures
 
@@ -147,9 +151,10 @@ def live_regret(
     )
     unsupported = float((~ground.can[:, : instance.space.n].all(axis=1)).mean())
     figures = (total, calibration, bandit, gate)
-    says = _says(*figures, unsupported, level, bool(off[[0, 2, 3]].any()))
+    beyond = float(seen.is_beyond.mean())
+    says = _says(*figures, unsupported, beyond, level, bool(off[[0, 2, 3]].any()))
     few = float(ess.min())
-    return LiveRegret(*figures, parts, log.n, unsupported, few, off, level, says)
+    return LiveRegret(*figures, parts, log.n, unsupported, beyond, few, off, level, says)
 
 
 def _jackknife(ground: Ground, rows: Rows, owner: Array, whole: Array) -> tuple[Array, Array, int]:
@@ -207,6 +212,7 @@ def _says(
     bandit: Limits,
     gate: Limits,
     share: float,
+    beyond: float,
     level: float,
     is_off: bool,
 ) -> str:
@@ -225,5 +231,10 @@ def _says(
         said += (
             f" In {percent(share)} of the rows some arm never ran in comparable contexts; it was "
             "left out there, and what it would have been worth is in no part."
+        )
+    if beyond > _MOST_BEYOND:
+        said += (
+            f" In {percent(beyond)} the outcome model expects most of such an arm: the gate's part "
+            "is likely too low, and its interval too short."
         )
     return said
