@@ -63,7 +63,7 @@ class LiveRegret:
     beyond : share of rows in which the outcome model expects most of such an arm: the gate's part
         is likely too low then, and its interval too short
     ess : effective rows that ran what is called best, of action, arm or arm behind the gates: the
-        fewest. Below 100 or so a model that is wrong there would not be noticed
+        fewest. The fewer, the further a model must be off there to be noticed
     misfit : (4,) by how much the rows that ran what is called best contradict the outcome model,
         beyond noise; the intervals are longer by it. Mostly 0
     level : of the intervals
