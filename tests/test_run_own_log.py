@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gdcb import declaration
-from gdcb.cli import app
+from gdcb.cli import app, tables
 from gdcb.errors import InvalidInput
+from gdcb.history import certify
 from gdcb.history import read as read_log
 from gdcb.history.batch import Batch
 from gdcb.history.columns import look
@@ -24,13 +25,17 @@ from gdcb.history.instance_file import toml
 from gdcb.history.model_world import ModelWorld, world_of
 from gdcb.history.reviewer import person_of
 from gdcb.history.roles import roles_of
+from gdcb.history.warm import treated
 from gdcb.instance import Instance
 from gdcb.instances import study
+from gdcb.pages.numbers import Estimate
 from gdcb.protocol import experiment
-from gdcb.protocol.block import run_task
+from gdcb.protocol.block import _past, run_task
 from gdcb.protocol.experiment import settings_of_own
-from gdcb.protocol.ground import study_of
-from gdcb.protocol.methods import settings_for
+from gdcb.protocol.ground import shared_by, study_of
+from gdcb.protocol.methods import build, settings_for
+from gdcb.protocol.record import Record
+from gdcb.protocol.report.document import ColdStart
 from gdcb.protocol.report.words import MODELLED
 from gdcb.protocol.store import Store
 from gdcb.protocol.task import GROUND
@@ -313,6 +318,102 @@ def test_halves_do_not_meet_and_replicates_differ(tmp_path: Path) -> None:
     assert (group[past.log.unit] == past.log.group).all()
     names = state.unit[past.log.unit]
     assert (names == of.batch.unit[kept]).all()
+
+
+def confounded(path: Path, n: int = 2000) -> Path:
+    """Write prices that follow demand: P = σ(2.5 − 3·price/100 + 3·(demand − ½)); no proposals."""
+    rng = np.random.default_rng(0)
+    demand = rng.random(n)
+    price = 100.0 * (1.0 + 0.6 * (demand - 0.5)) * np.exp(0.2 * rng.standard_normal(n))
+    p = 1.0 / (1.0 + np.exp(-(2.5 - 0.03 * price + 3.0 * (demand - 0.5))))
+    booked = (rng.random(n) < p).astype(int)
+    pl.DataFrame({"demand": demand, "price": price.round(2), "booked": booked}).write_csv(path)
+    return path
+
+
+def test_prices_that_follow_demand_do_not_spoil_the_warm_start(tmp_path: Path) -> None:
+    """From plain rows the warm start had 2.5 times the cold one's regret; certified, under half."""
+    log, out = confounded(tmp_path / "log.csv"), tmp_path / "out"
+    file = declared_for(log, tmp_path / "mine.toml")
+    code, _, err = call(
+        *(str(file), "--history", str(log), "--replicates", "5", "--episodes", "30"),
+        *("--methods", "B4,A3", "--engine", "local", "--out", str(out)),
+    )
+    assert code == 0, err
+    document = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    warm, cold = (document["methods"][key]["regret"]["mean"] for key in ("B4", "A3"))
+    assert warm < 0.8 * cold
+    real = " ".join(document["about"]["real"])
+    assert "certificate of each replicate's history" in real
+
+
+def test_the_history_is_what_its_certificate_says(tmp_path: Path) -> None:
+    """Row by row as `treated` leaves it; who reads the context gets the log's own rows."""
+    log = confounded(tmp_path / "log.csv", 1200)
+    file = declared_for(log, tmp_path / "mine.toml")
+    found = study(str(file), "model", {"history": str(log)}, 3)
+    own: Any = found.domain.world
+    state, group, _ = started(own, 2)
+    assert found.certified is not None
+    past = found.certified(found.domain.instance, found.domain.bandit, state, group)
+    assert past is not None
+    assert past.plain is not None
+    for g, one in enumerate(state.replicates):
+        batch = own.batch.take(one.kept)
+        certificate = certify(batch, found.domain.instance, found.domain.bandit, full=False)
+        assert certificate.verdict in ("adjust", "reweight")
+        expected = treated(certificate, batch, group[:1]).log
+        mine = past.log.take(np.flatnonzero(past.log.group == g))
+        assert mine.y.tolist() == expected.y.tolist()
+        assert mine.weight.tolist() == expected.weight.tolist()
+        plain = past.plain.take(np.flatnonzero(past.plain.group == g))
+        assert plain.y.tolist() == batch.outcome[:, 0].tolist()
+    settings = settings_of_own(str(file), str(log), 3, 2, 0, ("B2gw", "B4"))
+    seen = {}
+    for key in settings.methods:
+        task = settings.task(0, key)
+        shared = shared_by(task)
+        setup = build(shared.study, key, settings_for(shared.study))
+        seen[key] = _past(setup, shared, task, shared.world)
+    assert seen["B2gw"] is not None
+    assert seen["B2gw"].plain is None
+    assert set(seen["B2gw"].log.weight.tolist()) == {1.0}
+    assert seen["B4"] is not None
+    assert seen["B4"].plain is not None
+
+
+def test_a_refused_history_starts_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was refused teaches nothing: the run is the cold one, bit for bit."""
+    log = confounded(tmp_path / "log.csv", 600)
+    file = declared_for(log, tmp_path / "mine.toml")
+
+    def refused(*given: Any, **named: Any) -> Any:
+        certificate = certify(*given, **named)
+        certificate.verdict = "refuse"
+        return certificate
+
+    monkeypatch.setattr("gdcb.instances.own_log.start.certify", refused)
+    settings = settings_of_own(str(file), str(log), 4, 2, 0, ("B4", "A3"))
+    regret = {}
+    for key in settings.methods:
+        record = run_task(settings.task(0, key))
+        assert isinstance(record, Record)
+        regret[key] = record.parts.tolist()
+    assert regret["B4"] == regret["A3"]
+
+
+@pytest.mark.parametrize(
+    ("saving", "said"),
+    [
+        (Estimate(-0.917, -1.2, -0.6), "it cost 91.7 % [60.0, 120.0] of the cold start's regret. "),
+        (Estimate(0.25, 0.2, 0.3), "it saved 25.0 % [20.0, 30.0] of the cold start's regret."),
+    ],
+)
+def test_a_warm_start_that_costs_is_said_to_cost(saving: Estimate, said: str) -> None:
+    start = ColdStart([], [], [], [], None, saving, None, None)
+    (words,) = tables._cold_start(start)
+    assert said in words
+    assert ("The warm start hurt." in words) is (saving.mean < 0)
 
 
 def test_a_replicate_hangs_on_nothing_beside_it(tmp_path: Path) -> None:

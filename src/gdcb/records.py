@@ -258,12 +258,19 @@ class History:
     log : (N,) what ran and what came of it; arms and versions of −1: credit goes by what ran
     rows, verdict : the same rows as the gates saw them, for whoever learns the gates
     kernels : what the gates' kernels know of them, where somebody has worked it out already
+    plain : the same rows as the scaler learns them, where `log` holds outcomes that were adjusted
+        for the arms; None: both loops learn `log`
     """
 
     log: Log
     rows: Rows
     verdict: Verdict
     kernels: tuple[Any, ...] | None = None
+    plain: Log | None = None
+
+    def of(self, loop: str) -> Log:
+        """Return the rows that a loop ('scaler', 'arms') learns from."""
+        return self.plain if loop == "scaler" and self.plain is not None else self.log
 
 
 def _joined(kind: type[R], records: list[R]) -> R:

@@ -120,9 +120,10 @@ def warm_up(
             state.kernels = copy(history.kernels)
     log, scaler = history.log, instance.scaler
     if "scaler" in teaches and "refit" in scaler.supports:
-        credit.watch_scaler(instance, state.scaler, log)
-        owners = distinct(log.unit if scaler.per == "unit" else log.group)
-        publish(instance, state, owners, group, log)
+        seen = history.of("scaler")
+        credit.watch_scaler(instance, state.scaler, seen)
+        owners = distinct(seen.unit if scaler.per == "unit" else seen.group)
+        publish(instance, state, owners, group, seen)
     if "arms" in teaches:
         refold(instance, bandit, state, log, group, distinct(log.group))
 
@@ -139,8 +140,13 @@ def _check_history(instance: Instance, history: History, group: Array) -> None:
     log, rows = history.log, history.rows
     instance.check_rows(rows, group.size)
     credit.check_log(instance, log)
-    if instance.reward.target == "class" and not ((log.y >= 0.0) & (log.y <= 1.0)).all():
-        raise InvalidInput(f"history: expected outcomes in [0, 1], got {log.y}")
+    seen = history.of("scaler")  # what was adjusted may lie beyond 0 and 1
+    if seen is not log:
+        credit.check_log(instance, seen)
+        if not (np.array_equal(seen.unit, log.unit) and np.array_equal(seen.group, log.group)):
+            raise InvalidInput("history: expected the same units and groups in log and plain")
+    if instance.reward.target == "class" and not ((seen.y >= 0.0) & (seen.y <= 1.0)).all():
+        raise InvalidInput(f"history: expected outcomes in [0, 1], got {seen.y}")
     sizes = (log.unit.size, history.verdict.status.size)
     if sizes != (rows.n, rows.n):
         raise InvalidInput(f"history: expected {rows.n} rows in log and verdict, got {sizes}")

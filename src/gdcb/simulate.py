@@ -151,7 +151,7 @@ def simulate(
     past = {}
     if history is not None:
         warm_up(instance, bandit, state, history, group, teaches)
-        past = {loop: [history.log] for loop in teaches}
+        past = {loop: [history.of(loop)] for loop in teaches}
     logs: list[Log] = []
     keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):

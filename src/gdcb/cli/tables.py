@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed, percent, plus_minus
+from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed, plus_minus
 from gdcb.pages.words import some
 from gdcb.protocol.report.document import ColdStart, Document, Method
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import FACED
-from gdcb.protocol.report.words import MODELLED
+from gdcb.protocol.report.words import MODELLED, is_harm, saved_or_cost
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 
@@ -118,8 +118,9 @@ def _cold_start(found: ColdStart | None) -> list[str]:
     """Say what the history was worth."""
     said = []
     if found is not None and found.saving_total is not None:
-        saved = percent(found.saving_total)
-        said.append(f"Warm start: at episode 50 it saved {saved} of the cold start's regret.")
+        change = saved_or_cost(found.saving_total)
+        hurt = " The warm start hurt." if is_harm(found.saving_total) else ""
+        said.append(f"Warm start: at episode 50 it {change} of the cold start's regret.{hurt}")
     if found is not None and found.below_from is not None:
         said.append(f"Warm lies below cold from episode {found.below_from:,} on.")
     if found is not None and found.compression is not None:

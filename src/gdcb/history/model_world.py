@@ -267,6 +267,11 @@ class ModelWorld:
         is_whole = all_finite(proposed)[:, None]
         return np.where(is_whole, proposed, self._anywhere(rows.x))
 
+    def place(self, one: Replicate) -> Array:
+        """Return which of a replicate's units each row of its history is of: (N,)."""
+        order = np.argsort(one.units, kind="stable")
+        return np.asarray(order[np.searchsorted(one.units[order], self.batch.unit[one.kept])])
+
     def past(
         self, instance: Instance, world: Any, state: Drawn, group: Array, streams: Streams
     ) -> History:
@@ -274,11 +279,8 @@ class ModelWorld:
         index, unit, owner = [], [], []
         at = 0
         for g, one in enumerate(state.replicates):
-            mine = self.batch.unit[one.kept]
-            order = np.argsort(one.units, kind="stable")
-            place = order[np.searchsorted(one.units[order], mine)]
             index.append(one.kept)
-            unit.append(at + place)
+            unit.append(at + self.place(one))
             owner.append(np.full(one.kept.size, g))
             at += one.units.size
         rows, is_null = np.concatenate(index), ~all_finite(self.batch.action)

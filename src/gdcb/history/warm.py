@@ -20,7 +20,7 @@ from gdcb.history.plan import FOLDS, Plan, teach_scaler
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import overlap_of
 from gdcb.instance import Instance
-from gdcb.records import Evidence, History, copy
+from gdcb.records import Evidence, History, Log, copy
 from gdcb.refold import refold
 
 
@@ -50,10 +50,7 @@ def warm_start(
         return history
     plan = certificate.plan
     log = history.log
-    treatment = certificate.treatment
-    trust = np.where(log.is_override, treatment.overrides, 1.0)
-    owned = replace(log, weight=trust * _is_used(plan, treatment, batch))
-    teach_scaler(instance, state, replace(owned, y=_raw(batch, instance)), batch.label, group)
+    teach_scaler(instance, state, for_scaler(certificate, batch, log), batch.label, group)
     if instance.rules.select == "gate" and batch.recommended is not None:
         since = np.flatnonzero(plan.segment(batch.time) >= certificate.gate_first)
         instance.chain.learn(state.kernels, history.rows.take(since), history.verdict.take(since))
@@ -140,12 +137,16 @@ def treated_rows(
     return y, weight
 
 
+def for_scaler(certificate: Certificate, batch: Batch, log: Log) -> Log:
+    """Return treated rows as the scaler learns them: outcomes as they came, overrides weighed."""
+    plan, treatment = certificate.plan, certificate.treatment
+    trust = np.where(log.is_override, treatment.overrides, 1.0)
+    weight = trust * _is_used(plan, treatment, batch)
+    return replace(log, weight=weight, y=plan.instance.reward.learn(batch.outcome, batch.x)[0])
+
+
 def _is_used(plan: Plan, treatment: Treatment, batch: Batch) -> Array:
     return np.asarray(plan.segment(batch.time) >= treatment.first)
-
-
-def _raw(batch: Batch, instance: Instance) -> Array:
-    return instance.reward.learn(batch.outcome, batch.x)[0]
 
 
 def _inverse_propensity(

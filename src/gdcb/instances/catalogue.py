@@ -104,6 +104,9 @@ class Study:
     labels : what methods are called here, by key, where they are not what their key says
     left_out : why methods do not apply, by key; the protocol runs the others
     edges : of bins of relative actions, for the report; None: those of prices around their base
+    certified : (instance, bandit, state, group) → the past as a certificate of it leaves its rows,
+        for learners that do not read the context; None there: all of it was refused. None: they
+        start from `past` as it is
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
     """
 
@@ -124,6 +127,7 @@ class Study:
     labels: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     edges: Array | None = None
+    certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
     response: str = "simulator"
 
 

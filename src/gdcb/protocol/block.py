@@ -66,9 +66,20 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
 
 
 def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | None:
-    """Return the history as the method sees it: all of them start from the same rows."""
+    """Return the history as the method sees it: all of them start from the same rows.
+
+    Where a history is certified, learners that the context misleads get its rows as the certificate
+    leaves them, and rivals that read the context as they are.
+    """
     if not setup.method.is_warm:
         return None
+    ask = shared.study.certified
+    if ask is not None and (setup.method.is_ours or not setup.bandit.is_contextual):
+        key = (setup.method.family, setup.method.is_gated)
+        if key not in shared.certified:
+            state = shared.world.state
+            shared.certified[key] = ask(setup.instance, setup.bandit, state, shared.group)
+        return shared.certified[key]
     if setup.asks:
         group, streams = shared.group, Streams(task.seed, shared.study.domain.units, task.block)
         return shared.study.past(setup.instance, world, shared.world.state, group, streams)

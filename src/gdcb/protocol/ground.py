@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -62,6 +62,7 @@ class Shared:
     floor : (T, R)
     history : what came before
     reference, delta : contexts, and δ° there (R, REFERENCE)
+    certified : the history as its certificate leaves it, by family and whether there is a gate
     """
 
     study: Study
@@ -75,6 +76,7 @@ class Shared:
     history: History
     reference: Array
     delta: Array
+    certified: dict[tuple[str, bool], History | None] = field(default_factory=dict)
 
     def truth(self, t: int, instance: Instance) -> Truth:
         """Return what an episode's regret is split with: without a scaler the best arm is known."""

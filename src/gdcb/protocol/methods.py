@@ -75,6 +75,11 @@ class Method:
     is_reweighted: bool = False
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it is GDCB, or GDCB with something left out."""
+        return self.family in (*SCALED, "A1")
+
+    @property
     def label(self) -> str:
         """A short title."""
         if self.key in LABELS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from gdcb.history.model_world import MOST_ROWS, ROWS, Drawn, ModelWorld, world_o
 from gdcb.instance import Instance
 from gdcb.instances.catalogue import Domain, Study
 from gdcb.instances.own_log.rivals import left_out, rivals, settings
+from gdcb.instances.own_log.start import can_certify, certified_past
 from gdcb.instances.own_log.words import MODELLED, about, specification
 from gdcb.records import Rows
 from gdcb.scalers import ConstantScaler
@@ -120,6 +121,7 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
         labels={} if world.response.is_class else {"B1": "Gaussian Thompson"},
         left_out=without,
         edges=_edges(world),
+        certified=partial(certified_past, world) if can_certify(instance) else None,
         response="model",
     )
 

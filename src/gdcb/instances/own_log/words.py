@@ -9,6 +9,7 @@ from gdcb.history import ReadReport
 from gdcb.history.batch import Batch
 from gdcb.history.model_world import ModelWorld
 from gdcb.instance import Instance
+from gdcb.instances.own_log.start import can_certify
 
 _SHOWN = 5  # sentences on rows that were rejected
 MODELLED = (
@@ -92,6 +93,7 @@ def about(
                 "the history that warm starts have: rows of the half on which the replicate's "
                 f"world was not fitted, at most {world.rows:,} a replicate"
             ),
+            _starts(instance),
             f"the incumbent: what was {source} in that very row",
         ],
         "made": [
@@ -116,6 +118,17 @@ def about(
         ],
         "response": "model",
     }
+
+
+def _starts(instance: Instance) -> str:
+    """Say who starts from the history as it is, and who as its certificate says."""
+    if not can_certify(instance):
+        return "all warm starts learn these rows as they are: nothing certifies such a history"
+    return (
+        "GDCB's own learner, and rivals that read no context, start from these rows as the "
+        "certificate of each replicate's history says: adjusted, weighted, or left out; rivals "
+        "that read the context get them as they are"
+    )
 
 
 def _action_words(instance: Instance) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdcb.pages.numbers import NONE, fixed, listed, percent, plain, plus_minus, share
+from gdcb.pages.numbers import NONE, Estimate, fixed, listed, percent, plain, plus_minus, share
 from gdcb.pages.words import capital, some
 from gdcb.protocol.report.document import (
     ALIASES,
@@ -77,8 +77,26 @@ def history(run: Document) -> str:
     )
     if start.saving_total is None:
         return f"{words}."
-    saving = f"at episode 50 it saved {percent(start.saving_total)} of the cumulative regret"
-    return f"{words}; {saving}{_beside(run, PAPER_SAVING)}."
+    saving = f"at episode 50 it {saved_or_cost(start.saving_total)} of the cumulative regret"
+    hurt = " The warm start hurt." if is_harm(start.saving_total) else ""
+    return f"{words}; {saving}{_beside(run, PAPER_SAVING)}.{hurt}"
+
+
+def saved_or_cost(saving: Estimate) -> str:
+    """Say what the history saved, or, where that is negative, what it cost.
+
+    >>> saved_or_cost(Estimate(0.25, 0.2, 0.3)), saved_or_cost(Estimate(-0.5, -0.75, -0.25))
+    ('saved 25.0 % [20.0, 30.0]', 'cost 50.0 % [25.0, 75.0]')
+    """
+    if saving.mean >= 0:
+        return f"saved {percent(saving)}"
+    low, high = (None if end is None else -end for end in (saving.high, saving.low))
+    return f"cost {percent(Estimate(-saving.mean, low, high))}"
+
+
+def is_harm(saving: Estimate) -> bool:
+    """Whether the history did harm: not even the saving's upper limit is above 0."""
+    return saving.mean < 0 and (saving.high is None or saving.high < 0)
 
 
 def _beside(run: Document, figure: str) -> str:
