@@ -180,6 +180,93 @@ def test_columns_with_holes_are_kept_or_left_out_and_said() -> None:
     assert "# - nothing: it is empty" in text
 
 
+def sales(n: int = 400, **columns: Any) -> pl.DataFrame:
+    """Return sales at prices that say something of the outcome, and further columns."""
+    rng = np.random.default_rng(0)
+    data = {"demand": rng.random(n).round(3), "price": rng.uniform(1, 9, n).round(2)}
+    return pl.DataFrame({**data, "sold": rng.integers(0, 2, n), **columns}, strict=False)
+
+
+def test_a_few_texts_do_not_make_numbers_a_text(tmp_path: Path) -> None:
+    """20 of 400 are 5 %: still numbers; 21 are not. All rows count, and both places say so."""
+    cells = [str(v) for v in np.random.default_rng(1).random(400).round(3)]
+    few = ["high"] * 20 + cells[20:]
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    sales(demand=few).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0
+    said = 'demand: 380 of 400 cells are numbers; 20 are not, such as row 1: "high"'
+    assert f"{said}; they will be rejected" in err
+    text = file.read_text(encoding="utf-8")
+    assert f"# NOTE: {said}; they will be rejected." in text
+    assert tomllib.loads(text)["context"]["demand"]["type"] == "number"
+    declared = read(file)
+    source = open_log(str(log), declared.instance, columns=declared.columns)
+    assert (source.report.valid, source.report.rejected) == (380, 20)
+    many = look(sales(demand=["high"] * 21 + cells[21:])).columns["demand"]
+    assert (many.kind, many.n_odd) == ("text", 0)
+
+
+def test_amounts_and_dates_written_otherwise_are_told(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    price = [f"€{110 + i % 50}.0" for i in range(400)]
+    day = [f"{1 + i % 28:02d}/{1 + i % 12:02d}/2025" for i in range(400)]
+    sales(price=price).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(tmp_path / "mine.toml"))
+    assert code == 1
+    assert 'price holds text such as "€110.0"; write it as a number' in err
+    sales(day=day).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(tmp_path / "mine.toml"))
+    assert code == 0
+    assert 'day looks like dates, such as "01/01/2025", in a form that is not read' in err
+    assert "left out: day: it" in err
+
+
+@pytest.mark.parametrize(
+    ("cell", "looks"),
+    [
+        *(
+            ("€110.0", "amount"),
+            ("1,200.50", "amount"),
+            ("110,5 EUR", "amount"),
+            ("12 %", "amount"),
+        ),
+        *(("31.12.25", "date"), ("2025/12/31 10:00", "date"), ("31 Dec 2025", "date")),
+        *(("room 12", ""), ("10.0.0.1", ""), ("L12", ""), ("web", "")),
+    ],
+)
+def test_what_texts_look_like(cell: str, looks: str) -> None:
+    assert look(pl.DataFrame({"a": [cell, cell]})).columns["a"].looks == looks
+
+
+def test_columns_left_out_are_named_up_to_ten(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    same = {f"same{i}": pl.lit(7) for i in range(13)}
+    sales().with_columns(**same).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0
+    assert err.count("it never varies") == 10
+    assert f"left out: 3 more, with their reasons in {file}" in err.replace("\n", "")
+
+
+def test_the_only_time_is_the_time_whatever_it_is_called() -> None:
+    day = [f"2025-01-{1 + i % 28:02d}" for i in range(400)]
+    text = proposed(sales(day=day))
+    assert tomllib.loads(text)["history"]["time"] == "day"
+    assert "# CHOOSE: time = day, the only column of times." in text
+    # A second one makes it a choice, unless it tells what came later.
+    assert "time" not in tomllib.loads(proposed(sales(day=day, night=day)))["history"]
+    later = tomllib.loads(proposed(sales(day=day, paid_on=day)))["history"]
+    assert later["time"] == "day"
+    assert "time" not in tomllib.loads(proposed(sales(closed_on=day)))["history"]
+
+
+def test_numbers_that_nobody_chose_are_explained() -> None:
+    text = proposed(sales())
+    assert "reward = \"-\"  # '-': no column says what it was worth; [reward] does" in text
+    assert "# CHOOSE: log-odds of a success at the middle arm" in text
+
+
 def test_where_a_cell_is_empty_may_leak() -> None:
     rng = np.random.default_rng(0)
     n = 600
@@ -270,7 +357,8 @@ def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> N
     file = tmp_path / "plain.toml"
     code, out, _ = call("plain", "--out", str(file), "--json")
     assert code == 0
-    assert json.loads(out) == {"file": str(file), "guessed": {}, "left_out": {}}
+    nothing: dict[str, Any] = {"guessed": {}, "left_out": {}, "notices": []}
+    assert json.loads(out) == {"file": str(file), **nothing}
     assert read(file).instance.space.n == 5
     assert file.read_text(encoding="utf-8").count("CHOOSE") >= 6
     log = own_logs.prices(tmp_path / "log.csv", 300)

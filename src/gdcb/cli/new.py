@@ -11,6 +11,7 @@ import typer
 from gdcb.cli.say import as_json, fail, notice, out, wrong_usage
 from gdcb.errors import GdcbError
 
+_SHOWN = 10  # columns left out that are named on the terminal
 TEMPLATE = """\
 # An instance to start from. `gdcb validate` checks it; lines that say CHOOSE are yours to decide.
 name = {name}
@@ -63,6 +64,7 @@ action = 0
 # CHOOSE: gdcb parts bandit lists the others.
 [bandit]
 part = "curve-thompson"
+# Log-odds of a success at the middle arm, and how they change from there to the highest arm.
 prior_mean = [0.0, -1.0]
 prior_sd = [1.5, 1.0]
 
@@ -119,7 +121,7 @@ def new(
     target = Path(f"{name}.toml") if file is None else file
     if target.exists() and not force:
         fail(f"{target} is there already; --force overwrites it, --out names another file")
-    found: dict[str, Any] = {"guessed": {}, "left_out": {}}
+    found: dict[str, Any] = {"guessed": {}, "why": {}, "left_out": {}, "notices": []}
     text = _template(name)
     if log is not None:
         text, found = _inferred(name, log, query, asked)
@@ -130,10 +132,17 @@ def new(
     except OSError as error:
         fail(f"cannot write {target} ({error.strerror})")
     if json:
-        as_json({"file": str(target), **found})
+        as_json({"file": str(target), **{k: v for k, v in found.items() if k != "why"}})
         return
+    for sentence in found["notices"]:
+        notice(sentence)
     for role, column in found["guessed"].items():
-        notice(f"{role}: {column}, guessed by its name; --{role} says otherwise")
+        notice(f"{role}: {column}, {found['why'][role]}; --{role} says otherwise")
+    without = list(found["left_out"].items())
+    for column, why in without[:_SHOWN]:
+        notice(f"left out: {column}: {why}")
+    if len(without) > _SHOWN:
+        notice(f"left out: {len(without) - _SHOWN} more, with their reasons in {target}")
     n = text.count("CHOOSE")
     out.print(f"{target}: written and valid; {n} lines say CHOOSE", soft_wrap=True)
 
@@ -148,21 +157,28 @@ def _inferred(
     name: str, log: str, query: str | None, asked: dict[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Return the file's text, and what was guessed and left out."""
-    from gdcb.history.columns import look
+    from gdcb.history.columns import hint, look
     from gdcb.history.infer import propose
     from gdcb.history.instance_file import toml
     from gdcb.history.roles import roles_of
 
     try:
         seen = look(log, query)
+    except GdcbError as error:
+        fail(str(error))
+    try:
         roles = roles_of(seen, asked)
         found = propose(seen, roles)
         text = toml(name, found)
     except GdcbError as error:
+        for column in seen.columns.values():
+            if hint(column):  # that may be why
+                notice(hint(column))
         fail(str(error))
     guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
-    return text, {**said, "left_out": found.without}
+    why = {role: roles.why(role) for role in guessed}
+    return text, {**said, "why": why, "left_out": found.without, "notices": found.notices}
 
 
 def _checked(text: str, target: Path) -> None:

@@ -22,6 +22,19 @@ SAMPLE = 100_000  # rows that are looked at in full; ranges and levels are of al
 MOST_LEVELS = 30  # of a category
 _MANY = 1000  # different texts from which they are no longer counted
 _TRUTHS = {"true", "false", "t", "f", "yes", "no"}
+_ODD = 0.05  # share of known cells, at most, that may be no numbers in a column of numbers
+_MOST = 0.95  # of the texts that must look alike
+_CURRENCY = r"(?:[€$£¥₹%]|EUR|USD|GBP|CHF|JPY|INR|SEK|NOK|DKK|PLN|CAD|AUD)"
+# 110, 110.0, 110,50, 1,200.50, 1.200,50: with a currency or without.
+_AMOUNT = (
+    rf"^(?:{_CURRENCY}\s*)?[+-]?(?:\d+(?:[.,]\d+)?|\d{{1,3}}(?:[,.' ]\d{{3}})+(?:[.,]\d+)?)"
+    rf"(?:\s*{_CURRENCY})?$"
+)
+# 31/12/2025, 31.12.25, 2025/12/31, 31 Dec 2025, Dec 31, 2025; a time of day may follow.
+_DATE = (
+    r"^(?:\d{1,2}[/.-]\d{1,2}[/.-](?:\d{4}|\d{2})|\d{4}[/.]\d{1,2}[/.]\d{1,2}"
+    r"|\d{1,2}[ -][A-Za-z]{3,9}\.?[ -]\d{2,4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4})(?:[ T,].*)?$"
+)
 
 
 @dataclass
@@ -38,6 +51,9 @@ class Column:
     n_different : different values: of the sample, or of all rows for text
     missing : share of all rows that are empty
     low, high : smallest and largest number of all rows
+    n_odd, odd : cells of a column of numbers that are none; and the first: (row from 1, text)
+    looks : 'amount' or 'date' where texts look like numbers or dates that are not read as such
+    example : one of these texts
     """
 
     name: str
@@ -48,6 +64,10 @@ class Column:
     missing: float = 0.0
     low: float = np.nan
     high: float = np.nan
+    n_odd: int = 0
+    odd: tuple[int, str] = (0, "")
+    looks: str = ""
+    example: str = ""
 
     @property
     def is_binary(self) -> bool:
@@ -58,6 +78,23 @@ class Column:
     def is_constant(self) -> bool:
         """Whether it never varies."""
         return self.n_different < 2
+
+
+def hint(column: Column) -> str:
+    """Say what is to be mended in a column's text; '' where there is nothing.
+
+    >>> import polars as pl
+    >>> hint(look(pl.DataFrame({"price": ["€110.0", "€95"]})).columns["price"])
+    'price holds text such as "€110.0"; write it as a number'
+    """
+    if column.looks == "date":
+        return (
+            f'{column.name} looks like dates, such as "{column.example}", in a form that is not '
+            "read; write them as 2025-12-31 (ISO 8601)"
+        )
+    if column.looks == "amount":
+        return f'{column.name} holds text such as "{column.example}"; write it as a number'
+    return ""
 
 
 @dataclass
@@ -76,9 +113,11 @@ class _Running:
     n_missing: int = 0
     low: float = np.inf
     high: float = -np.inf
+    n_odd: int = 0
+    odd: tuple[int, str] = (0, "")
     texts: set[str] | None = field(default_factory=set)
 
-    def add(self, series: pl.Series) -> None:
+    def add(self, series: pl.Series, first: int) -> None:
         import polars as pl
 
         if series.dtype == pl.Boolean or isinstance(series.dtype, pl.Date | pl.Datetime):
@@ -87,8 +126,14 @@ class _Running:
         values, reasons = numbers(series)
         lost = np.zeros(len(series), dtype=bool)
         for why, mask in reasons:
-            self.n_missing += int(mask.sum()) if why == MISSING else 0
-            lost |= mask
+            if why == MISSING:
+                self.n_missing += int(mask.sum())
+            else:
+                lost |= mask
+        if lost.any():
+            at = int(lost.argmax())
+            self.odd = self.odd if self.n_odd else (first + at + 1, str(series[at]))
+            self.n_odd += int(lost.sum())
         known = values[np.isfinite(values)]
         if known.size:
             self.low, self.high = min(self.low, known.min()), max(self.high, known.max())
@@ -123,7 +168,7 @@ def look(given: Any, query: str | None = None) -> Look:
     n_rows, step = 0, 1
     for frame in table.frames(names, 2**17):
         for name in names:
-            running[name].add(frame[name])
+            running[name].add(frame[name], n_rows)
         place = np.arange(n_rows, n_rows + frame.height)
         kept.append(frame.filter(pl.Series(place % step == 0)))
         n_rows += frame.height
@@ -155,13 +200,16 @@ def _column(series: pl.Series, seen: _Running, n_rows: int) -> Column:
         seconds = times(series)[0]
         return Column(name, "time", seconds, n_different=_different(seconds), missing=missing)
     values, reasons = numbers(series, optional=True)
-    if not reasons:
+    n_known = n_rows - seen.n_missing
+    if not reasons or seen.n_odd <= _ODD * n_known:
+        values = np.where(np.isfinite(values), values, np.nan)
         different = _different(values)
         is_flag = {*np.unique(values[np.isfinite(values)]).tolist()} == {0.0, 1.0}
         is_flag = is_flag and seen.low >= 0 and seen.high <= 1
         kind, two = ("flag", ("0", "1")) if is_flag else ("number", ())
         low, high = float(seen.low), float(seen.high)
-        return Column(name, kind, values, two, different, missing, low, high)
+        odd = (seen.n_odd, seen.odd)
+        return Column(name, kind, values, two, different, missing, low, high, *odd)
     text = as_text(series).str.strip_chars().replace("", None)
     some = text.drop_nulls()
     if len(some) == 0:
@@ -177,11 +225,20 @@ def _column(series: pl.Series, seen: _Running, n_rows: int) -> Column:
     texts = seen.texts
     levels = tuple(sorted(one for one in texts if one.strip())) if texts is not None else ()
     n_different = len(levels) if texts is not None else int(some.n_unique())
+    seems: dict[str, Any] = {"looks": _looks(some), "example": str(some[0])}
     if not levels:
-        return Column(name, "text", empty, (), n_different, missing)
+        return Column(name, "text", empty, (), n_different, missing, **seems)
     codes = as_text(series).cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Float64)
     values = codes.fill_null(float("nan")).to_numpy()
-    return Column(name, "text", values, levels, n_different, missing)
+    return Column(name, "text", values, levels, n_different, missing, **seems)
+
+
+def _looks(texts: pl.Series) -> str:
+    """Say whether most texts look like dates, or like numbers, in a form that is not read."""
+    for looks, pattern in (("date", _DATE), ("amount", _AMOUNT)):
+        if float(texts.str.contains(pattern).sum()) >= _MOST * len(texts):
+            return looks
+    return ""
 
 
 def _different(values: Array) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.history.columns import Column, Look
+from gdcb.history.columns import Column, Look, hint
 from gdcb.history.roles import Roles, left_out, tokens
 
 _BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
@@ -45,6 +45,24 @@ class Proposal:
     def action(self) -> Column:
         """The executed action's column."""
         return self.log.columns[self.roles.action]
+
+    @property
+    def notices(self) -> list[str]:
+        """What somebody should know of the log's cells, a sentence each."""
+        roles, rows = self.roles, self.log.rows
+        numbers = {roles.action, roles.recommended, roles.outcome, roles.reward, roles.propensity}
+        numbers |= {column.name for column in self.context.values()}
+        said = []
+        for name, column in self.log.columns.items():
+            if column.n_odd and name in numbers:
+                known = rows - round(column.missing * rows)
+                row, text = column.odd
+                said.append(
+                    f"{name}: {known - column.n_odd:,} of {known:,} cells are numbers; "
+                    f"{column.n_odd:,} {'is' if column.n_odd == 1 else 'are'} not, such as row "
+                    f'{row:,}: "{text}"; they will be rejected'
+                )
+        return said + [said_of for column in self.log.columns.values() if (said_of := hint(column))]
 
     @property
     def target(self) -> Column:

@@ -26,6 +26,7 @@ def toml(name: str, found: Proposal) -> str:
         f"name = {_text(name)}",
         f"title = {_text(name)}  # CHOOSE: a title for people",
         *_said(roles),
+        *(f"# NOTE: {_comment(sentence)}." for sentence in found.notices),
         *_context(found),
         *_arms(found),
         *_scaler(found),
@@ -46,7 +47,7 @@ def _said(roles: Roles) -> list[str]:
         if not column:
             continue
         also = f"; it might also be {', '.join(others)}" if others else ""
-        lines.append(f"# CHOOSE: {role} = {_comment(column)}, guessed by its name{also}.")
+        lines.append(f"# CHOOSE: {role} = {_comment(column)}, {roles.why(role)}{also}.")
     return ["", *lines] if lines else []
 
 
@@ -230,13 +231,24 @@ def _bandit(found: Proposal) -> list[str]:
         return [
             *head,
             'part = "gaussian-thompson"',
-            f"prior_mean = {_number(mean)}",
-            f"rate = {_number(_digits(sd**2))}",
+            f"prior_mean = {_number(mean)}  # mean of the rewards in the log",
+            f"rate = {_number(_digits(sd**2))}  # their variance",
         ]
     if found.is_class:
-        prior = ["prior_mean = [0.0, -1.0]", "prior_sd = [1.5, 1.0]"]
+        prior = [
+            "# CHOOSE: log-odds of a success at the middle arm, and how they change from there to",
+            "# the highest arm; not from the log. Before the first row they are within ± 2 sd.",
+            "prior_mean = [0.0, -1.0]",
+            "prior_sd = [1.5, 1.0]",
+        ]
         if not found.pays:
-            prior = ["degree = 2", "prior_mean = [0.0, 0.0, 0.0]", "prior_sd = [1.5, 1.0, 1.0]"]
+            prior = [
+                "degree = 2",
+                "# CHOOSE: log-odds of a success at the middle arm, their slope from there to the",
+                "# highest, and their bend; not from the log. Before the first row: within ± 2 sd.",
+                "prior_mean = [0.0, 0.0, 0.0]",
+                "prior_sd = [1.5, 1.0, 1.0]",
+            ]
         return [*head, 'part = "curve-thompson"', *prior]
     return [*head, *_contextual(found)]
 
@@ -255,9 +267,11 @@ def _contextual(found: Proposal) -> list[str]:
     return [
         'part = "shared-linear-thompson"',
         f"features = {_list(name for name, *_ in columns)}",
+        "# CHOOSE: weights of (1, x, c, c², x⊗c), c the arm from −1 to 1: the log's mean, else 0,",
+        "# give or take half the spread of the rewards for one standard deviation of a column.",
         f"prior_mean = [{', '.join([_number(mean), *['0.0'] * (len(sds) - 1)])}]",
         f"prior_sd = [{', '.join(_number(_digits(one)) for one in sds)}]",
-        f"noise = {_number(sd)}",
+        f"noise = {_number(sd)}  # spread of the rewards in the log",
     ]
 
 
@@ -273,7 +287,8 @@ def _history(found: Proposal) -> list[str]:
     lines.append(f"action = [{_text(roles.action)}]")
     lines.append(f"outcome = [{_text(found.target.name)}]")
     has_reward = roles.reward and roles.reward != found.target.name
-    lines.append(f"reward = {_text(roles.reward if has_reward else '-')}")
+    none = "" if has_reward else "  # '-': no column says what it was worth; [reward] does"
+    lines.append(f"reward = {_text(roles.reward if has_reward else '-')}{none}")
     several = {role: getattr(roles, role) for role in ("recommended", "status")}
     lines += [f"{role} = [{_text(name)}]" for role, name in several.items() if name]
     single = {role: getattr(roles, role) for role in ("reviewer", "propensity", "unit", "time")}

@@ -54,7 +54,8 @@ _EMPTY = 0.2  # share of empty cells from which a column is no context
 class Roles:
     """The columns of a log by the part they play; '' where there is none.
 
-    `guessed` says which of them nobody named, with what else might have been meant.
+    `guessed` says which of them nobody named, with what else might have been meant; `only`, which
+    of these are not called like their part, but are the only column of its kind.
     """
 
     action: str = ""
@@ -67,6 +68,11 @@ class Roles:
     propensity: str = ""
     reviewer: str = ""
     guessed: dict[str, list[str]] = field(default_factory=dict)
+    only: set[str] = field(default_factory=set)
+
+    def why(self, role: str) -> str:
+        """Say why a column was guessed to play a part."""
+        return "the only column of times" if role in self.only else "guessed by its name"
 
     @property
     def taken(self) -> set[str]:
@@ -93,6 +99,8 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
         if rest:
             setattr(found, role, rest[0])
             found.guessed[role] = rest[1:]
+    if not found.time:
+        _take_the_only_time(log, found)
     if not found.action:
         raise InvalidInput(
             "no column of the log looks like the executed action; say which one it is with "
@@ -104,6 +112,21 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
             f"--reward: {_listed(log, found)}"
         )
     return found
+
+
+def _take_the_only_time(log: Look, found: Roles) -> None:
+    """Let the only column of times play its part, unless it is called like what came later."""
+    times = [
+        column.name
+        for column in log.columns.values()
+        if column.kind == "time"
+        and not column.is_constant
+        and not set(tokens(column.name)) & (_LATE | AFTERWARDS)
+    ]
+    if len(times) == 1 and times[0] not in found.taken:
+        found.time = times[0]
+        found.guessed["time"] = []
+        found.only.add("time")
 
 
 def _listed(log: Look, found: Roles) -> str:
@@ -175,6 +198,8 @@ def left_out(column: Column, roles: Roles, log: Look) -> str:
         return f"it has {column.n_different:,} different texts and more"
     if column.kind == "text" and len(column.levels) > MOST_LEVELS:
         return f"it has {len(column.levels)} different texts, and a category {MOST_LEVELS} at most"
+    if column.looks == "date":
+        return "it looks like dates in a form that is not read"
     if _is_id(column, words, log):
         return "it looks like an identifier"
     if words & AFTERWARDS and not words & _BEFORE:
