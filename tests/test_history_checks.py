@@ -14,8 +14,9 @@ from gdcb.arrays import Array
 from gdcb.history import Batch, certify
 from gdcb.history.arms import arm_sums, bias_of, contrast_of
 from gdcb.history.certification import summed
+from gdcb.history.evidence import robustness_of_scores
 from gdcb.history.stability import Stability, reward_law
-from gdcb.history.verdict import _robust, twins
+from gdcb.history.verdict import twins
 from gdcb.history.warm import warm_start, warm_start_from_sums
 from gdcb.instance import Rules
 from gdcb.instances import load
@@ -48,7 +49,9 @@ def law_of(batch: Batch, instance: Instance, level: float = 0.05) -> Stability:
     plan, sums = summed(batch, instance, BANDIT)
     names = (*plan.features.names, "off")
     space = instance.space
-    return reward_law(sums.moments, names, space.names, level, _robust(plan, sums), space.coords)
+    return reward_law(
+        sums.moments, names, space.names, level, robustness_of_scores(plan, sums), space.coords
+    )
 
 
 # The reward law

@@ -19,10 +19,11 @@ from gdcb.errors import GdcbError, InvalidInput
 from gdcb.history import sentences as say
 from gdcb.history.batch import Batch
 from gdcb.history.certificate import Certificate, estimate, number
+from gdcb.history.evidence import Evidence
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import Plan, target_of
 from gdcb.history.statistics import Statistics
-from gdcb.history.verdict import Evidence, time_of, twins
+from gdcb.history.verdict import time_of, twins
 from gdcb.history.warm import warm_start
 from gdcb.history.weights import overlap_of
 from gdcb.records import History, Rows

@@ -1,0 +1,224 @@
+"""What is measured before anything is decided: the tests of the family, b̂, overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.analysis.bias import ContextBias, context_bias
+from gdcb.analysis.context_models import Line
+from gdcb.arrays import Array
+from gdcb.history import sentences as say
+from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
+from gdcb.history.arms import missing_by_arm as missing
+from gdcb.history.certificate import Test
+from gdcb.history.passage import passed_through
+from gdcb.history.plan import FOLDS, Plan, target_of
+from gdcb.history.stability import (
+    ROWS_A_COLUMN,
+    Change,
+    Stability,
+    gate_changes,
+    reward_law,
+)
+from gdcb.history.statistics import Statistics
+from gdcb.history.weights import Weighing, weighing
+
+GUARD = 1  # segments after a change that are left out too: its date is not exact
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What was measured before anything is decided.
+
+    Parameters
+    ----------
+    law, gates, contrast : stability of the reward law and of each person at a gate, by name
+    missing, missing_p : share of outcomes missing, and p of 'not by arm'
+    changes : of the reward law, those larger than the margin
+    first : first segment that is used
+    overrides : weight of overridden rows
+    sums, bias, line : of the arms, on the rows that are used; no line where outcomes are classes
+    weights : how rows would be weighted by propensity
+    """
+
+    law: Stability
+    gates: dict[str, Stability]
+    contrast: Contrast | None
+    missing: float
+    missing_p: float | None
+    changes: tuple[Change, ...]
+    first: int
+    overrides: float
+    sums: ArmSums
+    bias: ContextBias
+    line: Line | None
+    weights: Weighing
+    threshold: float
+    tests: tuple[Test, ...]
+
+
+def measured(plan: Plan, statistics: Statistics, level: float, margin: float) -> Evidence:
+    """Run all tests of the family on the sums, and measure what the verdict needs."""
+    instance, moments = plan.instance, statistics.moments
+    names = (
+        *plan.features.names,
+        *(f"the distance from the arm ({i})" for i in range(instance.space.n_coords)),
+    )
+    people = [g for g, gate in enumerate(instance.chain.gates) if not gate.is_hard]
+    people = people if statistics.counts[4] > 0 else []
+    contrast = contrast_of(moments) if statistics.counts[2] > 0 else None
+    share, missing_p = missing(statistics.seen)
+    is_biasable = not plan.bandit.is_contextual
+    n_tests = 1 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
+    threshold = level / n_tests
+    space = instance.space
+    numbers = space.coords[:, ~space.is_exact]
+    robust = robustness_of_scores(plan, statistics)
+    law = reward_law(moments, names, space.names, threshold, robust, numbers)
+    gates = {
+        instance.chain.gates[g].name: gate_changes(
+            statistics.acted[g], instance.chain.gates[g].name, threshold
+        )
+        for g in people
+    }
+    spread = _spread(moments)
+    changes = tuple(
+        change for change in law.changes if abs(change.after - change.before) > margin * spread
+    )
+    first = 0
+    if changes:
+        first = min(changes[-1].split + GUARD, moments.shape[0] - 1)
+        if (
+            contrast is not None
+        ):  # before it other rewards were paid, and others may have overridden
+            contrast = contrast_of(moments[first:])
+    overrides = {"all": 1.0, "approved": 0.0}.get(instance.rules.overrides)
+    if overrides is None:
+        overrides = 1.0 if contrast is None else contrast.posterior
+    sums = arm_sums(moments, overrides, first)
+    simultaneous = 1.0 - threshold / max(instance.space.n, 1)
+    bias, line = _bias(plan, sums, simultaneous, first, overrides)
+    tests = _tests(law, gates, contrast, missing_p, bias if is_biasable else None, threshold)
+    return Evidence(
+        law,
+        gates,
+        contrast,
+        share,
+        missing_p,
+        changes,
+        first,
+        overrides,
+        sums,
+        bias,
+        line,
+        weighing(plan, statistics, first),
+        threshold,
+        tests,
+    )
+
+
+def _spread(moments: Array) -> float:
+    """Return the standard deviation of outcomes within arms."""
+    sums = arm_sums(moments, 1.0)
+    n = sums.n
+    return float(np.sqrt(sums.square.sum() / max(float((n - (n > 0)).sum()), 1.0)))
+
+
+def robustness_of_scores(plan: Plan, statistics: Statistics) -> Array:
+    """Return by how much scores vary more than with one variance an arm: (q − 1,), on the pilot."""
+    batch, k = plan.pilot, plan.instance.space.n
+    history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
+    log = history.log
+    y, weight = target_of(log)
+    y = plan.within(y, batch.unit)
+    delta = plan.delta(batch.unit, batch.x)
+    arm, off = plan.place(log.action, log.is_null, delta, batch.x)
+    known = np.flatnonzero((arm < k) & np.isfinite(y) & ~log.is_null)
+    sums = statistics.moments[:, :k].sum(axis=0).reshape(2 * k, *statistics.moments.shape[-2:])
+    d = sums.shape[-1] - 1
+    if not known.size:
+        return np.ones(d)
+    n = sums[:, 0, 0]
+    gram = sums[:, :d, :d] + 1e-6 * np.maximum(n, 1.0)[:, None, None] * np.eye(d)
+    theta = np.linalg.solve(gram, sums[:, :d, d][..., None])[..., 0]
+    # With few rows a line of its own comes too near to them: such blocks share their slopes.
+    mean = sums[:, 0, 1:] / np.maximum(n, 1.0)[:, None]
+    within = (sums[:, 1:, 1:] - n[:, None, None] * mean[:, :, None] * mean[:, None]).sum(axis=0)
+    p = d - 1
+    shared = np.linalg.solve(within[:p, :p] + 1e-6 * n.sum() * np.eye(p), within[:p, p])
+    level = mean[:, p] - mean[:, :p] @ shared
+    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (2 * k, p))), axis=1)
+    theta = np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
+    block = arm[known] * 2 + log.is_override[known]
+    z = np.concatenate(
+        (np.ones((known.size, 1)), plan.features(batch.x[known]), off[known]), axis=1
+    )
+    square = (y[known] - (z * theta[block]).sum(axis=1)) ** 2
+    w = weight[known] / plan.unit
+    count = np.bincount(block, minlength=2 * k)
+    noise = np.bincount(block, w * square, 2 * k) / np.maximum(count, 1)
+    expected = (z**2 * (w * noise[block])[:, None]).sum(axis=0)
+    factor = (z**2 * (w**2 * square)[:, None]).sum(axis=0) / np.where(expected > 0, expected, 1.0)
+    return np.maximum(np.where(expected > 0, factor, 1.0), 1.0)
+
+
+def _bias(
+    plan: Plan, sums: ArmSums, level: float, first: int, overrides: float
+) -> tuple[ContextBias, Line | None]:
+    """Return b̂: a line from the sums, or log odds of classes from the pilot's rows."""
+    if plan.instance.reward.target != "class":
+        return bias_of(sums, level)
+    batch = plan.pilot
+    keep = np.flatnonzero(plan.segment(batch.time) >= first)
+    batch = batch.take(keep)
+    history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
+    delta = plan.delta(batch.unit, batch.x)
+    arm, off = plan.place(history.log.action, history.log.is_null, delta, batch.x)
+    y, weight = target_of(history.log)
+    weight = np.where(history.log.is_override, overrides, 1.0) * weight
+    known = np.isfinite(y) & ~history.log.is_null & (arm < plan.instance.space.n)
+    phi = plan.features(batch.x)
+    some = phi[:: max(1, batch.n // 2000)]
+    reference = np.concatenate((some, np.zeros((some.shape[0], off.shape[1]))), axis=1)
+    found = context_bias(
+        np.concatenate((phi, off), axis=1),
+        np.where(known, arm, -1),
+        np.where(known, y, 0.0),
+        reference,
+        n_arms=plan.instance.space.n,
+        row_weight=weight,
+        link="logistic",
+        folds=FOLDS,
+        level=level,
+    )
+    return found, None
+
+
+def _tests(
+    law: Stability,
+    gates: dict[str, Stability],
+    contrast: Contrast | None,
+    missing_p: float | None,
+    bias: ContextBias | None,
+    threshold: float,
+) -> tuple[Test, ...]:
+    rows = [("Change of the reward law", law.p)]
+    rows += [(f"Change of gate “{name}”", found.p) for name, found in gates.items()]
+    if contrast is not None:
+        rows.append(("Approved against overridden rows", contrast.p))
+    if missing_p is not None:
+        rows.append(("Outcomes missing by arm", missing_p))
+    if bias is not None:
+        rows.append(("Arms in better or worse contexts", _no_bias(bias)))
+    return tuple(Test(name, p, threshold, say.finding(name, p, threshold)) for name, p in rows)
+
+
+def _no_bias(bias: ContextBias) -> float:
+    """Return p of 'no arm has a bias' (Bonferroni); what decides is whether it is shown small."""
+    from scipy.special import ndtr
+
+    z = np.abs(bias.bias[0]) / np.where(bias.standard_error[0] > 0, bias.standard_error[0], np.inf)
+    judged = z[np.isfinite(z)]
+    return min(1.0, 2.0 * judged.size * float(ndtr(-judged.max()))) if judged.size else 1.0
