@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
+from gdcb import BetaThompson
 from gdcb.engine import Engine, Local, Ray
 from gdcb.errors import InvalidInput
+from gdcb.history import open_log
+from gdcb.history.certification import pilot_of, sums_of_parts
+from gdcb.history.plan import plan_of
 from gdcb.protocol.block import run_task
 from gdcb.protocol.runner import run
 from gdcb.protocol.store import Store
 from gdcb.protocol.task import Settings
 from gdcb.records import to_bytes
 from tests import toy_tasks
+from tests.builders import letting, letting_log
 from tests.toy_tasks import SMALL, Draws, Traced, is_alive, wait_until, workers_of
 
 ray: Any = import_module("ray")
@@ -136,6 +141,19 @@ def test_a_run_on_two_nodes_leaves_the_bytes_of_this_process(
     )
     assert len(here) == len(settings.tasks)
     assert there == here
+
+
+def test_a_history_on_two_nodes_has_the_sums_of_this_process(cluster: Any, tmp_path: Path) -> None:
+    """A folder of Parquet files, summed up part by part on whichever node is free."""
+    for i, part in enumerate(letting_log(1000).iter_slices(250)):
+        part.write_parquet(tmp_path / f"part-{i}.parquet")
+    instance, found = letting(), []
+    for engine in (Local(), Ray()):
+        parts = open_log(tmp_path, instance).parts()
+        plan = plan_of(instance, BetaThompson(), pilot_of(parts, 200)[0], units=2, is_whole=False)
+        found.append([to_bytes(sums) for sums, _ in sums_of_parts(plan, parts, engine)])
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
 
 
 def test_a_node_killed_in_mid_run_changes_no_byte(cluster: Any, tmp_path: Path) -> None:

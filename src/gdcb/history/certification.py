@@ -125,7 +125,7 @@ def summed(
             progress(len(parts), len(parts))
         return plan, statistics
     whole: Any = None
-    for done, (some, tally) in enumerate(_in_order(plan, parts, engine), start=1):
+    for done, (some, tally) in enumerate(sums_of_parts(plan, parts, engine), start=1):
         statistics.merge(some)
         if whole is None:
             whole = tally
@@ -150,7 +150,7 @@ def _sum_part(task: _Task) -> tuple[Statistics, Any]:
     return statistics, task.part.tally
 
 
-def _in_order(
+def sums_of_parts(
     plan: Plan, parts: list[Any], engine: Engine | None
 ) -> Iterator[tuple[Statistics, Any]]:
     """Yield the sums of parts in the order of the log, so that they add up to the same bits."""
