@@ -41,6 +41,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("outcomes_missing", (0.0,)),
     ("outcomes_missing", (0.1, 0.4)),
     ("outcomes_missing", (0.1, 0.0001, True)),
+    ("cut_too_much", ("1.3", 0.43)),
     ("hardly_ever_ran", ("1.3", 0.62)),
     ("overlap_too_small", ("a", 3.2, 20)),
     ("override_of_verdict", ("a pilot", "refuse")),

@@ -21,6 +21,7 @@ from gdcb.history.statistics import Statistics
 
 LEAST_ROWS = 20  # of an arm, or of their effective number; below it starts from its prior
 MOST_UNCOVERED = 0.5  # share of contexts in which an arm practically never ran
+MOST_CUT = 0.5  # standard deviations that cutting weights may move an arm's mean by
 MOST_MISSING = 0.5  # of the outcomes
 UNIT = "standard deviations"
 
@@ -86,6 +87,9 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                 if worth < LEAST_ROWS:
                     verdict, shares[a] = "refuse", 0.0
                     said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
+                elif not can_adjust and found.weights.bias_bound[one] > MOST_CUT * sigma:
+                    verdict, shares[a] = "refuse", 0.0
+                    said.append(say.cut_too_much(name, float(found.weights.bias_bound[one])))
                 elif uncovered > MOST_UNCOVERED:
                     verdict, shares[a] = "refuse", 0.0
                     said.append(say.hardly_ever_ran(name, uncovered))
@@ -132,7 +136,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         found.overrides,
         found.weights.clip,
         found.weights.clipped,
-        found.weights.bias_bound,
+        max((float(found.weights.bias_bound[a]) for a in range(k) if is_weighted[a]), default=0.0),
         found.weights.is_logged,
     )
     return arms, treatment

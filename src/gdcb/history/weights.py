@@ -28,8 +28,8 @@ class Weighing:
     ----------
     ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x) clipped, scaled up to all its rows
     uncovered : share of contexts in which the arm's propensity is below 1 %
-    clip, clipped, bias_bound : largest weight, share of the rows above it, and what cutting them
-        may move an arm's mean by, in units of the outcome
+    clip, clipped : largest weight, and share of the rows above it
+    bias_bound : (K,) what cutting them may move an arm's mean by at most, in units of the outcome
     is_logged : whether the log says how likely what ran was
     """
 
@@ -37,7 +37,7 @@ class Weighing:
     uncovered: Array
     clip: float
     clipped: float
-    bias_bound: float
+    bias_bound: Array
     is_logged: bool
 
 
@@ -56,8 +56,7 @@ def weighing(plan: Plan, statistics: Statistics, first: int) -> Weighing:
     ess = found.ess_clipped / np.maximum(found.n, 1) * n
     rows = max(int(found.n.sum()), 1)
     clipped = float((found.clipped_share * found.n).sum() / rows)
-    bound = float(found.bias_bound[found.n > 0].max(initial=0.0))
-    return Weighing(ess, found.uncovered, found.clip, clipped, bound, bool(is_logged))
+    return Weighing(ess, found.uncovered, found.clip, clipped, found.bias_bound, bool(is_logged))
 
 
 def overlap_of(plan: Plan, batch: Batch, history: History, is_logged: bool) -> Overlap:

@@ -43,6 +43,18 @@ def hardly_ever_ran(arm: str, uncovered: float) -> str:
     )
 
 
+def cut_too_much(arm: str, bound: float) -> str:
+    """Say that an arm's weights would have to be cut by too much.
+
+    >>> cut_too_much("1.3", 0.43)
+    'Arm “1.3” ran so rarely in some contexts that cutting its weights may move its mean by 0.43.'
+    """
+    return (
+        f"Arm “{arm}” ran so rarely in some contexts that cutting its weights may move its mean by "
+        f"{short(bound)}."
+    )
+
+
 def bias_within_margin(
     arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
 ) -> str:
