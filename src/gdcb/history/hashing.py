@@ -118,11 +118,11 @@ class Copies:
 
     def merge(self, other: Copies) -> None:
         """Add the rows of another part of the same log."""
-        other._compact()
         self.k = max(self.k, other.k)
-        self._repeat(other.copied, other.times)
-        self.waiting.append(other.kept)
-        self._compact()
+        if len(other.copied):
+            self._repeat(other.copied, other.times)
+        for hashes in (other.kept, *other.waiting):
+            self.add(hashes)
 
     def count(self) -> tuple[int, bool]:
         """Return the number of copies, and whether it is exact.
