@@ -284,6 +284,19 @@ def test_the_verdict_on_a_made_log(kind: str, verdict: str) -> None:
     assert refused == (["1.4", "1.6"] if kind == "e" else [])
 
 
+def test_the_action_must_vary_at_equal_contexts() -> None:
+    """In b prices scatter by 40 % around what context says; without that nothing is known."""
+    log = made("b", 2000)
+    seen = certify(log.batch, log.instance, log.bandit).as_json()["action_variation"]
+    assert seen["low"] > 0.02
+    assert "still varied" in seen["says"]
+    follows = np.exp(0.2 * log.batch.x[:, :1])  # a function of context alone
+    fixed = replace(log.batch, action=follows, recommended=follows)
+    stuck = certify(fixed, log.instance, log.bandit).as_json()["action_variation"]
+    assert stuck["mean"] < 1e-4
+    assert "hardly varied" in stuck["says"]
+
+
 def test_units_of_other_levels_are_no_change_of_the_law() -> None:
     """Ten units, each of its own level, join one after another: each has a learner of its own."""
     log = made("a", 10_000)

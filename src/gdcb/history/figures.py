@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdcb import round as turn
+from gdcb.analysis.excitation import action_variation
 from gdcb.analysis.gate_log import Contraction, contraction_of
 from gdcb.analysis.ratio import variance_ratio
 from gdcb.analysis.robustness import robustness_value
@@ -31,6 +32,8 @@ from gdcb.streams import DRAW, Stream
 
 MOST = 5_000  # rows on which variance ratio, sensitivity and transport are worked out
 _WEAK = 0.05  # share of action and outcome that a hidden cause need explain, and no more
+_EXCITED = 1e-4  # variance of log e at equal contexts from which on a response is known
+_LEAST_ROWS = 50
 _DRAWS = 100  # of the variance ratio's bootstrap
 _HARD_ROWS = 200  # in which a hard gate's η is computed
 
@@ -66,6 +69,7 @@ def figures(
             "is_selective": found.missing_p is not None and found.missing_p <= found.threshold,
         },
         "worst_case_bias": _worst_case(plan, found, statistics),
+        "action_variation": None,
         "sensitivity": None,
         "transport": None,
         "spread": spread,
@@ -87,6 +91,7 @@ def figures(
         }
         document["transport"] = _transport(certificate, statistics, chain, sample[0])
         _warn(certificate, document["sensitivity"]["slopes"], plan)
+        document["action_variation"] = _variation(certificate, *sample[:2])
     return document
 
 
@@ -98,6 +103,29 @@ def _warn(certificate: Certificate, slopes: dict[str, Any], plan: Plan) -> None:
             *certificate.reasons,
             f"Beware of what the log lacks. {slopes['says']}",
         )
+
+
+def _variation(certificate: Certificate, batch: Batch, history: History) -> dict[str, Any] | None:
+    """Return how far the action still varied at equal contexts; without that, no scaler is fitted.
+
+    Of actions that are multiplied their logarithms, of others the actions themselves.
+    """
+    instance = certificate.plan.instance
+    action = instance.composition.relative(history.log.action, history.log.x)[:, 0]
+    if instance.actions[0].levels or batch.n < _LEAST_ROWS:
+        return None
+    if instance.composition.joins == "product":
+        if not (action > 0).all():
+            return None
+        action = np.log(action)
+    try:
+        found = action_variation(action, certificate.plan.features(batch.x))
+    except InvalidInput:  # too few rows for what there is of context
+        return None
+    says = found.says()
+    if not found.low > _EXCITED and instance.scaler.learns_from == "outcome":
+        certificate.reasons = (*certificate.reasons, says)
+    return {**(estimate(found.variance, found.low, found.high) or {}), "says": says}
 
 
 def _when(plan: Plan, time: float) -> str | float:
