@@ -63,7 +63,7 @@ bench: $(READY) $(PEERS) ## Run the benchmarks against the peers (ARGS="...")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(ARGS)
 
 lock: $(UV) ## Remake the lock files (UPGRADE=--upgrade for newer versions)
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev -o requirements.lock
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --extra domains -o requirements.lock
 	$(COMPILE) $(UPGRADE) benchmarks/requirements-peers.in -o benchmarks/requirements-peers.lock
 	$(COMPILE) $(UPGRADE) --no-deps benchmarks/requirements-peers-alone.in \
 		-o benchmarks/requirements-peers-alone.lock
