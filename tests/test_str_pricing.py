@@ -15,9 +15,10 @@ from gdcb.analysis.regret import TrueMean, floor_of
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import Study, study
+from gdcb.instances.past import BEFORE
 from gdcb.instances.str_pricing import columns, domain, manager, world
 from gdcb.instances.str_pricing.columns import CENTRE, FEATURES, POSITIONS, SCHEMA, scale_of
-from gdcb.instances.str_pricing.history import BEFORE, NIGHTS
+from gdcb.instances.str_pricing.domain import NIGHTS
 from gdcb.instances.str_pricing.manager import KINDS
 from gdcb.instances.str_pricing.world import Listings, Rental
 from gdcb.records import MODIFIED, PASSED, History, Log, Rows

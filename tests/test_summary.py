@@ -42,6 +42,7 @@ METHOD = {
     "override_rate_curve",
     "overrides",
     "actions",
+    "measures",
     "tuned",
 }
 COLD_START = {

@@ -260,6 +260,7 @@ class History:
     kernels : what the gates' kernels know of them, where somebody has worked it out already
     plain : the same rows as the scaler learns them, where `log` holds outcomes that were adjusted
         for the arms; None: both loops learn `log`
+    label : (N, labels) what a scaler of labels learns, NaN: not seen; None: it learns nothing here
     """
 
     log: Log
@@ -267,6 +268,18 @@ class History:
     verdict: Verdict
     kernels: tuple[Any, ...] | None = None
     plain: Log | None = None
+    label: Array | None = None
+
+    def take(self, index: Array) -> History:
+        """Return the rows at `index`; what the kernels know is of all rows, and left out."""
+        return History(
+            self.log.take(index),
+            self.rows.take(index),
+            self.verdict.take(index),
+            None,
+            None if self.plain is None else self.plain.take(index),
+            None if self.label is None else self.label[index],
+        )
 
     def of(self, loop: str) -> Log:
         """Return the rows that a loop ('scaler', 'arms') learns from."""

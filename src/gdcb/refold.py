@@ -102,8 +102,8 @@ def warm_up(
 ) -> None:
     """Start both loops from finished rows of another policy behind the same gates.
 
-    The gates' kernels learn its verdicts; the scaler is fitted on its outcomes and published where
-    it may be; arms are then credited with what ran under that δ. `teaches` leaves out one of the
+    The gates' kernels learn its verdicts; the scaler is fitted on its outcomes or labels and
+    published where it may be; arms are then credited with what ran under that δ. `teaches` leaves out one of the
     two loops.
     """
     check_teaches(teaches)
@@ -118,14 +118,34 @@ def warm_up(
                     f"got {len(history.kernels)}"
                 )
             state.kernels = copy(history.kernels)
-    log, scaler = history.log, instance.scaler
-    if "scaler" in teaches and "refit" in scaler.supports:
-        seen = history.of("scaler")
-        credit.watch_scaler(instance, state.scaler, seen)
-        owners = distinct(seen.unit if scaler.per == "unit" else seen.group)
-        publish(instance, state, owners, group, seen)
+    if "scaler" in teaches:
+        _teach_scaler(instance, state, history, group)
     if "arms" in teaches:
-        refold(instance, bandit, state, log, group, distinct(log.group))
+        refold(instance, bandit, state, history.log, group, distinct(history.log.group))
+
+
+def _teach_scaler(
+    instance: Instance, state: turn.RoundState, history: History, group: Array
+) -> None:
+    """Fit the scaler on the history's labels or outcomes, whichever it learns from."""
+    scaler, log = instance.scaler, history.of("scaler")
+    if scaler.learns_from == "label" and history.label is not None:
+        seen = np.flatnonzero(np.isfinite(history.label).any(axis=1))
+        log = log.take(seen)
+        credit.learn_label(instance, state.scaler, log, history.label[seen])
+    elif "refit" in scaler.supports:
+        credit.watch_scaler(instance, state.scaler, log)
+    else:
+        return
+    owners = distinct(log.unit if scaler.per == "unit" else log.group)
+    publish(instance, state, owners, group, log)
+
+
+def learns_before(instance: Instance, history: History) -> bool:
+    """Whether the scaler learns anything from this history."""
+    scaler = instance.scaler
+    is_labelled = scaler.learns_from == "label" and history.label is not None
+    return is_labelled or "refit" in scaler.supports
 
 
 def check_teaches(teaches: tuple[str, ...]) -> None:
@@ -145,6 +165,8 @@ def _check_history(instance: Instance, history: History, group: Array) -> None:
         credit.check_log(instance, seen)
         if not (np.array_equal(seen.unit, log.unit) and np.array_equal(seen.group, log.group)):
             raise InvalidInput("history: expected the same units and groups in log and plain")
+    if history.label is not None and instance.scaler.n_labels:
+        credit.check_label(history.label, log.unit.size, instance.scaler.n_labels)
     if instance.reward.target == "class" and not ((seen.y >= 0.0) & (seen.y <= 1.0)).all():
         raise InvalidInput(f"history: expected outcomes in [0, 1], got {seen.y}")
     sizes = (log.unit.size, history.verdict.status.size)

@@ -222,8 +222,7 @@ def _sample(plan: Plan, first: int) -> Sample:
     arm, _ = plan.place(log.action, log.is_null, plan.delta(batch.unit, batch.x), batch.x)
     known = np.flatnonzero(np.isfinite(log.y) & ~log.is_null)
     batch = batch.take(known)
-    taken = History(log.take(known), history.rows.take(known), history.verdict.take(known))
-    return batch, taken, arm[known]
+    return batch, history.take(known), arm[known]
 
 
 def _variance_ratio(
@@ -263,8 +262,7 @@ def _of_arms(
     if found.overrides < 0.5:
         kept = np.flatnonzero(~history.log.is_override)
         batch, arm = batch.take(kept), arm[kept]
-        log, rows, verdict = history.log, history.rows, history.verdict
-        history = History(log.take(kept), rows.take(kept), verdict.take(kept))
+        history = history.take(kept)
     k, names = plan.instance.space.n, plan.instance.space.names
     y = plan.within(target_of(history.log)[0], batch.unit)
     ran = np.where(arm < k, arm, -1)

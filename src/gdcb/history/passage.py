@@ -57,7 +57,8 @@ def passed_through(instance: Instance, batch: Batch, unit: Array, group: Array) 
         np.ones(batch.n),
         batch.propensity,
     )
-    return History(log, rows, verdict, kernels)
+    label = batch.label if instance.scaler.n_labels else None
+    return History(log, rows, verdict, kernels, label=label)
 
 
 def verdict_of(instance: Instance, batch: Batch, rows: Rows) -> Verdict:

@@ -104,7 +104,7 @@ def treated(certificate: Certificate, batch: Batch, group: Array, first_unit: in
     history = passed_through(plan.instance, batch, unit, group[unit])
     y, weight = treated_rows(plan, treatment, batch, history)
     log = replace(history.log, y=y, weight=weight, propensity=None)
-    return History(log, history.rows, history.verdict, history.kernels)
+    return replace(history, log=log)
 
 
 def treated_rows(

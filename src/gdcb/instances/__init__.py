@@ -5,10 +5,11 @@ from gdcb.instances.catalogue import (
     NAMES,
     STUDIES,
     Domain,
+    Measure,
     Study,
     Tuning,
     load,
     study,
 )
 
-__all__ = ["DECLARED", "NAMES", "STUDIES", "Domain", "Study", "Tuning", "load", "study"]
+__all__ = ["DECLARED", "NAMES", "STUDIES", "Domain", "Measure", "Study", "Tuning", "load", "study"]

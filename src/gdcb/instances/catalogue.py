@@ -62,22 +62,52 @@ def load(name: str) -> Domain:
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """What a study's priors are tuned with.
+class Measure:
+    """What people of the field read beside regret: time in range, a default rate.
 
     Parameters
     ----------
-    chance : (state, e (N, M, D), rows) → (N, M) probability of the class that pays
-    forms : how context may enter the response, 'not known' first; tuning picks one
-    fitted : (sample, moments, form) → settings of scaler and learner, from what a prior is made
-        of (`gdcb.protocol.priors`)
-    sample_delta : (sample, form) → (n, 1, 1) the δ that the scaler would find there
+    name : in the document, such as 'time_in_range'
+    label : for people, with its unit
+    of : (state, e (N, D), rows) → (N,) its expected value where e ran; NaN in e: nothing did. A row
+        that it does not apply to is NaN, and left out of the mean
+    is_share : whether it is shown as a percentage
     """
 
-    chance: Callable[[Any, Array, Rows], Array]
-    forms: tuple[str, ...]
+    name: str
+    label: str
+    of: Callable[[Any, Array, Rows], Array]
+    is_share: bool = True
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a study's priors are tuned with; `make tune` writes what it finds beside the instance.
+
+    Parameters
+    ----------
+    fitted : (sample, moments, form) → settings of scaler and learner, from what a prior is made
+        of (`gdcb.protocol.priors`): `form`, `scaler` and all else that `Study.scaler` and
+        `Study.learner` read but the knobs, which the search turns
+    forms : how context may enter the response; tuning picks one. Of several the first is 'not
+        known', and `B4avg` takes it
+    sample_delta : (sample, form) → (n, 1 or K, q) the δ that the scaler would find there; None:
+        the scaler is taught the sample's labels or outcomes
+    learned : (state, e (N, M, D), rows) → (N, M) what learners learn, exactly: the probability of
+        the class that pays, or E[r]/s(x); None: worked out from the world's mean
+    knobs : what the recommended learner can turn
+    unscaled : (sample, moments) → settings of `Study.unscaled`; None: the protocol's own A1
+    replicates, episodes : of the tuning worlds on which candidates are compared
+    """
+
     fitted: Callable[[Any, Any, str], dict[str, Any]]
-    sample_delta: Callable[[Any, str], Array]
+    forms: tuple[str, ...] = ("",)
+    sample_delta: Callable[[Any, str], Array] | None = None
+    learned: Callable[[Any, Array, Rows], Array] | None = None
+    knobs: tuple[str, ...] = ("scale", "signal", "width")
+    unscaled: Callable[[Any, Any], dict[str, Any]] | None = None
+    replicates: int = 50
+    episodes: int = 120
 
 
 @dataclass(frozen=True)
@@ -94,7 +124,8 @@ class Study:
     own : rows → (N, D) what the operator would have done
     scaler : settings → the scaler, its prior filled in
     learner : settings → the recommended learner, its prior filled in
-    delta : (state, rows) → (groups, N) δ°, the best of the scaler's family, on reference contexts
+    delta : (state, rows) → (groups, N), or (groups, N, K) where every arm has its own: δ°, the best
+        of the scaler's family, on reference contexts
     specification : (symbol, word, value) rows: the tuple, filled in
     about : title, unit of the reward, what the action is, what is real and what is made; and
         `oracle_knows`, a sentence, where optimum and floor know what no method sees
@@ -103,10 +134,13 @@ class Study:
     rivals : learners that come as they are, by family; the others are made from their settings
     labels : what methods are called here, by key, where they are not what their key says
     left_out : why methods do not apply, by key; the protocol runs the others
+    unscaled : settings → the learner of A1, which has no scaler; None: a curve over the arms'
+        coordinates, or independent arms where they are categories
     edges : of bins of relative actions, for the report; None: those of prices around their base
     certified : (instance, bandit, state, group) → the past as a certificate of it leaves its rows,
         for learners that do not read the context; None there: all of it was refused. None: they
         start from `past` as it is
+    measures : what is read beside regret, of what was executed
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
     """
 
@@ -126,8 +160,10 @@ class Study:
     rivals: Mapping[str, Bandit] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    unscaled: Callable[[Mapping[str, Any]], Bandit] | None = None
     edges: Array | None = None
     certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
+    measures: tuple[Measure, ...] = ()
     response: str = "simulator"
 
 

@@ -93,7 +93,7 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
         statuses = history.verdict.statuses[:, :0]
         verdict = replace(history.verdict, trail=trail, statuses=statuses)
         log = replace(history.log, is_override=np.zeros_like(history.log.is_override))
-        history = History(log, history.rows, verdict)
+        history = replace(history, log=log, verdict=verdict, kernels=None)
     return history
 
 
@@ -119,6 +119,8 @@ class Watch:
             executed=np.zeros((replicates, shared.edges.size - 1)),
             overrides=np.zeros((replicates, len(self.bands.names), MOST, len(FATES) + 1)),
         )
+        self.measures = shared.study.measures
+        self._sums = np.zeros((2, replicates, len(self.measures)))  # values, and how many
         self._versions: Array | None = None
         self._unseen: list[tuple[Array, ...]] = []
 
@@ -139,7 +141,21 @@ class Watch:
         if paper is not None:
             record.parts_paper[t] = means[8:].T
         self._count(turn)
+        self._measure(turn)
         record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
+
+    def _measure(self, turn: Turn) -> None:
+        """Add up what people of the field read, where it applies; the last round has the means."""
+        shared, (_, replicates) = self.shared, self.record.reward.shape
+        rows, action = shared.world.nights[turn.t], turn.executed.action
+        for i, measure in enumerate(self.measures):
+            value = measure.of(shared.world.state, action, rows).reshape(replicates, -1)
+            applies = np.isfinite(value)
+            self._sums[0, :, i] += np.where(applies, value, 0.0).sum(axis=1)
+            self._sums[1, :, i] += applies.sum(axis=1)
+        if self.measures and turn.t + 1 == self.record.reward.shape[0]:
+            total, count = self._sums
+            self.record.measures = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
 
     def _success(self, turn: Turn) -> Array:
         """Return whether the class that pays came (N,); NaN where outcomes are no classes."""
@@ -186,11 +202,12 @@ class Watch:
 
     def _error(self, turn: Turn) -> Array:
         """Return ‖δ̂ − δ°‖ over the reference contexts, a replicate: NaN without a scaler."""
-        scaler, (replicates, n) = self.instance.scaler, self.shared.delta.shape
+        scaler, (replicates, n) = self.instance.scaler, self.shared.delta.shape[:2]
         if isinstance(scaler, ConstantScaler) or scaler.per != "group" or turn.state is None:
             return np.full(replicates, np.nan)
         group = np.arange(replicates)
         self._versions = scaler.version(turn.state.scaler, group).copy()
         owner, x = np.repeat(group, n), np.tile(self.shared.reference, (replicates, 1))
-        delta = scaler.predict(turn.state.scaler, owner, x)[:, 0, 0].reshape(replicates, n)
-        return np.asarray(np.sqrt(((delta - self.shared.delta) ** 2).mean(axis=1)))
+        delta = scaler.predict(turn.state.scaler, owner, x)[..., 0].reshape(replicates, n, -1)
+        gap = (delta - self.shared.delta.reshape(replicates, n, -1)) ** 2
+        return np.asarray(np.sqrt(gap.mean(axis=(1, 2))))

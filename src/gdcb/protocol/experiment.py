@@ -164,6 +164,10 @@ def experiment(
             "specification": study.specification,
             "about": dict(study.about),
             "response": study.response,
+            "measures": [
+                {"name": one.name, "label": one.label, "is_share": one.is_share}
+                for one in study.measures
+            ],
         }
         ground = results.ground
         schema = shared.instance.context

@@ -36,7 +36,7 @@ def pooled_history(history: History, units: int) -> History:
     """Return the history as the group's one learner sees it."""
     rows = _together(history.rows, units)
     log = replace(history.log, unit=rows.unit, x=rows.x)
-    return History(log, rows, history.verdict, history.kernels)
+    return replace(history, log=log, rows=rows)
 
 
 def _together(rows: Rows, units: int) -> Rows:

@@ -25,6 +25,7 @@ class Record:
     overrides : (R, F, MOST, 6) by feature and band of it (`gdcb.protocol.bands`): counts of what
         became of the proposals, by `FATES`, and Σ log(e_exec/e_rec) over those raised or lowered,
         NaN where there is no logarithm; None: not counted
+    measures : (R, M) means over episodes and units of what is read beside regret; None: nothing
     """
 
     parts: Array
@@ -37,6 +38,7 @@ class Record:
     recommended: Array
     executed: Array
     overrides: Array | None = None
+    measures: Array | None = None
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -50,7 +50,7 @@ SETTINGS = (
     "command",
     "options",
 )
-EXTRAS = ("variance_ratio", "specification", "theorems", "about", "response")
+EXTRAS = ("variance_ratio", "specification", "theorems", "about", "response", "measures")
 
 # Where each part stands on the last axis of a record's two splits.
 _PARTS = {"bandit": 2, "calibration": 1, "gate": 3}
@@ -148,6 +148,8 @@ def document(
         check_record(key, record, ground)
         waits = _waits(record)
         entries[key] = _method(entry, record, ground, waits, bands, seed)
+        if record.measures is not None:
+            entries[key]["measures"] = _measures(record.measures, extras.get("measures") or ())
         regret = record.parts[..., 0]
         totals[key] = regret.sum(axis=0)
         if key in (OURS, COLD, WEIGHTED):
@@ -238,7 +240,22 @@ def _method(
         if bands is None or record.overrides is None
         else overrides(record.overrides, bands),
         "actions": _actions(record, ground),
+        "measures": None,
         "tuned": dict(entry.tuned),
+    }
+
+
+def _measures(values: Array, measures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the estimate of every measure by its name, from values (R, M).
+
+    A replicate to which it never applied is left out.
+    """
+    if values.shape[1] != len(measures):
+        raise InvalidInput(f"measures: expected {values.shape[1]} names, got {len(measures)}")
+    columns = (column[np.isfinite(column)] for column in values.T)
+    return {
+        one["name"]: estimate(column) if column.size else None
+        for one, column in zip(measures, columns, strict=True)
     }
 
 

@@ -39,8 +39,8 @@ def left_out(instance: Instance, units: int) -> dict[str, str]:
         leave("there is one unit, and nothing to share", "B3", "B3w")
     if isinstance(instance.scaler, ConstantScaler):
         leave("the file declares no scaler", "A1", "A3s", "A3a")
-    elif "refit" not in instance.scaler.supports:
-        leave("the scaler does not learn from finished rows", "A3s", "A3a")
+    elif instance.scaler.learns_from == "nothing":
+        leave("the scaler does not learn", "A3s", "A3a")
     if not instance.chain.gates:
         leave("there is no gate", "A2", "B4u")
     return found

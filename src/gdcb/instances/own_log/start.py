@@ -31,6 +31,7 @@ def certified_past(
     has no row, and starts cold. None: all of them do.
     """
     logs, plain, seen, verdicts = [], [], [], []
+    labels: list[Array] = []
     chain = instance.chain
     kernels = chain.init_kernels(group.size, len(state.replicates), len(instance.actions))
     first = 0
@@ -51,6 +52,8 @@ def certified_past(
         plain.append(_seen(for_scaler(certificate, batch, history.log), batch))
         seen.append(history.rows)
         verdicts.append(history.verdict)
+        if history.label is not None:
+            labels.append(history.label)
     if not logs:
         return None
     return History(
@@ -59,6 +62,7 @@ def certified_past(
         Verdict.concatenate(verdicts),
         kernels,
         Log.concatenate(plain),
+        np.concatenate(labels) if labels else None,
     )
 
 

@@ -15,9 +15,9 @@ from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.past import generate
 from gdcb.instances.str_pricing import learners
 from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
-from gdcb.instances.str_pricing.history import NIGHTS, generate
 from gdcb.instances.str_pricing.manager import KINDS, Manager, incumbent
 from gdcb.instances.str_pricing.world import Listings, Rental
 from gdcb.records import History, Rows
@@ -33,6 +33,7 @@ LOW, HIGH = 40.0, 600.0
 
 
 LISTINGS = 8
+NIGHTS = 1461  # of history
 SHRINK, REFIT = 256.0, 0.05
 SIGNAL = 0.6  # how far the manager's private signal moves the log odds of a booking
 
@@ -116,7 +117,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     def past(
         instance: Instance, world: World, state: Any, group: Array, streams: Streams
     ) -> History:
-        return generate(instance, world, state, group, streams, nights)
+        return generate(instance, world, state, group, streams, rows=nights, incumbent=incumbent)
 
     def delta(state: Listings, rows: Rows) -> Array:
         theta = world.true_theta(state, rows).reshape(-1, LISTINGS, len(FEATURES)).mean(axis=1)
@@ -135,10 +136,12 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         specification=specification(variant, kind, nights),
         about=ABOUT | ({"oracle_knows": KNOWN} if kind == "private" else {}),
         tuning=Tuning(
-            chance=world.chance,
-            forms=tuple(learners.FORMS),
             fitted=learners.fitted,
+            forms=tuple(learners.FORMS),
             sample_delta=learners.delta_of,
+            learned=world.chance,
+            replicates=100,
+            episodes=200,
         ),
     )
 

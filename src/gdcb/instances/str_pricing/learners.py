@@ -97,7 +97,7 @@ def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
             "sd": moments["sd"][2:],
         },
     }
-    frame, chance = frame_of(found.instance.space), found.by_unit(found.chance)
+    frame, chance = frame_of(found.instance.space), found.by_unit(found.target)
     for one in ("relative", "additive") if form == "both" else (form,):
         inputs = CurveThompson(form=one).inputs(frame, found.coord / delta[:, 0], delta)
         weights = LogisticPosterior.fit(found.by_unit(inputs), chance, None, 0.0, WEAK).mean
@@ -112,7 +112,7 @@ def _market(found: Any, form: str) -> Array:
         rows = found.by_unit(values)
         return np.asarray(rows.reshape(-1, found.units * rows.shape[1], *rows.shape[2:]))
 
-    phi, e, chance = (by_market(v) for v in (features(found.rows.x), found.coord, found.chance))
+    phi, e, chance = (by_market(v) for v in (features(found.rows.x), found.coord, found.target))
     centre, wide = np.array([0.0, 3.0, *[0.0] * phi.shape[2]]), np.full(2 + phi.shape[2], 100.0)
     rows = (phi, e[..., 0], chance, np.ones(chance.shape))
     found = follow(*rows, centre, wide, FORMS[form])[0]

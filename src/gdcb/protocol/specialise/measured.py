@@ -23,8 +23,8 @@ from gdcb.instance import Instance
 from gdcb.protocol.ground import Shared
 from gdcb.protocol.methods import Setup
 from gdcb.protocol.metrics.estimates import interval
-from gdcb.records import Evidence, History, Log, Rows
-from gdcb.refold import warm_up
+from gdcb.records import Evidence, Log, Rows
+from gdcb.refold import learns_before, warm_up
 
 REPLICATES = 24  # of a block, so that all of this costs seconds
 CONTEXTS = 256  # in which η is computed
@@ -84,7 +84,7 @@ def past_of(shared: Shared, setup: Setup) -> Past:
     units, n = shared.study.domain.units, min(REPLICATES, shared.delta.shape[0])
     history = shared.history
     some = np.flatnonzero(history.log.group < n)
-    history = History(history.log.take(some), history.rows.take(some), history.verdict.take(some))
+    history = history.take(some)
     group = np.repeat(np.arange(n), units)
     state = turn.init(instance, bandit, group)
     warm_up(instance, bandit, state, history, group)
@@ -103,7 +103,7 @@ def past_of(shared: Shared, setup: Setup) -> Past:
         log.x[:, columns],
         shared.reference[:, columns],
         state,
-        "refit" in instance.scaler.supports,
+        learns_before(instance, history),
     )
 
 
