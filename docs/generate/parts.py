@@ -81,6 +81,10 @@ EXAMPLES = {
         "inducing = [[0.0], [0.5], [1.0]]",
     ),
     ("scaler", "log-linear"): ('factors = { day = ["busy"] }',),
+    ("scaler", "neural"): (
+        'features = ["busy"]',
+        "trunk = { mean = [0.5], scale = [0.3], weights = [[[1.0, -1.0]]], biases = [[0.0, 0.0]] }",
+    ),
 }
 _PYTHON = "from Python only"
 _TYPES = {float: "number", int: "whole number", str: "text", bool: "true or false"}
@@ -326,6 +330,8 @@ def _type(hint: Any, field: dataclasses.Field[Any] | None = None) -> str:
     if field is not None and field.metadata.get("column"):
         is_many = any(typing.get_origin(one) is tuple for one in (hint, *typing.get_args(hint)))
         return "list of context columns" if is_many else "context column"
+    if field is not None and "reads" in field.metadata:
+        return "table"
     if field is not None and "parts" in field.metadata:
         kind = field.metadata["parts"]
         return f"list of tables of a [{kind}](../{kind}/index.md)"

@@ -210,9 +210,14 @@ def _placed(where: str, text: str) -> str:
 
 
 def _setting(where: str, name: str, field: Any, hint: Any, value: Any) -> Any:
-    """Build one setting: a part where it is named like one, or what its field says: part, parts."""
+    """Build one setting: a part where it is named like one, or as its field says.
+
+    A field may say `part`, `parts` (kinds of registered parts) or `reads` (what reads a table).
+    """
     if name in GROUPS and hint is not str:
         return _part(where, name, value)
+    if "reads" in field.metadata:  # numbers that belong together, such as a trunk's
+        return field.metadata["reads"](_table(where, value), where)
     if "part" in field.metadata:
         return _part(where, field.metadata["part"], value)
     if "parts" in field.metadata:

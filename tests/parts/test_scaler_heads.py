@@ -303,14 +303,11 @@ def test_lists_are_taken_for_tuples(make: Callable[..., LinearHead]) -> None:
     assert hash(make(features=[0, 2])) == hash(make(features=(0, 2)))
 
 
-@pytest.mark.parametrize(
-    ("name", "cls"), [("neural", NeuralScaler), ("estimator", EstimatorScaler)]
-)
-def test_a_file_cannot_hold_a_fitted_model(name: str, cls: type) -> None:
+def test_a_file_cannot_hold_a_fitted_model() -> None:
     """It says so, and how one is made."""
     with pytest.raises(InvalidInput) as refused:
-        _part("scaler", "scaler", {"part": name, "features": ["a"]})
-    made = f"scaler.part: scaler '{name}' is from Python only: {cls.__name__}.from_history("
+        _part("scaler", "scaler", {"part": "estimator", "features": ["a"]})
+    made = "scaler.part: scaler 'estimator' is from Python only: EstimatorScaler.from_history("
     assert str(refused.value).startswith(made)
 
 

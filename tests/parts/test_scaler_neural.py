@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from sklearn.neural_network import MLPRegressor
 
 from gdcb.arrays import Array
-from gdcb.errors import InvalidInput
+from gdcb.declaration import parse
+from gdcb.errors import InvalidInput, UnknownField
 from gdcb.scalers import NeuralScaler, Trunk
 from gdcb.scalers.neural import trunk_of
 from tests.parts.builders import rng_of
@@ -149,3 +151,85 @@ def test_bad_settings_are_refused(build: Callable[[], Any], message: str) -> Non
     """Settings that cannot work are refused by name."""
     with pytest.raises(InvalidInput, match=message):
         build()
+
+
+FILE = """
+name = "shed"
+context.load = {{ type = "number", low = 0, high = 9 }}
+context.heat = {{ type = "number", low = -20, high = 50 }}
+arms = {{ part = "list", values = [0.0, 1.0] }}
+composition = {{ part = "add", names = ["shed"] }}
+bandit = {{ part = "gaussian-thompson" }}
+scaler.part = "neural"
+scaler.link = "identity"
+scaler.features = ["load", "heat"]
+scaler.centre = [0.1, 0.2, 0.3]
+[scaler.trunk]
+{trunk}
+"""
+
+
+def in_toml(table: dict[str, Any]) -> str:
+    """Return a table of lists, numbers and text as TOML lines: JSON's are the same."""
+    return "\n".join(f"{name} = {json.dumps(value)}" for name, value in table.items())
+
+
+def test_a_trunk_in_a_file_is_the_trunk() -> None:
+    """A fitted trunk written as a table reads back to the last bit: equal, and equal δ."""
+    x, label = bent(60, 3)
+    fitted = NeuralScaler.from_history((0, 1), x[:, :2], label, hidden=(4, 3), n_steps=30)
+    table = fitted.trunk.table()
+    assert Trunk.read(json.loads(json.dumps(table))) == fitted.trunk
+    scaler = parse(FILE.format(trunk=in_toml(table))).instance.scaler
+    assert isinstance(scaler, NeuralScaler)
+    assert scaler.trunk == fitted.trunk
+    mine = replace(scaler, features=(0, 1), centre=None).fit(x[:, :2], label)
+    same = replace(fitted, link="identity").fit(x[:, :2], label)
+    assert mine.theta.tobytes() == same.theta.tobytes()
+
+
+GOOD: dict[str, Any] = {
+    "mean": [0.0, 1.0],
+    "scale": [1.0, 2.0],
+    "weights": [[[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]],
+    "biases": [[0.0, 0.0, 0.5]],
+    "activation": "tanh",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mean": "0"}, r"scaler.trunk.mean: expected a tuple of numbers, got '0'"),
+        ({"mean": ["0", 1.0]}, "scaler.trunk.mean: expected a finite number, got '0'"),
+        ({"scale": [1.0, 0.0]}, "scaler.trunk.scale: expected 2 numbers > 0"),
+        ({"scale": [True, 1.0]}, "scaler.trunk.scale: expected a finite number, got True"),
+        ({"weights": 3}, "scaler.trunk.weights: expected a list, got 3"),
+        ({"weights": [3]}, r"scaler.trunk.weights\[0\]: expected a list, got 3"),
+        ({"weights": [[[1.0], [1.0, 2.0]]]}, r"weights\[0\]: expected rows of numbers, all of one"),
+        ({"weights": [[]]}, r"scaler.trunk.weights\[0\]: expected rows of numbers"),
+        ({"weights": []}, "scaler.trunk: expected at least one hidden layer"),
+        ({"biases": [[0.0]]}, r"scaler.trunk: expected weights of shape \(2, 1\), got \(2, 3\)"),
+        ({"activation": "step"}, "scaler.trunk.activation: expected one of"),
+        ({"activation": 3}, "scaler.trunk.activation: expected one of"),
+        ({"file": "map.json"}, "scaler.trunk: unknown file; it may have mean, scale"),
+        ({"mean": None}, "scaler.trunk: missing mean"),
+    ],
+)
+def test_bad_trunks_in_a_file_are_refused_by_place(change: dict[str, Any], message: str) -> None:
+    """The error names the table and key it is about."""
+    table = {key: value for key, value in (GOOD | change).items() if value is not None}
+    with pytest.raises((InvalidInput, UnknownField), match=message):
+        parse(FILE.format(trunk=in_toml(table)))
+    parse(FILE.format(trunk=in_toml(GOOD)))
+
+
+def test_a_trunk_in_a_file_is_a_table() -> None:
+    """Anything else is refused, and a missing one is named."""
+    text = FILE.format(trunk="").replace("[scaler.trunk]", "")
+    with pytest.raises(InvalidInput, match="scaler: missing trunk"):
+        parse(text)
+    with pytest.raises(InvalidInput, match=r"scaler.trunk: expected a table, got 'map.json'"):
+        parse(text + 'scaler.trunk = "map.json"')
+    with pytest.raises(InvalidInput, match="trunk: expected a table with mean, scale"):
+        Trunk.read([1.0])  # type: ignore[arg-type]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from gdcb.arrays import Array, logistic
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, UnknownField
 from gdcb.parts import Column, check_choice, take_all
 from gdcb.scalers.head import LinearHead
 from gdcb.scalers.history import history_rows, require_sklearn, settle
+from gdcb.scalers.settings import numbers_of
 
 _ACTIVATIONS = ("identity", "logistic", "tanh", "relu")
 
@@ -69,6 +71,46 @@ class Trunk:
         """Return the digest of its numbers."""
         return {"trunk": self.digest}
 
+    @classmethod
+    def read(cls, table: Mapping[str, Any], where: str = "trunk") -> Self:
+        """Return the trunk that a plain table of lists says, as TOML and JSON have it.
+
+        Keys are the parameters; `activation` may be left out. `where` names the table in errors.
+
+        >>> table = {"mean": [0], "scale": [2], "weights": [[[1.0, -1.0]]], "biases": [[0, 1]]}
+        >>> Trunk.read(table).forward(np.array([[4.0]])).tolist()
+        [[2.0, 0.0]]
+        """
+        if not isinstance(table, Mapping):
+            raise InvalidInput(f"{where}: expected a table with mean, scale, weights, biases")
+        needed = ("mean", "scale", "weights", "biases")
+        unknown = sorted(str(key) for key in table if key not in (*needed, "activation"))
+        if unknown:
+            known = ", ".join((*needed, "activation"))
+            raise UnknownField(f"{where}: unknown {', '.join(unknown)}; it may have {known}")
+        missing = [name for name in needed if name not in table]
+        if missing:
+            raise InvalidInput(f"{where}: missing {', '.join(missing)}")
+        mean, scale = (_numbers(f"{where}.{name}", table[name]) for name in needed[:2])
+        layers = _lists(f"{where}.weights", table["weights"])
+        weights = tuple(_matrix(f"{where}.weights[{i}]", rows) for i, rows in enumerate(layers))
+        rest = enumerate(_lists(f"{where}.biases", table["biases"]))
+        biases = tuple(_numbers(f"{where}.biases[{i}]", bias) for i, bias in rest)
+        try:
+            return cls(mean, scale, weights, biases, table.get("activation", "relu"))
+        except InvalidInput as error:
+            raise InvalidInput(where + str(error).removeprefix("trunk")) from error
+
+    def table(self) -> dict[str, Any]:
+        """Return its numbers as a plain table of lists: what `read` takes."""
+        return {
+            "mean": self.mean.tolist(),
+            "scale": self.scale.tolist(),
+            "weights": [weight.tolist() for weight in self.weights],
+            "biases": [bias.tolist() for bias in self.biases],
+            "activation": self.activation,
+        }
+
     @property
     def width(self) -> int:
         """Activations of the last layer."""
@@ -101,7 +143,7 @@ class NeuralScaler(LinearHead):
     features : context columns, one an input of the trunk
     link, penalty, every, centre, floor, per, n_arms, n_columns, noise : as of `RidgeScaler`;
         `centre` is the mean of the activations over a frozen reference sample
-    trunk : hidden layers
+    trunk : hidden layers; in TOML a table `[scaler.trunk]` of its numbers (`Trunk.read`)
 
     Notes
     -----
@@ -124,8 +166,7 @@ class NeuralScaler(LinearHead):
     [0.6, 1.2]
     """
 
-    trunk: Trunk = field(kw_only=True)
-    python_only: ClassVar[str] = "NeuralScaler.from_history(features, x, label)"
+    trunk: Trunk = field(kw_only=True, metadata={"reads": Trunk.read})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,6 +258,24 @@ def trunk_of(network: Any, mean: Array, scale: Array) -> Trunk:
         tuple(network.intercepts_[:-1]),
         network.activation,
     )
+
+
+def _lists(where: str, given: Any) -> list[Any]:
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(f"{where}: expected a list, got {given!r}")
+    return list(given)
+
+
+def _numbers(where: str, given: Any) -> Array:
+    return np.array(numbers_of(where, given), dtype=float)
+
+
+def _matrix(where: str, given: Any) -> Array:
+    """Return rows of numbers, all of one length: (rows, columns)."""
+    rows = [numbers_of(where, row) for row in _lists(where, given)]
+    if not rows or len({len(row) for row in rows}) > 1:
+        raise InvalidInput(f"{where}: expected rows of numbers, all of one length")
+    return np.array(rows, dtype=float)
 
 
 def _constant(array: Array) -> Array:
