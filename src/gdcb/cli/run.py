@@ -10,7 +10,7 @@ import typer
 
 from gdcb.cli import stylised
 from gdcb.cli.say import as_json, bar_of, fail, notice, out, wrong_usage
-from gdcb.cli.tables import show
+from gdcb.cli.tables import show, show_all
 from gdcb.errors import GdcbError, InvalidInput
 from gdcb.instances import DECLARED, NAMES, STUDIES
 
@@ -20,10 +20,15 @@ def run(
         list[str] | None,
         typer.Argument(metavar="INSTANCE", help="Default: str. Or a TOML file, with --history."),
     ] = None,
-    all_instances: Annotated[bool, typer.Option("--all", help="Run all seven.")] = False,
+    all_instances: Annotated[
+        bool, typer.Option("--all", help="Run all that have a full form, both variants: one table.")
+    ] = False,
     variant: Annotated[
-        str, typer.Option(help="Truth inside the scaler's family: well, outside: mis.")
-    ] = "well",
+        str | None,
+        typer.Option(
+            help="Truth inside the scaler's family: well, outside: mis; both. Default: well."
+        ),
+    ] = None,
     episodes: Annotated[int, typer.Option(help="Rounds a replicate.")] = 200,
     replicates: Annotated[int, typer.Option(help="Independent replicates.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
@@ -43,7 +48,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Of str's world: manager=plain, private, anchored or changing; nights=ROWS. "
+            help="Of the instance's world, such as manager=private for str: its README says which. "
             "Of a log: rows=ROWS of history a replicate.",
         ),
     ] = None,
@@ -59,43 +64,56 @@ def run(
     """Run the experimental protocol: all methods on the same worlds, with a report.
 
     Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
-    same gate. It writes report.html, summary.json and episodes.parquet. Instances other than str
-    still run in their stylised form: the recommended learner, and the same without its scaler.
+    same gate. It writes report.html, summary.json and episodes.parquet; --all adds a page with one
+    table over all instances. kalman still runs in its stylised form: the recommended learner, and
+    the same without its scaler.
 
     With MINE.toml --history LOG the world is a model of your own log, and every page says so.
     """
-    chosen = list(NAMES) if all_instances else (names or ["str"])
+    if all_instances and names:
+        wrong_usage(f"--all runs every instance; leave out {' '.join(names)}")
+    chosen = list(STUDIES) if all_instances else (names or ["str"])
+    variants = _variants(variant, all_instances)
     try:
         if history is not None or any(name.endswith(DECLARED) for name in chosen):
-            _check_own(chosen, history, query, variant)
+            _check_own(chosen, history, query, variant or "well")
             _check_sizes(episodes, replicates, seed, engine)
             settings = _own_plan(
                 chosen[0], history, query, episodes, replicates, seed, methods, option or []
             )
-            where = _folder(folder, Path(chosen[0]).stem, 1)
+            where = _folder(folder, Path(chosen[0]).stem)
             found = _experiment(settings, where, engine, resume)
             as_json(found) if json else show(found, where, out)
             return
         if query is not None:
             wrong_usage("--query goes with MINE.toml --history URL")
         _check(chosen, episodes, replicates, seed, engine)
-        _check_stylised(chosen, variant, methods, option)
+        _check_stylised(chosen, variants, methods, option)
+        if all_instances and option:
+            wrong_usage("--option is for one instance; with --all there are several")
+        base = folder or Path("gdcb-out") / "all" if all_instances else folder
+        runs = [(name, one) for name in chosen for one in variants]
         plans = {
-            name: _plan(name, variant, episodes, replicates, seed, methods, option or [])
-            for name in chosen
+            (name, one): _plan(name, one, episodes, replicates, seed, methods, option or [])
+            for name, one in runs
             if name in STUDIES
         }
-        folders = {name: _folder(folder, name, len(chosen)) for name in chosen}
+        is_named = all_instances or len(variants) > 1
+        folders = {run: _folder(base, *run, len(runs), is_named) for run in runs}
         documents: list[dict[str, Any]] = []
-        for name in chosen:
-            if name in STUDIES:
-                document = _experiment(plans[name], folders[name], engine, resume)
+        for run in runs:
+            if run in plans:
+                document = _experiment(plans[run], folders[run], engine, resume)
             else:
-                document = stylised.run(name, episodes, replicates, seed, folders[name])
-            if not json:
+                document = stylised.run(run[0], episodes, replicates, seed, folders[run])
+            if not json and not all_instances:
                 out.print(end="\n" if documents else "")
-                show(document, folders[name], out)
+                show(document, folders[run], out)
             documents.append(document)
+        if all_instances and base is not None:
+            found = _across(documents, base, episodes, replicates, seed, variants, methods)
+            if not json:
+                show_all(found, base, out)
     except KeyboardInterrupt:
         fail("interrupted: no report yet; the same command with --resume goes on where it stopped")
     except MemoryError:
@@ -148,13 +166,40 @@ def _check_sizes(episodes: int, replicates: int, seed: int, engine: str) -> None
         wrong_usage(f"--engine: expected {', '.join(ENGINES)}, got {engine}")
 
 
+def _variants(asked: str | None, all_instances: bool) -> tuple[str, ...]:
+    """Return the variants to run: one, unless both are asked for, or all instances."""
+    if asked == "both" or (asked is None and all_instances):
+        return ("well", "mis")
+    return (asked or "well",)
+
+
+def _across(
+    documents: list[dict[str, Any]],
+    folder: Path,
+    episodes: int,
+    replicates: int,
+    seed: int,
+    variants: tuple[str, ...],
+    methods: str | None,
+) -> dict[str, Any]:
+    """Write the table over all instances."""
+    from gdcb.protocol.across import whole, write
+
+    words = [f"gdcb run --all --episodes {episodes} --replicates {replicates} --seed {seed}"]
+    words += [f"--variant {variants[0]}"] if len(variants) == 1 else []
+    words += [f"--methods {methods}"] if methods else []
+    found = whole(documents)
+    write(found, folder, " ".join(words))
+    return found
+
+
 def _check_stylised(
-    chosen: list[str], variant: str, methods: str | None, option: list[str] | None
+    chosen: list[str], variants: tuple[str, ...], methods: str | None, option: list[str] | None
 ) -> None:
     """Refuse what a stylised instance would silently ignore."""
     others = [name for name in chosen if name not in STUDIES]
     for given, value in (
-        ("--variant", variant != "well"),
+        ("--variant", variants != ("well",)),
         ("--methods", methods is not None),
         ("--option", bool(option)),
     ):
@@ -244,13 +289,19 @@ def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[
         fail(f"{settings.name}: {error}")
 
 
-def _folder(wanted: Path | None, name: str, count: int) -> Path:
-    """Make the folder before the work, so that a bad one costs nothing."""
+def _folder(
+    wanted: Path | None, name: str, variant: str = "", count: int = 1, is_named: bool = False
+) -> Path:
+    """Make the folder before the work, so that a bad one costs nothing.
+
+    Its name has the variant in it where `is_named`.
+    """
     from gdcb.protocol.files import prepare_folder
 
-    folder = Path("gdcb-out") / name if wanted is None else wanted
+    leaf = f"{name}-{variant}" if is_named else name
+    folder = Path("gdcb-out") / leaf if wanted is None else wanted
     if wanted is not None and count > 1:
-        folder = folder / name
+        folder = folder / leaf
     try:
         return prepare_folder(folder)
     except InvalidInput as error:

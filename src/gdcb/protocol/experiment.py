@@ -168,6 +168,7 @@ def experiment(
                 {"name": one.name, "label": one.label, "is_share": one.is_share}
                 for one in study.measures
             ],
+            "left_out": dict(study.left_out),
         }
         ground = results.ground
         schema = shared.instance.context

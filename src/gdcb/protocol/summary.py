@@ -50,7 +50,15 @@ SETTINGS = (
     "command",
     "options",
 )
-EXTRAS = ("variance_ratio", "specification", "theorems", "about", "response", "measures")
+EXTRAS = (
+    "variance_ratio",
+    "specification",
+    "theorems",
+    "about",
+    "response",
+    "measures",
+    "left_out",
+)
 
 # Where each part stands on the last axis of a record's two splits.
 _PARTS = {"bandit": 2, "calibration": 1, "gate": 3}

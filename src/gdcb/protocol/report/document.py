@@ -106,6 +106,7 @@ class Method:
     threshold: Threshold | None
     overrides: Overrides | None
     actions: Actions | None
+    measures: dict[str, Estimate]
     tuned: dict[str, Any]
 
     @property
@@ -171,6 +172,15 @@ class Theorem:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What people of the field read beside regret; methods have it by its name."""
+
+    name: str
+    label: str
+    is_share: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """The whole run."""
 
@@ -197,6 +207,7 @@ class Document:
     against_best: dict[str, Best]
     cold_start: ColdStart | None
     theorems: dict[str, Theorem | None]
+    readings: list[Reading]
 
     @property
     def is_model(self) -> bool:

@@ -23,6 +23,7 @@ from gdcb.protocol.report.document import (
     Highest,
     Method,
     Overrides,
+    Reading,
     Split,
     Theorem,
     Threshold,
@@ -83,7 +84,20 @@ def _read(document: Mapping[str, Any]) -> Document:
         against_best=_against_best(document.get("against_best"), methods),
         cold_start=_cold_start(document.get("cold_start")),
         theorems={str(k): _theorem(v, f"theorems.{k}") for k, v in theorems.items()},
+        readings=[_reading(v) for v in fields.sequence(document.get("measures"), "measures")],
     )
+
+
+def _reading(value: Any) -> Reading:
+    entry = fields.mapping(value, "measures")
+    name, label = fields.text(entry.get("name")), fields.text(entry.get("label"))
+    return Reading(name, label or name, bool(entry.get("is_share")))
+
+
+def _measures(value: Any, at: str) -> dict[str, Estimate]:
+    entries = fields.mapping(value, at)
+    found = {str(n): fields.estimate(v, f"{at}.{n}") for n, v in entries.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _curve(value: Any, at: str) -> Curve:
@@ -131,6 +145,7 @@ def _method(key: str, value: Any) -> Method:
         threshold=_threshold(entry.get("episodes_to_threshold"), f"{at}.episodes_to_threshold"),
         overrides=_overrides(entry.get("overrides"), f"{at}.overrides"),
         actions=_actions(entry.get("actions"), f"{at}.actions"),
+        measures=_measures(entry.get("measures"), f"{at}.measures"),
         tuned=dict(fields.mapping(entry.get("tuned"), f"{at}.tuned")),
     )
 

@@ -25,6 +25,7 @@ def results(run: Document, figures: Figures) -> str:
         ("Cumulative regret", regret(run, figures)),
         ("GDCB against every rival", rivals(run, figures)),
         ("What the regret is made of", composition(run, figures)),
+        *([("What the field reads", tables.readings(run))] if run.readings else []),
         ("Calibration and overrides", loops(run, figures)),
         (places.TITLE, overrides.section(run, figures)),
         ("Recommended against executed", actions(run, figures)),

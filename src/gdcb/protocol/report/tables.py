@@ -12,6 +12,7 @@ from gdcb.pages.numbers import (
     anything,
     bracketed,
     common_digits,
+    percent,
     plus_minus,
     probability,
     share,
@@ -96,6 +97,21 @@ def all_methods(run: Document) -> str:
     head = ["method", "regret", "above the floor", "reward"]
     caption = f"All methods after {run.episodes:,} episodes, in {run.unit}; least regret first."
     return table(caption, head, rows, keys=[m.key for m in methods])
+
+
+def readings(run: Document) -> str:
+    """Return what people of the field read, of what every method's decisions executed."""
+    methods = [m for m in by_regret(run.distinct) if m.measures]
+    columns = []
+    for one in run.readings:
+        values = [m.measures.get(one.name) for m in methods]
+        columns.append([percent(v) for v in values] if one.is_share else _column(values))
+    caption = (
+        "Expected values of what was executed, means over episodes with 95 % intervals over "
+        "replicates; least regret first."
+    )
+    head = ["method", *(one.label for one in run.readings)]
+    return table(caption, head, _rows(methods, *columns), keys=[m.key for m in methods])
 
 
 def versus(run: Document) -> str:

@@ -1,0 +1,95 @@
+"""The files of a run over all instances: a page to open, Markdown for documentation, JSON."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gdcb.protocol.across import tables
+from gdcb.protocol.across.tables import Words
+from gdcb.protocol.files import write_summary, write_text_whole
+from gdcb.protocol.report.layout import folded, prose
+from gdcb.protocol.report.style import CSS
+from gdcb.protocol.report.tables import table
+
+PAGE, MARKDOWN, TABLE = "index.html", "table.md", "table.json"
+REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
+
+
+def write(found: Mapping[str, Any], folder: Path, command: str) -> None:
+    """Write page, Markdown and JSON; reports of the runs lie in folders beside them."""
+    write_summary(folder / TABLE, {**found, "command": command})
+    write_text_whole(folder / MARKDOWN, markdown(found, command))
+    write_text_whole(folder / PAGE, page(found, command))
+
+
+def page(found: Mapping[str, Any], command: str) -> str:
+    """Return the page."""
+    e = html.escape
+    reasons = "".join(f"<li>{prose(reason)}</li>" for reason in tables.reasons(found))
+    runs = "".join(
+        f'<li><a href="{e(folder_of(run))}/report.html">{e(tables.name_of(run))}: '
+        f"{e(run['title'])}</a></li>"
+        for run in found["runs"]
+    )
+    every = "".join(
+        folded(tables.name_of(run), _html(tables.methods(run))) for run in found["runs"]
+    )
+    lost = f"<h2>Where GDCB is not first</h2><ul>{reasons}</ul>" if reasons else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>gdcb: all instances</title><style>{CSS}</style></head><body>
+<header><h1>All instances</h1><p class="facts">{e(_facts(found))}</p></header>
+<main><section><p>{REACH}</p>{_html(tables.overview(found))}{lost}</section>
+<section><h2>What the paper predicts</h2>{_html(tables.predictions(found))}</section>
+<section><h2>Every method</h2>{every}</section>
+<section><h2>Reports</h2><ul>{runs}</ul></section>
+<section><h2>Reproduction</h2><pre><code>{e(command)}</code></pre></section></main>
+</body></html>
+"""
+
+
+def folder_of(run: Mapping[str, Any]) -> str:
+    """Return the folder of one run's report."""
+    return f"{run['instance']}-{run['variant']}"
+
+
+def _facts(found: Mapping[str, Any]) -> str:
+    runs = found["runs"]
+    if not runs:
+        return "nothing was run"
+    one = runs[0]
+    return f"{one['replicates']:,} replicates, {one['episodes']:,} episodes, seed {one['seed']}"
+
+
+def _html(words: Words) -> str:
+    return table(words.caption, words.head, words.rows, n_words=words.n_words)
+
+
+def markdown(found: Mapping[str, Any], command: str) -> str:
+    """Return the tables as Markdown."""
+    parts = [f"Made by `{command}`: {_facts(found)}. {REACH}"]
+    parts.append(_markdown(tables.overview(found)))
+    reasons = tables.reasons(found)
+    if reasons:
+        parts.append("Where GDCB is not first:\n\n" + "\n".join(f"- {one}" for one in reasons))
+    parts.append("## What the paper predicts\n\n" + _markdown(tables.predictions(found)))
+    parts.append("## Every method")
+    parts += [
+        f"### {tables.name_of(run)}\n\n{_markdown(tables.methods(run))}" for run in found["runs"]
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(words: Words) -> str:
+    """Return one table; what would break its cells is escaped."""
+    rule = ["---" if i < words.n_words else "---:" for i in range(len(words.head))]
+    lines = [words.head, rule, *words.rows]
+    body = "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"
+        for line in lines
+    )
+    return f"{words.caption}\n\n{body}"
