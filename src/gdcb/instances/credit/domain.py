@@ -1,0 +1,127 @@
+"""The instance, and how the protocol runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdcb.arms import Grid
+from gdcb.arrays import Array
+from gdcb.composition import Multiply
+from gdcb.errors import InvalidInput
+from gdcb.gates import Bounds, Cap, Chain
+from gdcb.instance import Instance, NullAction
+from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.credit import learners
+from gdcb.instances.credit.card import APPLICATIONS, incumbent, own
+from gdcb.instances.credit.columns import FEATURES, LGD, SCHEMA, TENORS, features
+from gdcb.instances.credit.measures import measures
+from gdcb.instances.credit.menu import Menu
+from gdcb.instances.credit.prior import GROWTH
+from gdcb.instances.credit.reward import NetInterest
+from gdcb.instances.credit.words import ABOUT, specification
+from gdcb.instances.credit.world import Branches, Lending
+from gdcb.instances.past import generate
+from gdcb.records import History, Rows
+from gdcb.simulate import World
+from gdcb.streams import Streams
+
+RATES = (0.8, 0.95, 1.1, 1.25, 1.4)
+BRANCHES = 8
+EDGES = np.round(np.linspace(0.4, 3.0, 53), 6)  # of offers over the list rate
+
+
+def chain() -> Chain:
+    """Return the gates: tenors on offer, the jurisdiction's cap, and no loan below its cost."""
+    return Chain(
+        (
+            Menu(values=TENORS, action=1, name="tenors on offer"),
+            Cap(limit_column="cap", action=0, name="APR cap"),
+            # Behind the cap, so that it says so where nothing is left between cost and cap.
+            Bounds(low_column="floor", high_column="cap", action=0, name="cost floor"),
+        )
+    )
+
+
+def instance() -> Instance:
+    """Return the tuple."""
+    return Instance(
+        name="credit",
+        title="Consumer credit pricing",
+        context=SCHEMA,
+        arms=Grid({"rate": RATES, "tenor": TENORS}, combine="none"),
+        scaler=learners.scaler(learners.UNTUNED),
+        composition=Multiply(base=("base",), names=("apr", "tenor")),
+        gate=chain(),
+        reward=NetInterest(lgd=LGD, growth=round(GROWTH / 12.0, 6)),
+        null=NullAction(mean=0.0),
+    )
+
+
+def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
+    """Return the instance as the protocol runs it.
+
+    Option: `applications`, how many of every lender came before the first episode.
+    """
+    unknown = sorted(set(options) - {"applications"})
+    if unknown:
+        raise InvalidInput(f"credit has the option applications, not {', '.join(unknown)}")
+    rows = options.get("applications", APPLICATIONS)
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise InvalidInput(f"applications: expected a whole number >= 1, got {rows!r}")
+    world = Lending(variant)
+    domain = Domain(
+        instance(),
+        learners.learner(learners.UNTUNED),
+        world,
+        units=BRANCHES,
+        unit="branch",
+        is_endogenous=False,
+        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+    )
+
+    def past(
+        instance: Instance, world: World, state: Any, group: Array, streams: Streams
+    ) -> History:
+        return generate(instance, world, state, group, streams, rows=rows, incumbent=incumbent)
+
+    def delta(state: Branches, some: Rows) -> Array:
+        return best_delta(world, state, some)
+
+    return Study(
+        domain=domain,
+        variant=variant,
+        features=FEATURES,
+        past=past,
+        incumbent=incumbent,
+        own=own,
+        scaler=learners.scaler,
+        learner=learners.learner,
+        delta=delta,
+        specification=specification(variant, rows),
+        about=ABOUT,
+        tuning=Tuning(fitted=learners.fitted, forms=learners.FORMS, learned=world.chance),
+        edges=EDGES,
+        measures=measures(world),
+    )
+
+
+def best_delta(world: Lending, state: Branches, rows: Rows) -> Array:
+    """Return δ° on contexts: (lenders, N).
+
+    In `well` δ*. In `mis` the least-squares fit of the log spread on the features over these
+    contexts, less what it is at the features' means: what the ridge tends to.
+    """
+    lenders = np.arange(0, state.base.size, BRANCHES)
+    phi = features(rows.x)
+    if world.is_well:
+        log_delta = (state.theta[lenders][:, None] * phi).sum(axis=-1)
+        return np.asarray(np.exp(log_delta))
+    design = np.concatenate((np.ones((rows.n, 1)), phi), axis=1)
+    weights = np.linalg.pinv(design)[1:]  # (14, contexts); a level may be missing among them
+    spread = world.log_spread(state, lenders, rows)
+    theta = (spread[:, None, :] * weights).sum(axis=-1)
+    return np.asarray(np.exp((theta[:, None] * phi).sum(axis=-1)))

@@ -1,0 +1,47 @@
+"""What lenders read beside regret, each as its expected value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.instances.catalogue import Measure
+from gdcb.instances.credit.columns import CAP
+from gdcb.instances.credit.world import Branches, Lending
+from gdcb.records import Rows
+
+
+def take_up(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
+    """Return P(the offer is taken): (N,); 0 where nothing was offered."""
+    repaid, defaulted = world.chances(state, e[:, None], rows)
+    return np.nan_to_num(repaid + defaulted)[:, 0]
+
+
+def default_rate(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
+    """Return P(default | taken): (N,); NaN where nothing was offered."""
+    repaid, defaulted = world.chances(state, e[:, None], rows)
+    return np.asarray(defaulted / (repaid + defaulted))[:, 0]
+
+
+def apr(e: Array) -> Array:
+    """Return the APR that was offered: (N,); NaN where nothing was."""
+    return np.asarray(e[:, 0])
+
+
+def is_capped(e: Array, rows: Rows) -> Array:
+    """Return whether the offer stands at the cap: (N,); NaN where nothing was offered."""
+    return np.where(np.isnan(e[:, 0]), np.nan, e[:, 0] >= rows.x[:, CAP])
+
+
+def measures(world: Lending) -> tuple[Measure, ...]:
+    """Return what is read beside regret."""
+    return (
+        Measure("take_up", "offers taken", lambda s, e, rows: take_up(world, s, e, rows)),
+        Measure(
+            "default_rate",
+            "defaults among loans taken",
+            lambda s, e, rows: default_rate(world, s, e, rows),
+        ),
+        Measure("apr", "mean APR offered", lambda s, e, rows: apr(e)),
+        Measure("capped", "offers at the cap", lambda s, e, rows: is_capped(e, rows)),
+    )
