@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdcb.errors import InvalidInput
-from gdcb.instances.tools.screening_secrets import NAMED, find_secrets, masked
 from gdcb.instances.tools.screening_orders import order_in
+from gdcb.instances.tools.screening_secrets import NAMED, find_secrets, masked
 from gdcb.instances.tools.screening_text import addresses, copied_run, holds, leaves
 from gdcb.parts import check_choice, check_number
 

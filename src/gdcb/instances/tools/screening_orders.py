@@ -55,7 +55,7 @@ ORDERS: dict[str, re.Pattern[str]] = {
 }
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def order_in(text: str) -> str:
     """Return which pattern of orders a text has, or ''.
 

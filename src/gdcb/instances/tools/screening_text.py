@@ -21,7 +21,7 @@ _PHONE = re.compile(r"(?<![\w.])\+?\d(?:[ ().-]?\d){6,14}(?![\w])")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?(?:[ t]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?")
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def normal(text: str) -> str:
     """Return text as it is compared: one form of every character, no case, single spaces.
 
@@ -32,7 +32,7 @@ def normal(text: str) -> str:
     return " ".join(whole.split())
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def compact(text: str) -> str:
     """Return only letters and digits of text.
 
@@ -58,7 +58,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def addresses(text: str) -> tuple[str, ...]:
     """Return what a text addresses: mail, web (and its host), account numbers, phones.
 
