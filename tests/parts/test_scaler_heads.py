@@ -342,3 +342,24 @@ def test_without_scikit_learn_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(InvalidInput, match=r"pip install \"gdcb\[scalers\]\""):
         kind.from_history(("x",), np.zeros((3, 1)), np.zeros((3, 1)))
+
+
+@each_head
+def test_a_long_history_is_not_refitted_for_a_few_rows_more(
+    make: Callable[..., LinearHead],
+) -> None:
+    """Growth ½ behind 20 rows: 5 more are `every`, and too few; 10 more are due."""
+    scaler = make(every=5, growth=0.5)
+    state, rng = scaler.init(1), rng_of(3)
+
+    def see(n: int) -> None:
+        x, label = rng.normal(size=(n, 3)), rng.normal(size=(n, scaler.n_labels))
+        scaler.observe(state, np.zeros(n, int), x, np.ones((n, 1)), label, np.ones(n))
+
+    see(20)
+    assert scaler.due(state).tolist() == [0]
+    scaler.publish(state, np.array([0]))
+    see(5)
+    assert scaler.due(state).tolist() == []
+    see(5)
+    assert scaler.due(state).tolist() == [0]

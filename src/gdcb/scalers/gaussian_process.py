@@ -32,8 +32,8 @@ class GaussianProcessScaler(LinearHead):
     Parameters
     ----------
     features : context columns, one a length
-    link, every, centre, floor, per, n_arms, n_columns : as of `RidgeScaler`; `centre` is the mean
-        of ψ over a frozen reference sample
+    link, every, growth, centre, floor, per, n_arms, n_columns : as of `RidgeScaler`; `centre` is
+        the mean of ψ over a frozen reference sample
     penalty : noise variance σ², in units of `unit`²
     kernel : 'rbf', 'matern32' or 'matern52'
     variance : prior variance of f, in units of `unit`²

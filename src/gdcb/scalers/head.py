@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -66,6 +66,7 @@ class LinearHead:
     n_arms: int = 1
     n_columns: int = 1
     noise: float = 1.0
+    growth: float = field(default=0.0, kw_only=True)
     learns_from: ClassVar[str] = "label"
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
@@ -78,6 +79,7 @@ class LinearHead:
         check_whole("scaler.every", self.every, 1)
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.noise", self.noise, 0.0, open_low=True)
+        check_number("scaler.growth", self.growth, 0.0)
         if self.centre is not None:
             object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
         check_whole("scaler.n_arms", self.n_arms, 1)
@@ -184,8 +186,15 @@ class LinearHead:
         return state.window.residual_variance(owners)
 
     def due(self, state: RidgeState) -> Array:
-        """Return the owners that saw `every` rows since their last publication or refusal."""
-        return np.flatnonzero(state.since >= self.every * (state.tried + 1))
+        """Return the owners that saw `every` rows since their last publication or refusal.
+
+        With `growth` these must also be that share of the rows before: a long history is not
+        refolded for a few rows more.
+        """
+        enough = state.since >= self.every * (state.tried + 1)
+        if self.growth > 0:
+            enough &= state.since >= self.growth * (state.sums.count.max(axis=1) - state.since)
+        return np.flatnonzero(enough)
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ of some owners: (owners, m, d)."""

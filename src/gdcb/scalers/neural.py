@@ -141,8 +141,8 @@ class NeuralScaler(LinearHead):
     Parameters
     ----------
     features : context columns, one an input of the trunk
-    link, penalty, every, centre, floor, per, n_arms, n_columns, noise : as of `RidgeScaler`;
-        `centre` is the mean of the activations over a frozen reference sample
+    link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
+        `RidgeScaler`; `centre` is the mean of the activations over a frozen reference sample
     trunk : hidden layers; in TOML a table `[scaler.trunk]` of its numbers (`Trunk.read`)
 
     Notes

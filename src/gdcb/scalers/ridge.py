@@ -27,6 +27,7 @@ class RidgeScaler(LinearHead):
     link : 'exp' for products (neutral 1) or 'identity' for sums (neutral 0)
     penalty : λ > 0, so that the fit is unique whatever the design
     every : rows an owner sees between publications
+    growth : share of the rows before that must have come since the last publication; 0: any
     centre : φ̄, the mean of `features` over a frozen reference sample of contexts. Where given,
         the intercept is left out of δ and mean log δ = 0 (products) or mean δ = 0 (sums) over
         that sample: scale is not identified between arms and scaler. None: δ is not normalised
