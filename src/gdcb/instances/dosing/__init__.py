@@ -1,0 +1,1 @@
+"""Meal-time insulin, instance 2 of the paper: see README.md beside this file."""

@@ -1,0 +1,145 @@
+"""Meals of a clinic's patients, and what follows a bolus.
+
+- `mis`: simglucose's patients. Share of the next five hours in range, less what lows weigh, from
+  the table: linear between its doses, averaged over how wrong the announced meal may be.
+- `well`: the same meals, a made need: level of the patient + δ*(x), and a reward that is quadratic
+  around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.instances.dosing import need, response
+from gdcb.instances.dosing.columns import MEAL, SCHEMA, WEIGHT, by_weight, calculated
+from gdcb.instances.dosing.need import Need
+from gdcb.instances.dosing.response import Responses
+from gdcb.parts import check_choice
+from gdcb.records import Rows
+from gdcb.streams import Stream
+
+VARIANTS = ("well", "mis")
+KNOWS = 0.5  # how much of what sets a patient apart the physician knows, in logarithms
+LABEL_SHARE, LABEL_SD = 0.15, 0.4  # of a chart review: sd a unit of dose, and units besides
+NOISE = 0.1  # of the reward: all that a day brings and the table does not know
+MEALTIME, OWN = 0, 1  # hidden columns: the place in the table, and the physician's own dose
+
+
+@dataclass(slots=True)
+class Clinic:
+    """Who the patients are.
+
+    Parameters
+    ----------
+    patient : (units,) place among the thirty
+    carb_ratio, correction : (units,) g and mg/dL a unit, as the physician has them
+    need : what they need, in `well`
+    """
+
+    patient: Array
+    carb_ratio: Array
+    correction: Array
+    need: Need | None = None
+
+
+@dataclass(frozen=True)
+class Meals:
+    """The world of meals and boluses.
+
+    Parameters
+    ----------
+    variant : 'well' or 'mis'
+    """
+
+    variant: str = "mis"
+    table: Responses = field(default_factory=response.known, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice("variant", self.variant, VARIANTS)
+
+    def start(self, rng: Stream, group: Array) -> Clinic:
+        """Draw which patients a clinic has, none twice; in `well` also what they need."""
+        n, table = group.size, self.table
+        first = np.searchsorted(group, group)
+        order = np.argsort(rng.uniform(n, table.weight.size)[first], axis=1)
+        patient = order[np.arange(n), (np.arange(n) - first) % table.weight.size]
+        usual = by_weight(table.weight[patient])
+        ratios = (table.carb_ratio[patient], table.correction[patient])
+        known = [a ** (1.0 - KNOWS) * b**KNOWS for a, b in zip(usual, ratios, strict=True)]
+        drawn = need.draw(rng, n, first) if self.variant == "well" else None
+        return Clinic(patient, known[0], known[1], drawn)
+
+    def context(self, rng: Stream, state: Clinic, t: int, group: Array) -> Rows:
+        """Reveal a meal of every patient; hidden: its place, and the physician's own dose."""
+        n, states = group.size, self.table.states
+        at = state.patient * states + np.minimum((rng.uniform(n) * states).astype(int), states - 1)
+        x = self.table.x[at]
+        rows = Rows(np.arange(n), group, x)
+        if state.need is None:
+            own = calculated(x, state.carb_ratio, state.correction)
+        else:
+            own = state.need.felt(rows, KNOWS)
+        rows.hidden = np.stack((at.astype(float), own), axis=1)
+        return rows
+
+    def mean(self, state: Clinic, e: Array, rows: Rows) -> Array:
+        """Return E[r | e, x]; nothing run is a dose of 0, and so is one below it."""
+        dose = given(e)
+        if state.need is not None:
+            return state.need.worth(dose, rows)
+        return self.table.read(self.table.reward, dose, place(rows))
+
+    def best(self, state: Clinic, rows: Rows) -> Array:
+        """Return the best dose."""
+        if state.need is not None:
+            return np.asarray(state.need.best(rows)[:, None])
+        return np.asarray(self.table.best[place(rows)][:, None])
+
+    def candidates(self, state: Clinic, rows: Rows) -> Array:
+        """Return the 61 doses of the table, from none to the largest: (N, 61, 1)."""
+        return np.asarray(self.table.dose[place(rows) // self.table.states][..., None])
+
+    def sample(self, rng: Stream, state: Clinic, e: Array, rows: Rows) -> Array:
+        """Draw rewards: in `mis` the meal is 0.8, 1.0 or 1.2 of what was announced."""
+        noise, u = NOISE * rng.normal(rows.n), rng.uniform(rows.n)
+        dose = given(e)[:, None]
+        if state.need is not None:
+            mean, noise = state.need.worth(dose, rows), need.NOISE / NOISE * noise
+        else:
+            node = np.searchsorted(np.cumsum(response.CHANCES)[:-1], u, side="right")
+            at = node * self.table.x.shape[0] + place(rows)
+            mean = self.table.read(self.table.by_node, dose, place(rows), at)
+        return np.asarray((mean[:, 0] + noise)[:, None])
+
+    def label(self, rng: Stream, state: Clinic, e: Array, rows: Rows) -> Array:
+        """Return the dose that would have been right, as a chart review finds it, with noise."""
+        if state.need is not None:
+            right, sd = state.need.of(rows), np.full(rows.n, need.LABEL_SD)
+        else:
+            right = self.table.right[place(rows)]
+            sd = LABEL_SD + LABEL_SHARE * right
+        return np.asarray((right + sd * rng.normal(rows.n))[:, None])
+
+    def advance(self, rng: Stream, state: Clinic, e: Array, outcome: Array, rows: Rows) -> Clinic:
+        """Meals do not depend on each other: what ran changes no later context."""
+        return state
+
+    def true_delta(self, state: Clinic, rows: Rows) -> Array | None:
+        """Return δ*(x) (N, 1, 1); None in `mis`, where there is none."""
+        if state.need is None:
+            return None
+        return np.asarray(state.need.offset(rows)[:, None, None])
+
+
+def given(e: Array) -> Array:
+    """Return the units that flow: none where nothing runs, none where the dose is negative."""
+    return np.asarray(np.nan_to_num(np.maximum(e[..., 0], 0.0)))
+
+
+def place(rows: Rows) -> Array:
+    """Return the place (N,) of every row's meal in the table."""
+    assert rows.hidden is not None
+    return np.asarray(rows.hidden[:, MEALTIME].astype(np.int64))
