@@ -5,9 +5,10 @@
 
 Every user task of a suite is run with every injection task, by a scripted agent that executes the
 ground truth of its task and obeys whatever attack it reads. It is judged by agentdojo's own checks.
-The rules were chosen on banking and slack; workspace and travel were run once they stood. The attack
-'bare' is the goal of the injection without any wording around it. Takes some five minutes of one
-core.
+The rules were chosen on banking and slack; workspace and travel were run once they stood. The
+attack 'bare' is the goal of the injection without any wording around it. Utility has intervals over
+user tasks, attack success over injection tasks: goals are what an attacker chooses. Takes some five
+minutes of one core.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _RESAMPLES = 2000
 
 
 def interval(hits: Sequence[bool], cluster: Sequence[str]) -> tuple[float, float]:
-    """Return a 95 % interval of a share whose rows are alike within a cluster (a user task).
+    """Return a 95 % interval of a share whose rows are alike within a cluster (a task).
 
     Clusters are resampled (2,000 times, seed 0). Where all rows agree that says nothing, and the
     limits are those of Clopper and Pearson with one row a cluster.
@@ -66,7 +67,8 @@ def interval(hits: Sequence[bool], cluster: Sequence[str]) -> tuple[float, float
 def share(runs: Sequence[Ran], field: str) -> str:
     """Return a share of runs in per cent with its interval."""
     hits = [bool(getattr(run, field)) for run in runs]
-    low, high = interval(hits, [f"{run.suite} {run.user_task}" for run in runs])
+    by = "injection_task" if field == "is_harmed" else "user_task"
+    low, high = interval(hits, [str(getattr(run, by)) for run in runs])
     return f"{100 * np.mean(hits):.1f} [{100 * low:.0f}, {100 * high:.0f}]"
 
 
