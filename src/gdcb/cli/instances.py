@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from gdcb.cli.say import as_json, out, wrong_usage
-from gdcb.errors import InvalidInput
+from gdcb.cli.say import as_json, fail, out, wrong_usage
+from gdcb.errors import GdcbError, InvalidInput
 from gdcb.instances import NAMES, STUDIES, Domain, load
 
 
@@ -38,9 +40,25 @@ def describe(name: str, domain: Domain) -> dict[str, Any]:
 
 def instances(
     name: Annotated[str | None, typer.Argument(help="One instance, with its context.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--write", metavar="FOLDER", help="Write its TOML and a made log, for gdcb check."
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Rows of the made log.")] = 4000,
+    variant: Annotated[str, typer.Option(help="Whose truth made the log: well or mis.")] = "well",
+    seed: Annotated[int, typer.Option(help="Seed of the made log.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the instances, or show one with the JSON schema of its context."""
+    """List the instances, or show one with the JSON schema of its context.
+
+    With --write FOLDER you get the instance as a file, and a made history of it under an incumbent
+    behind the same gate: something to try `gdcb check` on before you have a log of your own.
+    """
+    if folder is not None:
+        _write(name, folder, rows, variant, seed)
+        return
     try:
         found = [describe(one, load(one)) for one in ([name] if name else NAMES)]
     except InvalidInput as error:
@@ -75,6 +93,31 @@ def instances(
             f"\n[dim]This is the stylised form. gdcb run {name} runs a fuller one, with more "
             "context, a history and rivals: docs/protocol.md.[/dim]"
         )
+
+
+def _write(name: str | None, folder: Path, rows: int, variant: str, seed: int) -> None:
+    """Write the instance's file and a made log of it."""
+    from gdcb.instances import study
+    from gdcb.instances.made_log import write_log
+    from gdcb.protocol.files import prepare_folder
+
+    if name not in STUDIES:
+        wrong_usage(f"--write: name one of {', '.join(STUDIES)}")
+    if rows < 1 or seed < 0:
+        wrong_usage(f"--rows and --seed: expected at least 1 and 0, got {rows} and {seed}")
+    try:
+        subject = study(name, variant, {}, 1)
+        log = prepare_folder(folder) / f"{name}.parquet"
+        n = write_log(subject, log, rows, seed)
+    except GdcbError as error:
+        fail(str(error))
+    out.print(f"{n:,} made rows: [bold]{log}[/bold]", soft_wrap=True)
+    declared = files("gdcb.instances") / STUDIES[name] / f"{name}.toml"
+    if declared.is_file():
+        path = folder / f"{name}.toml"
+        path.write_text(declared.read_text(encoding="utf-8"), encoding="utf-8")
+        out.print(f"The instance: [bold]{path}[/bold]", soft_wrap=True)
+    out.print(f"\n[dim]Next: gdcb check {log} --instance {name}[/dim]", soft_wrap=True)
 
 
 def _in_words(schema: dict[str, Any]) -> str:

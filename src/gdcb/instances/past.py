@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.instance import Instance
 from gdcb.parts import check_number
-from gdcb.records import Decision, History, Log, Rows, Verdict
+from gdcb.records import Decision, Executed, History, Log, Rows, Verdict
 from gdcb.simulate import World
 from gdcb.streams import CONTEXT, DRAW, GATE, LABEL, OUTCOME, Stream, Streams
 
@@ -19,6 +20,19 @@ BEFORE = 2**40  # rounds of the past have numbers of their own, far from those o
 
 # (stream, the world's state, rows) → (N, D) what was proposed before there was a bandit.
 Incumbent = Callable[[Stream, Any, Rows], Array]
+
+
+@dataclass(slots=True)
+class Moment:
+    """One round of the past: a row a unit; `keep` are those that the history has."""
+
+    rows: Rows
+    proposed: Array
+    verdict: Verdict
+    executed: Executed
+    outcome: Array
+    label: Array | None
+    keep: Array
 
 
 def generate(
@@ -30,12 +44,13 @@ def generate(
     *,
     rows: int,
     incumbent: Incumbent,
+    watch: Callable[[Moment], None] | None = None,
 ) -> History:
     """Draw `rows` rows of every replicate, dealt to its units in turn.
 
     The incumbent proposes, the gate answers, the world responds. The rows name no arm (the
     incumbent knew none) and no version of the scaler, so that credit goes by what ran alone. Where
-    the scaler learns from labels, the rows have them.
+    the scaler learns from labels, the rows have them. `watch` sees every round.
     """
     check_number("rows", rows, 1)
     units = int((group == group[0]).sum())
@@ -64,6 +79,8 @@ def generate(
             label = world.label(streams.at(LABEL, t), state, executed.action, some)
         if label is not None:
             labels.append(label[keep])
+        if watch is not None:
+            watch(Moment(some, proposed, verdict, executed, outcome, label, keep))
     return History(
         Log.concatenate(logs),
         Rows.concatenate(seen),

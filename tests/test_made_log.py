@@ -1,0 +1,57 @@
+"""A made log of an instance: what `gdcb instances NAME --write` writes, `gdcb check` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gdcb.cli import app
+from gdcb.context import Category, Flag, Number, Schema
+from gdcb.errors import InvalidInput
+from gdcb.history import read
+from gdcb.instances import study
+from gdcb.instances.made_log import decoded, made_log, write_log
+
+
+def test_the_log_reads_back_as_the_rows_that_made_it(tmp_path: Path) -> None:
+    subject = study("str", "mis", {}, 1)
+    assert write_log(subject, tmp_path / "log.parquet", 203, seed=4) == 203
+    batch, report = read(tmp_path / "log.parquet", subject.domain.instance)
+    assert (report.read, report.rejected) == (203, 0)
+    frame = made_log(subject, 203, seed=4)
+    ran = np.isfinite(batch.action).all(axis=1)
+    assert np.array_equal(batch.action[ran, 0], frame["price"].drop_nulls().to_numpy())
+    assert batch.recommended is not None
+    assert np.array_equal(batch.outcome[:, 0], frame["booked"].to_numpy())
+
+
+def test_contexts_are_written_as_people_write_them() -> None:
+    schema = Schema({"load": Number(0, 9), "hot": Flag(), "day": Category(("mon", "tue"))})
+    found = decoded(schema, np.array([[3.0, 1.0, 0.0, 1.0], [4.0, 0.0, 1.0, 0.0]]))
+    assert found["load"].tolist() == [3.0, 4.0]
+    assert found["hot"] == [True, False]
+    assert found["day"] == ["tue", "mon"]
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"\.parquet or \.csv"):
+        write_log(study("str", "well", {}, 1), tmp_path / "log.xlsx", 8)
+
+
+def test_the_command_writes_a_log_that_can_be_checked(tmp_path: Path) -> None:
+    runner = CliRunner()
+    done = runner.invoke(app, ["instances", "str", "--write", str(tmp_path), "--rows", "400"])
+    assert done.exit_code == 0, done.output
+    log, page = tmp_path / "str.parquet", tmp_path / "page.html"
+    checked = runner.invoke(app, ["check", str(log), "--instance", "str", "--out", str(page)])
+    assert checked.exit_code in (0, 3), checked.output
+    assert page.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--write", "x"], ["kalman", "--write", "x"]])
+def test_only_what_has_a_full_form_has_a_log(arguments: list[str]) -> None:
+    done = CliRunner().invoke(app, ["instances", *arguments])
+    assert done.exit_code == 2
