@@ -1,0 +1,113 @@
+"""The scaler and the learner that the instance recommends, and what their priors are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.bandits import Bandit, HierarchicalThompson
+from gdcb.instances.moderation import house
+from gdcb.instances.moderation.banded import BandedThompson
+from gdcb.instances.moderation.columns import FEATURES
+from gdcb.instances.moderation.severity import SeverityScaler
+
+# Bands of severity of the learner's cells.
+EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+EVERY = 40  # rated posts between two publications
+PENALTY = 25.0  # (noise of a rating / spread of a head's weight)², 0.15² / 0.03²
+# A cautious prior for whoever has not tuned one: mild posts stay, severe ones go.
+UNTUNED: dict[str, Any] = {
+    "form": "",
+    "scale": 1.0,
+    "signal": 1.0,
+    "width": 1.0,
+    "scaler": {},
+    "table": [[0.8 - 1.2 * s, 0.4 + 0.4 * s - 0.6 * s * s, -0.3 + 1.2 * s] for s in
+              (0.0, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.8)],
+    "group": 0.15,
+    "own": 0.15,
+    "noise": 0.55,
+}  # fmt: skip
+
+
+def scaler(tuned: Mapping[str, Any]) -> SeverityScaler:
+    """Return the severity score: the pilot's trunk and head, and a platform's own correction."""
+    model = house.stored()
+    return SeverityScaler(
+        features=tuple(FEATURES),
+        link="identity",
+        penalty=PENALTY / float(tuned["signal"]) ** 2,
+        every=EVERY,
+        trunk=model.trunk,
+        start=tuple(model.theta.tolist()),
+    )
+
+
+def learner(tuned: Mapping[str, Any]) -> Bandit:
+    """Return normal arms in bands of severity; communities of a platform share."""
+    scale = float(tuned["scale"])
+    return BandedThompson(
+        table=tuple(tuple(row) for row in tuned["table"]),
+        sd=scale * tuned["group"],
+        between=scale * tuned["own"],
+        noise=tuned["noise"] * tuned["width"],
+    )
+
+
+def unscaled(tuned: Mapping[str, Any]) -> Bandit:
+    """Return the same learner without bands, for A1: there is no severity."""
+    scale = float(tuned["scale"])
+    return HierarchicalThompson(
+        prior_mean=tuple(tuned["mean"]),
+        sd=scale * tuned["group"],
+        between=scale * tuned["own"],
+        noise=tuned["noise"] * tuned["width"],
+    )
+
+
+def fitted(found: Any, _moments_of: Any, form: str) -> dict[str, Any]:
+    """Fit the bands' priors to a sample of tuning worlds (`gdcb.protocol.sampling.Sample`)."""
+    delta = found.delta(scaler(UNTUNED))
+    band = np.searchsorted(EDGES, delta[:, 0, 0])
+    return {"form": form, "scaler": {}} | _moments(found, band, len(EDGES) + 1)
+
+
+def without(found: Any, _moments_of: Any) -> dict[str, Any]:
+    """Fit the prior of A1: one band."""
+    moments = _moments(found, np.zeros(found.rows.n, dtype=np.int64), 1)
+    return {"mean": moments.pop("table")[0]} | moments
+
+
+def _moments(found: Any, band: Array, n_bands: int) -> dict[str, Any]:
+    """Return means by band and arm, how far groups and units lie apart, and the noise."""
+    k = found.instance.space.n
+    arms = np.zeros((found.rows.n, k, 2))
+    arms[..., 0] = np.arange(k)
+    target = found.ask(arms, found.rows)  # (n, K), exact
+    unit, n_units = found.rows.unit, int(found.rows.unit.max()) + 1
+    place = unit * n_bands + band
+    count = np.bincount(place, minlength=n_units * n_bands).astype(float)
+    total = np.stack([np.bincount(place, one, n_units * n_bands) for one in target.T], axis=1)
+    means = total / np.maximum(count, 1.0)[:, None]
+    shape = (-1, found.units, n_bands)
+    weight, means = count.reshape(*shape, 1), means.reshape(*shape, k)
+    table = (weight * means).sum(axis=(0, 1)) / weight.sum(axis=(0, 1))
+    group = (weight * means).sum(axis=1) / np.maximum(weight.sum(axis=1), 1.0)
+    heavy = weight.sum(axis=1)
+    between = ((means - group[:, None]) ** 2 * weight).sum() / (k * weight.sum())
+    across = (heavy * (group - table) ** 2).sum() / (k * heavy.sum())
+    left = target - means.reshape(-1, k)[place]
+    noise = np.sqrt(found.noise**2 + (left**2).mean())
+
+    def plain(value: Any) -> float:
+        return round(float(value), 4)
+
+    return {
+        "table": [[plain(value) for value in row] for row in table],
+        "group": plain(np.sqrt(max(across, 4e-4))),
+        "own": plain(np.sqrt(max(between, 4e-4))),
+        "noise": plain(noise),
+    }
