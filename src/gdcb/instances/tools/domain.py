@@ -1,0 +1,252 @@
+"""The instance, and how the protocol runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdcb.arms import ArmList
+from gdcb.arrays import Array
+from gdcb.composition import Prompt
+from gdcb.errors import InvalidInput
+from gdcb.instance import Instance, NullAction
+from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
+from gdcb.instances.past import generate
+from gdcb.instances.tools import learners
+from gdcb.instances.tools.columns import (
+    CLEAN,
+    COST,
+    DENIED,
+    EXAMPLES,
+    FEATURES,
+    NAMES,
+    SCHEMA,
+    K,
+    latency_factor,
+    parts_of,
+)
+from gdcb.instances.tools.incumbent import incumbent, own
+from gdcb.instances.tools.policy import ToolPolicy
+from gdcb.instances.tools.questions import SOURCES
+from gdcb.instances.tools.relevance import best_head
+from gdcb.instances.tools.retrieval import DEFAULT
+from gdcb.instances.tools.world import JUDGE_ERROR, UNAIDED, Routing, Tenants
+from gdcb.records import History, Rows
+from gdcb.rewards import Payoff
+from gdcb.simulate import World
+from gdcb.streams import CONTEXT, Streams
+
+TENANTS = 8
+ROWS = 1500  # requests of the past in a replicate
+POLICY = ToolPolicy(
+    tools=NAMES,
+    denied=DENIED,
+    cost=COST,
+    spend="spend",
+    clean=CLEAN,
+    secret="secret",
+    injected="injected",
+    invalid="invalid",
+)
+_LOOKS = 40  # rounds of contexts from which the best of the family is worked out
+_LOOK_SEED = 9_000_003  # of their streams; no result is computed on it
+
+ABOUT: dict[str, Any] = {
+    "title": "Tool use by a language model",
+    "unit": "latency-discounted successes a tenant",
+    "action": "tool slot",
+    "real": [
+        (
+            "in `mis`: the requests, the tools' descriptions, which tools are offered with a "
+            "request and which call is right (1,253 questions of bfcl-eval, or agentdojo's 97 user "
+            "tasks), "
+            "and so the similarities that retrieval finds"
+        ),
+        "the policy gate: the class that a live router asks, rule by rule",
+    ],
+    "made": [
+        (
+            "how often the right call succeeds: the executing model's skill with each tool, what "
+            "arguments, length and examples do to it, and how rarely a wrong call will do"
+        ),
+        (
+            "tenants, their mix of requests, catalogues of eight tools put together from the data, "
+            "costs, latencies, spend limits and how often a request is flagged"
+        ),
+        "the judge who rates three calls in ten, and is wrong about one in ten of these",
+        "all of `well`",
+    ],
+}
+KNOWN = (
+    "The optimum and the gate floor know which call is right, which no method sees: where "
+    "similarities do not tell two tools apart, the regret is out of every method's reach."
+)
+
+
+def instance() -> Instance:
+    """Return the tuple."""
+    return Instance(
+        name="tools",
+        title="Tool use by a language model",
+        context=SCHEMA,
+        arms=ArmList(names=NAMES),
+        scaler=learners.scaler(learners.UNTUNED),
+        composition=Prompt(examples=EXAMPLES),
+        gate=POLICY,
+        reward=Payoff(outcome=("success",), win=latency_factor),
+        null=NullAction(mean=UNAIDED),
+    )
+
+
+def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
+    """Return the instance as the protocol runs it.
+
+    Options: `questions` of `mis` ('bfcl', 'agentdojo'), `retrieval` ('tf-idf', or the name of a
+    sentence-embedding model) and `rows` of history.
+    """
+    known = ("questions", "retrieval", "rows")
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InvalidInput(f"tools has the options {', '.join(known)}, not {', '.join(unknown)}")
+    questions, retrieval = options.get("questions", SOURCES[0]), options.get("retrieval", DEFAULT)
+    rows = options.get("rows", ROWS)
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    world = Routing(variant, questions, retrieval)
+    domain = Domain(
+        instance(),
+        learners.learner(learners.UNTUNED),
+        world,
+        units=TENANTS,
+        unit="tenant",
+        is_endogenous=False,
+        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+    )
+
+    def past(
+        instance: Instance, world: World, state: Any, group: Array, streams: Streams
+    ) -> History:
+        return generate(instance, world, state, group, streams, rows=rows, incumbent=incumbent)
+
+    def delta(state: Tenants, reference: Rows) -> Array:
+        return best_delta(world, state, reference)
+
+    return Study(
+        domain=domain,
+        variant=variant,
+        features=FEATURES,
+        past=past,
+        incumbent=incumbent,
+        own=own,
+        scaler=learners.scaler,
+        learner=learners.learner,
+        unscaled=learners.unscaled,
+        delta=delta,
+        specification=specification(variant, questions, retrieval, rows),
+        about=ABOUT | ({"oracle_knows": KNOWN} if variant == "mis" else {}),
+        tuning=Tuning(
+            fitted=learners.fitted,
+            learned=world.chance,
+            unscaled=learners.without_relevance,
+        ),
+        left_out=LEFT_OUT,
+        edges=np.arange(K + 1) - 0.5,
+        measures=measures(world),
+    )
+
+
+LEFT_OUT = {"B4fac": "tools are categories with one factor: there is nothing to factor"}
+
+
+def measures(world: Routing) -> tuple[Measure, ...]:
+    """Return what people who run routers read beside regret."""
+
+    def success(state: Tenants, e: Array, rows: Rows) -> Array:
+        return world.chance(state, e[:, None], rows)[:, 0]
+
+    def latency(_state: Tenants, e: Array, rows: Rows) -> Array:
+        return np.where(parts_of(e)[2], latency_factor(e[:, None], rows.x)[:, 0], np.nan)
+
+    def vetoed(_state: Tenants, e: Array, _rows: Rows) -> Array:
+        return np.asarray(~parts_of(e)[2], dtype=float)
+
+    def cost(_state: Tenants, e: Array, _rows: Rows) -> Array:
+        tool, _, runs = parts_of(e)
+        return np.where(runs, np.array(COST)[tool], 0.0)
+
+    return (
+        Measure("success", "requests that succeed", success),
+        Measure("latency_factor", "latency factor of calls", latency),
+        Measure("vetoed", "requests without a tool", vetoed),
+        Measure("cost", "cost, cents a request", cost, is_share=False),
+    )
+
+
+def best_delta(world: Routing, state: Tenants, reference: Rows) -> Array:
+    """Return δ°, the best of the scaler's family in every group: (groups, N, K).
+
+    In `well` that is δ*. In `mis` the least-squares fit of the judge's mean rating over requests
+    of the group's tenants and the tools that are offered with them.
+    """
+    x, n = reference.x, state.skill.shape[0]
+    group = np.repeat(np.arange(n // TENANTS), TENANTS)
+    if world.variant == "well":
+        theta = state.theta[::TENANTS]
+        everyone = [world.relevance(_with(state, one), _first(reference)) for one in theta]
+        return np.stack(everyone)
+    part: Any = instance().scaler
+    streams = Streams(_LOOK_SEED, TENANTS)
+    heads = best_head(
+        part,
+        (world.context(streams.at(CONTEXT, t), state, t, group) for t in range(_LOOKS)),
+        lambda rows: JUDGE_ERROR + (1.0 - 2.0 * JUDGE_ERROR) * world.relevance(state, rows),
+        n // TENANTS,
+    )
+    return np.asarray((part.phi(x)[None] @ heads[:, None, :, None])[..., 0])
+
+
+def _with(state: Tenants, theta: Array) -> Tenants:
+    """Return one tenant of a catalogue with this θ."""
+    return Tenants(state.skill[:1], state.odds[:1], state.slope[:1], theta[None])
+
+
+def _first(rows: Rows) -> Rows:
+    """Return rows as if all were the first tenant's."""
+    zero = np.zeros(rows.n, dtype=np.int64)
+    return Rows(zero, zero, rows.x, rows.mask, rows.hidden)
+
+
+def specification(
+    variant: str, questions: str, retrieval: str, rows: int
+) -> tuple[tuple[str, str, str], ...]:
+    """Return the tuple in words: (symbol, word, value) rows."""
+    truths = {
+        "well": "success with σ(skill + slope·(δ* − ½) + help·δ*·examples/4), δ* in the family",
+        "mis": f"which call is right is what {questions} says; similarities by {retrieval}",
+    }
+    return (
+        (
+            "𝒳",
+            "context",
+            "similarity of each tool's description and past successes; size, spend, flags",
+        ),
+        ("𝒜", "nominal arms", f"{K} tools: five that read, three that write, one of these denied"),
+        (
+            "Δ, δ_θ",
+            "scaler",
+            "relevance of every tool: a trunk fitted once, one ridge head a catalogue",
+        ),
+        ("Φ", "composition", f"prompt = tool, ⌊δ·{EXAMPLES} + ½⌋ retrieved examples, template"),
+        (
+            "g",
+            "gate",
+            "policy: unknown or denied tools, spend, flagged requests to tools that write",
+        ),
+        ("𝒴, φ", "outcome, reward", "success or not; reward = success × latency factor"),
+        ("R", "truth of this run", f"variant {variant}: {truths[variant]}"),
+        ("units", "replicate", f"{TENANTS} tenants of one catalogue, drawn from a stated prior"),
+        ("history", "incumbent", f"{rows:,} requests of keyword routing, behind the same gate"),
+    )
