@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import pytest
-
-from gdcb.protocol import priors, tuning
+from gdcb.instances import study
+from gdcb.protocol import fitting
 from gdcb.protocol.task import Task
 
 REPLICATES, EPISODES, UNITS = 4, 6, 8
@@ -19,15 +18,13 @@ KNOBS = {"scale": 1.0, "signal": 1.0, "width": 0.5}
 @cache
 def fitted_priors(variant: str) -> dict[str, Any]:
     """Return the prior of every family and form, from few contexts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(priors, "CONTEXTS", 60)
-        return tuning.fitted_priors("str", variant)
+    return fitting.fitted_priors(study("str", variant, {}, EPISODES), contexts=60)
 
 
 def settings_of(name: str, variant: str) -> dict[str, dict[str, Any]]:
     """Return settings of every family in the place of the recorded ones."""
     fitted = fitted_priors(variant)
-    first = {family: next(k for k in fitted if k.split()[0] == family) for family in tuning.JUDGED}
+    first = {family: next(k for k in fitted if k.split()[0] == family) for family in fitting.JUDGED}
     return {family: fitted[key] | KNOBS for family, key in first.items()}
 
 

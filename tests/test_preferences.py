@@ -13,7 +13,7 @@ from gdcb.analysis.regret import Ledger, regret_parts
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.bandits import BradleyTerryThompson
-from gdcb.composition import Add, Identity, Multiply
+from gdcb.composition import Add, Multiply
 from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel, SimulatedPerson
@@ -114,7 +114,7 @@ def test_every_arm_is_a_rival_as_often() -> None:
         Schema({"base": Number()}), ArmList(values=(0.5, 1, 2, 3, 5)), Multiply(), reward=Payoff()
     )
     world, n = Preferences(DOMAIN.world, instance, own_price), 40_000
-    drawn = world.rivals(stream(1), n)
+    drawn = world.rivals(stream(1), n)[:, 0]
     share = np.array([(drawn == value).mean() for value in (0.5, 1, 2, 3, 5)])
     assert share.sum() == 1.0
     assert (np.abs(share - 0.2) < 4.5 * np.sqrt(0.2 * 0.8 / n)).all()
@@ -244,10 +244,7 @@ def build(**settings: Any) -> Instance:
         (build(scaler=ConstantScaler(1.2)), r"take ConstantScaler\(1\)"),
         (build(composition=Add(), scaler=ConstantScaler(1.0)), r"take ConstantScaler\(0\)"),
         (with_rival(build()), "it has a rival already"),
-        (
-            build(arms=ArmList(names=("a", "b")), composition=Identity(severity=False)),
-            "a rival needs arms with a metric along one coordinate",
-        ),
+        (load("kalman").instance, "take ConstantScaler"),
     ],
 )
 def test_where_there_can_be_no_rival_it_is_refused(instance: Instance, message: str) -> None:

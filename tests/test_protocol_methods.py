@@ -23,7 +23,7 @@ from gdcb.bandits import (
 from gdcb.errors import InvalidInput
 from gdcb.instances import study
 from gdcb.instances.str_pricing.learners import UNTUNED
-from gdcb.protocol import block, methods, tuning
+from gdcb.protocol import block, fitting, methods, tuning
 from gdcb.protocol.ground import shared_by
 from gdcb.protocol.methods import DEFAULT, build, parse, tuned_settings
 from gdcb.protocol.pooled import Pooled, names, pooled_history, pooled_instance
@@ -83,7 +83,7 @@ def test_what_a_key_means(key: str, family: str, is_warm: bool, is_gated: bool) 
     assert (method.is_warm, method.is_gated) == (is_warm, is_gated)
     assert method.teaches == {"A3s": ("scaler",), "A3a": ("arms",)}.get(key, ("scaler", "arms"))
     assert method.is_reweighted == (key == "B4ope")
-    assert method.family in tuning.JUDGED
+    assert method.family in fitting.JUDGED
 
 
 def test_every_key_has_a_title_of_its_own() -> None:
@@ -104,9 +104,9 @@ def test_the_recorded_settings_make_every_method() -> None:
     for variant in tuning.VARIANTS:
         subject = study("str", variant, {}, EPISODES)
         recorded = tuned_settings("str", variant)
-        assert set(recorded) == set(tuning.JUDGED)
+        assert set(recorded) == set(fitting.JUDGED)
         for family, settings in recorded.items():
-            assert set(settings["judged"]) == set(tuning.JUDGED[family])
+            assert set(settings["judged"]) == set(fitting.JUDGED[family])
         for key in DEFAULT:
             build(subject, key, recorded)
 

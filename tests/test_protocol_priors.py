@@ -18,10 +18,11 @@ from gdcb.context import Number, Schema
 from gdcb.instance import Instance
 from gdcb.instances import study
 from gdcb.instances.str_pricing.columns import POSITIONS, scale_of
-from gdcb.protocol import priors, tuning
+from gdcb.instances.str_pricing.learners import delta_of
+from gdcb.protocol import fitting, priors
 from gdcb.protocol.ground import shared_by
 from gdcb.protocol.importance import CLIP, reweighted
-from gdcb.protocol.priors import Sample
+from gdcb.protocol.sampling import Sample, sample, tuning_of
 from gdcb.protocol.task import GROUND, Task
 from gdcb.records import History, Log, Rows, Verdict, to_bytes
 from gdcb.rewards import Payoff
@@ -37,13 +38,11 @@ def found(request: pytest.FixtureRequest) -> Any:
     subject = study("str", request.param, {}, 10)
     plain = subject.domain.instance
     without = replace(plain, scaler=ConstantScaler(1.0), gate=plain.chain)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(priors, "CONTEXTS", CONTEXTS)
-        yield SimpleNamespace(
-            subject=subject,
-            variant=request.param,
-            sample=priors.sample(subject, without, 7, GROUPS),
-        )
+    return SimpleNamespace(
+        subject=subject,
+        variant=request.param,
+        sample=sample(subject, without, 7, GROUPS, CONTEXTS),
+    )
 
 
 # The sample
@@ -61,7 +60,7 @@ def test_a_sample_has_every_unit_s_rows_together(found: Any) -> None:
     assert sample.action == pytest.approx(sample.coord * scale_of(sample.rows.x)[:, None])
     world = found.subject.domain.world
     chance = world.chance(sample.state, sample.action[:, None], sample.rows)[:, 0]
-    assert sample.chance.tolist() == chance.tolist()
+    assert sample.target.tolist() == chance.tolist()
 
 
 def test_arms_are_drawn_evenly_and_apart_from_context(found: Any) -> None:
@@ -96,11 +95,11 @@ def test_moments_of_a_pool_by_hand() -> None:
         "mean": [1.0, 2.0, 3.0, 4.0],
         "sd": [0.5, 0.6, 0.7, 0.8],
         "group": [0.1, 0.2, 0.3, 0.4],
-        "own": [0.01, 0.02, 0.03, 0.04],
+        "own": [0.06, 0.02, 0.03, 0.04],
     }
     plain = priors.pooled_moments(moments, 1, 3, degree=1, interactions=True)
     assert plain["mean"] == [1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]
-    apart, slope = round(math.sqrt(2) * 0.01, 4), round(math.sqrt(2) * 0.03, 4)
+    apart, slope = round(math.sqrt(2) * 0.06, 4), round(math.sqrt(2) * 0.03, 4)
     assert plain["sd"] == [0.5, 0.2, apart, apart, 0.3, 0.4, slope, slope]
     short = {name: values[:3] for name, values in moments.items()}
     without = priors.pooled_moments(short, 1, 3, degree=1, interactions=False)
@@ -121,13 +120,13 @@ def test_weights_that_made_the_chances_are_found_again() -> None:
 def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
     """Mean m and variance v of a unit's mean chance: α + β = m(1 − m)/v − 1."""
     sample: Sample = found.sample
-    chances = priors.arm_chances(sample)
+    chances = priors.arm_targets(sample)
     space, rows = sample.instance.space, sample.rows
     assert chances.shape == (rows.n, 25)
     price = space.coords[7, 0] * scale_of(rows.x)
-    asked = priors.tuning_of(found.subject).chance(sample.state, price[:, None, None], rows)[:, 0]
+    asked = found.subject.domain.world.chance(sample.state, price[:, None, None], rows)[:, 0]
     assert chances[:, 7] == pytest.approx(asked)
-    counts = priors.arm_counts(sample, chances)
+    counts = priors.arm_moments(sample, chances)
     means = chances.reshape(-1, CONTEXTS, 25).mean(axis=1)
     m, v = means.mean(axis=0), means.var(axis=0, ddof=1)
     assert counts["mean"] == pytest.approx(m, abs=6e-5)
@@ -135,7 +134,7 @@ def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
         total = counts["total"][k]
         law = stats.beta(m[k] * total, (1 - m[k]) * total)
         assert (law.mean(), law.var()) == pytest.approx((m[k], v[k]), rel=1e-3)
-    levels = priors.level_counts(sample, chances, sample.instance)
+    levels = priors.level_moments(sample, chances, sample.instance)
     first = space.levels[:, 0] == 0
     assert len(levels["mean"]) == 10
     assert levels["mean"][0] == pytest.approx(m[first].mean(), abs=6e-5)
@@ -146,10 +145,10 @@ def test_the_prior_of_arms_is_a_beta_with_the_units_moments(found: Any) -> None:
 def test_arms_that_are_scaled_scatter_less(found: Any) -> None:
     """δ takes off what context explains: an arm's chance varies less from night to night."""
     sample: Sample = found.sample
-    delta = priors.tuning_of(found.subject).sample_delta(sample, "both")
+    delta = delta_of(sample, "both")
     assert delta.shape == (sample.rows.n, 1, 1)
-    plain = priors.arm_chances(sample).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
-    scaled = priors.arm_chances(sample, delta).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
+    plain = priors.arm_targets(sample).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
+    scaled = priors.arm_targets(sample, delta).reshape(-1, CONTEXTS, 25).std(axis=1).mean()
     assert scaled < (0.1 if found.variant == "well" else 0.4) * plain
 
 
@@ -157,7 +156,7 @@ def test_weights_of_each_arm_are_a_regression_of_its_own(found: Any) -> None:
     sample: Sample = found.sample
     weights = priors.arm_weights(sample, found.subject.features)
     assert np.shape(weights["mean"]) == np.shape(weights["sd"]) == (25, 7)
-    chances = priors.arm_chances(sample).reshape(-1, CONTEXTS, 25)
+    chances = priors.arm_targets(sample).reshape(-1, CONTEXTS, 25)
     x = sample.rows.x[:, POSITIONS].reshape(-1, CONTEXTS, 6)
     fits = []
     for unit in range(GROUPS * UNITS):
@@ -187,12 +186,12 @@ def test_the_recommended_learner_s_prior_is_the_world_s(found: Any) -> None:
     δ̂ is δ* but for some per cent; hence the tolerances.
     """
     sample: Sample = found.sample
-    fitted = priors.tuning_of(found.subject).fitted(sample, priors.spread, "both")
+    fitted = tuning_of(found.subject).fitted(sample, priors.spread, "both")
     state = sample.state
     assert set(fitted) == {"form", "scaler", "relative", "additive"}
     assert [len(fitted[form]["mean"]) for form in ("relative", "additive")] == [2, 3]
     own = {"well": "relative", "mis": "additive"}[found.variant]
-    alone = priors.tuning_of(found.subject).fitted(sample, priors.spread, own)
+    alone = tuning_of(found.subject).fitted(sample, priors.spread, own)
     assert set(alone) == {"form", "scaler", own}
     assert alone[own]["mean"][:2] == pytest.approx(fitted[own]["mean"][:2], abs=0.05)
     truth = np.stack((state.alpha - 1.03 * state.beta, -0.4 * state.beta), axis=1)
@@ -211,15 +210,15 @@ def test_the_recommended_learner_s_prior_is_the_world_s(found: Any) -> None:
     assert min(fitted["scaler"]["sd"]) > 0.0
 
 
-def test_every_family_has_a_prior_and_the_same_one_each_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(priors, "CONTEXTS", 40)
-    one, two = (tuning.fitted_priors("str", "mis") for _ in range(2))
+def test_every_family_has_a_prior_and_the_same_one_each_time() -> None:
+    subject = study("str", "mis", {}, 10)
+    one, two = (fitting.fitted_priors(subject, contexts=40) for _ in range(2))
     assert one == two
-    assert {key.split()[0] for key in one} == set(tuning.JUDGED)
-    for family, forms in tuning.FORMS.items():
-        assert all(tuning._key(family, form) in one for form in forms)
+    assert {key.split()[0] for key in one} == set(fitting.JUDGED)
+    for family in fitting.SHAPES:
+        forms = fitting.forms_of(subject, family)
+        assert len(forms) == 2 * len(fitting.SHAPES[family])
+        assert all(fitting.key_of(family, form) in one for form in forms)
 
 
 # Importance

@@ -12,10 +12,9 @@ import pytest
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import study
-from gdcb.protocol import block, ground, methods, tuning
+from gdcb.protocol import block, fitting, ground, methods, tuning
 from gdcb.protocol.ground import BINS, shared_by
 from gdcb.protocol.methods import DEFAULT, SAME, SCALED, build, parse
-from gdcb.protocol.priors import tuning_of
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.record_checks import check_record
 from gdcb.protocol.task import GROUND
@@ -167,7 +166,7 @@ def test_a_later_block_is_that_of_a_long_run(key: str) -> None:
         assert bytes_of(getattr(alone, name)) == bytes_of(getattr(long, name)[:, 100:]), name
 
 
-@pytest.mark.parametrize("family", list(tuning.FORMS))
+@pytest.mark.parametrize("family", list(fitting.SHAPES))
 def test_every_form_of_a_rival_runs(
     family: str,
 ) -> None:
@@ -175,14 +174,15 @@ def test_every_form_of_a_rival_runs(
     fitted = fitted_priors("well")
     task = task_of(f"{family}w")
     shared, seen = shared_by(task), set()
-    for form in tuning.FORMS[family]:
-        moments = fitted[tuning._key(family, form)]
+    forms = fitting.forms_of(shared.study, family)
+    for form in forms:
+        moments = fitted[fitting.key_of(family, form)]
         setup = build(shared.study, task.method, {family: moments | KNOBS})
         assert setup.is_pooled == form["is_pooled"]
         record = block.run_setup(setup, shared, task)
         check_record(task.method, record, shared.ground)
         seen.add(to_bytes(record))
-    assert len(seen) == len(tuning.FORMS[family])
+    assert len(seen) == len(forms)
 
 
 class Seen:
@@ -215,7 +215,8 @@ def test_methods_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "simulate", seen)
     nights, approvals, chances, bookings = [], [], [], []
     shared = shared_by(task_of(GROUND))
-    state, chance = shared.world.state, tuning_of(shared.study).chance
+    rental: Any = shared.world.world
+    state, chance = shared.world.state, rental.chance
     for key in DEFAULT:
         ran(key)
         x = [np.concatenate((turn.rows.x, at(turn.rows.hidden)), axis=1) for turn in seen.turns]

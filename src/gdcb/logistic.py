@@ -175,7 +175,7 @@ class LogisticPosterior:
         along = root.swapaxes(-1, -2) @ phi[..., None]  # rootᵀφ
         spread = (along * along).sum(axis=(-2, -1))  # φᵀΣφ
         start = (phi[:, None, :] @ mean[..., None])[:, 0, 0] + offset
-        p = logistic(_balance(start, spread * weight, y))
+        p = logistic(balance(start, spread * weight, y))
         turn = root @ along  # Σφ
         self.mean[owner] = mean + (weight * (y - p))[:, None] * turn[..., 0]
         # Potter's square root of Σ − h/(1 + hφᵀΣφ)·ΣφφᵀΣ: a product, so that no difference of
@@ -328,7 +328,7 @@ def _predictors(design: Array, w: Array) -> Array:
     return times(w, design) if design.ndim == 2 else np.asarray((design @ w[..., None])[..., 0])
 
 
-def _balance(start: Array, pull: Array, y: Array) -> Array:
+def balance(start: Array, pull: Array, y: Array) -> Array:
     """Solve z = start + pull·(y − σ(z)) for every row, by Newton steps within a bracket.
 
     The difference of both sides rises with slope at least 1, so the root is unique and lies

@@ -176,7 +176,7 @@ def test_what_cannot_be_is_refused() -> None:
     for settings, message in (
         ({"rival": None}, r"bandit\.rival: expected a context column, got None"),
         ({"rival": True}, r"bandit\.rival: expected a context column, got True"),
-        ({"rival": ("a",)}, r"bandit\.rival: expected a context column"),
+        ({"rival": (None,)}, r"bandit\.rival: expected a context column"),
         ({"degree": 3}, r"bandit\.degree: expected 1 or 2, got 3"),
         ({"prior_sd": 0.0}, r"bandit\.prior_sd: expected a number > 0"),
         ({"width": -1.0}, r"bandit\.width: expected a number >= 0"),

@@ -12,7 +12,7 @@ from gdcb.arrays import Array
 from gdcb.bandits.base import require_context
 from gdcb.bandits.shared import LogisticState, LogisticThompson
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column, take
+from gdcb.parts import Column, column, take_all
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,15 @@ class BradleyTerryThompson(LogisticThompson):
     interactions : whether x⊗c is among the features
     prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
-    rival : context column with the rival's coordinate c′, in the arms' own scale
+    rival : context column with the rival's coordinate c′, in the arms' own scale; of several
+        coordinates as many columns
     prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
 
     Notes
     -----
     Assumes: each answer depends on the two utilities alone, with logistic noise, and answers are
-    independent; u is a polynomial in c whose slope is linear in x; arms have a metric along one
-    coordinate, and no scaler moves it between the question and the arm.
+    independent; u is a polynomial in c whose slope is linear in x; arms have a metric, and no
+    scaler moves them between the question and the arm. Categories: `BradleyTerryArmsThompson`.
 
     Stops applying: utilities are known up to a constant a context, so nothing says whether either
     action was good, and where the person's taste and the reward differ it settles on the taste.
@@ -71,39 +72,51 @@ class BradleyTerryThompson(LogisticThompson):
 
     degree: int = 2
     interactions: bool = True
-    rival: Column = column("rival")
+    rival: Column | tuple[Column, ...] = column("rival")
     has_level: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.rival, bool) or not isinstance(self.rival, str | int):
+        columns = self._columns
+        if not columns or any(
+            isinstance(name, bool) or not isinstance(name, str | int) for name in columns
+        ):
             raise InvalidInput(f"bandit.rival: expected a context column, got {self.rival!r}")
         # A utility of one action cannot depend on what it is compared with.
-        own = tuple(name for name in self.features if name != self.rival)
+        own = tuple(name for name in self.features if name not in columns)
         if own != tuple(self.features):
             object.__setattr__(self, "features", own)
 
+    @property
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(self.rival) if isinstance(self.rival, tuple | list) else (self.rival,)
+
     def init(self, group: Array, arms: Arms) -> LogisticState:
         """Return the prior: every weight N(prior_mean, prior_sd²)."""
-        if arms.n_coords != 1:
+        n = len(self._columns)
+        if arms.n_coords != n:
+            along = "one coordinate" if n == 1 else f"{n} coordinates"
             raise InvalidInput(
-                f"{type(self).__name__}: expected arms along one coordinate, as the rival is, "
+                f"{type(self).__name__}: expected arms along {along}, as the rival is, "
                 f"got {arms.n_coords}"
             )
         return super().init(group, arms)
 
+    def _other(self, x: Array | None) -> Array:
+        """Return the rivals' coordinates: (N, C)."""
+        return take_all(require_context(x, type(self).__name__), self._columns)
+
     def at_actions(self, x: Array | None, coord: Array, frame: Array) -> Array:
-        """Return ψ(x, c) − ψ(x, c′) of actions (N, M, 1): (N, M, d)."""
-        rival = take(require_context(x, type(self).__name__), self.rival)[:, None, None]
+        """Return ψ(x, c) − ψ(x, c′) of actions (N, M, C): (N, M, d)."""
+        rival = self._other(x)[:, None]
         own = super().at_actions(x, coord, frame)
         with np.errstate(invalid="ignore"):  # an infinite context is refused by name, not here
             return np.asarray(own - super().at_actions(x, rival, frame))
 
     def at_context(self, x: Array | None, frame: Array) -> Array:
-        """Return B(x) with ψ(x, c) − ψ(x, c′) = B(x)·(1, c, c²): (N, d, 1 + degree)."""
+        """Return B(x) with ψ(x, c) − ψ(x, c′) = B(x)·(1, c, c²): (N, d, 1 + C·degree)."""
         basis = super().at_context(x, frame)
-        rival = take(require_context(x, type(self).__name__), self.rival)[:, None]
-        powers = self.powers(rival, frame[0], frame[1])
+        powers = self.powers(self._other(x), frame[0], frame[1])
         with np.errstate(invalid="ignore"):  # an infinite context is refused by name, not here
             basis[:, :, 0] = -(basis[:, :, 1:] @ powers[:, 1:, None])[:, :, 0]
         return basis

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, at_least, namespace, on_host, put_where, rows_at, zeros
+from gdcb.arrays import Array, at_least, like, namespace, on_host, put_where, rows_at, zeros
 from gdcb.bandits.base import check_factor, credited, require_same_shape, take_arm
 from gdcb.bandits.marginals import Marginals
+from gdcb.bandits.priors import NUMBERS, Numbers, average, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Evidence, Located, Setting
@@ -53,8 +55,9 @@ class GaussianThompson:
 
     Parameters
     ----------
-    prior_mean : m₀, also the value of an action that is comparable to no arm
-    strength : κ₀ > 0, how many rows of scale 1 the prior mean is worth
+    prior_mean : m₀, one number or K, one an arm; their average is also the value of an action that
+        is comparable to no arm
+    strength : κ₀ > 0, how many rows of scale 1 the prior mean is worth; one number or K
     shape : a₀ > ½, half the rows that the prior variance is worth; up to ½ no mean exists
     rate : b₀ > 0; the prior guess of σ² is about b₀/a₀
 
@@ -86,8 +89,8 @@ class GaussianThompson:
     [1.333333, 0.555556, 4.0]
     """
 
-    prior_mean: float = 0.0
-    strength: float = 1.0
+    prior_mean: Numbers = field(default=0.0, metadata=NUMBERS)
+    strength: Numbers = field(default=1.0, metadata=NUMBERS)
     shape: float = 1.0
     rate: float = 1.0
     target: ClassVar[str] = "any"
@@ -97,14 +100,16 @@ class GaussianThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("bandit.prior_mean", self.prior_mean)
-        check_number("bandit.strength", self.strength, 0.0, open_low=True)
+        check_numbers("bandit.prior_mean", self.prior_mean)
+        check_numbers("bandit.strength", self.strength, 0.0, open_low=True)
         check_number("bandit.shape", self.shape, 0.5, open_low=True)
         check_number("bandit.rate", self.rate, 0.0, open_low=True)
 
     def init(self, group: Array, arms: Arms) -> GaussianState:
         """Return no evidence in every cell."""
         shape = (group.shape[0], arms.n)
+        spread("bandit.prior_mean", self.prior_mean, arms.n, "an arm")
+        spread("bandit.strength", self.strength, arms.n, "an arm")
         return GaussianState(*[zeros(shape, group) for _ in range(4)])
 
     def draw(self, rng: Stream, state: GaussianState, at: Setting) -> Array:
@@ -121,7 +126,11 @@ class GaussianThompson:
 
     def value(self, draw: Array, located: Located) -> Array:
         """Read the drawn values at located actions."""
-        return take_arm(draw, located, self.prior_mean)
+        return take_arm(draw, located, self._unknown)
+
+    @cached_property
+    def _unknown(self) -> float:
+        return average(self.prior_mean)
 
     def mean(self, state: GaussianState, at: Setting, located: Located) -> Array:
         """Posterior mean m."""
@@ -166,12 +175,18 @@ class GaussianThompson:
     def _posterior(self, state: GaussianState, cell: Array) -> tuple[Array, Array, Array, Array]:
         """Return κ, m, a and b of every arm: (N, K) each."""
         n = rows_at(state.weight, cell)
-        away = rows_at(state.estimate, cell) - self.prior_mean
-        strength = self.strength + n
+        prior, worth = _beside(self.prior_mean, n), _beside(self.strength, n)
+        away = rows_at(state.estimate, cell) - prior
+        strength = worth + n
         share = n / strength
-        rest = rows_at(state.rest, cell) + self.strength * share * away * away
+        rest = rows_at(state.rest, cell) + worth * share * away * away
         shape = self.shape + 0.5 * rows_at(state.count, cell)
-        return strength, self.prior_mean + share * away, shape, self.rate + 0.5 * rest
+        return strength, prior + share * away, shape, self.rate + 0.5 * rest
+
+
+def _beside(setting: Numbers, values: Array) -> Array | float:
+    """Return a setting to reckon with values (N, K): a number, or one an arm."""
+    return like(setting, values) if isinstance(setting, tuple) else setting
 
 
 def require_finite(evidence: Evidence, learner: str) -> None:

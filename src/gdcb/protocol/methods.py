@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from gdcb import bandits
 from gdcb.bandits import Bandit
 from gdcb.errors import InvalidInput
 from gdcb.gates import Chain
 from gdcb.instance import Instance
 from gdcb.instances import STUDIES, Study
-from gdcb.protocol import pooled
+from gdcb.protocol import families, pooled
 from gdcb.protocol.ground import neutral_of
-from gdcb.protocol.preferences import Preferences, with_rival
+from gdcb.protocol.preferences import Preferences, taste_of, with_rival
 from gdcb.refold import TEACHES
 from gdcb.simulate import World
 
@@ -178,100 +177,34 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
             bandit = study.rivals[family]
         elif family in ("B4", "B4avg"):
             bandit = study.learner(settings)
+        elif family == "B4fac":
+            bandit = families.factored(settings)
         else:
-            bandit = _arms(family, settings)
+            bandit = families.independent(plain, settings)
         return Setup(method, with_scaler, bandit, _same)
     without = replace(plain, scaler=neutral_of(plain), gate=plain.chain)
     units = study.domain.units
     if family in study.rivals:
         return Setup(method, without, study.rivals[family], _same)
+    if family == "A1" and study.unscaled is not None:
+        return Setup(method, without, study.unscaled(settings), _same)
     if family == "B5":
-        asked = with_rival(without)
-        asker = bandits.BradleyTerryThompson(
-            features=study.features, prior_sd=settings["scale"], width=settings["width"]
-        )
+        taste = taste_of(without)
         return Setup(
-            method, asked, asker, lambda world: Preferences(world, without, study.own), asks=True
+            method,
+            with_rival(without),
+            families.asker(without, settings, study.features),
+            lambda world: Preferences(world, without, study.own, taste),
+            asks=True,
         )
     if family in ("B2s", "B2g") and settings["is_pooled"]:
         together = pooled.pooled_instance(without, units)
-        learner = _shared(family, settings, study.features + pooled.names(units))
+        learner = families.rival(family, plain, settings, study.features + pooled.names(units))
         return Setup(
             method, together, learner, lambda world: pooled.Pooled(world, units), is_pooled=True
         )
-    return Setup(method, without, _rival(family, settings, study.features), _same)
+    return Setup(method, without, families.rival(family, plain, settings, study.features), _same)
 
 
 def _same(world: World) -> World:
     return world
-
-
-def _rival(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) -> Bandit:
-    """Return a rival that learns unit by unit, or by itself within groups (B3)."""
-    if family in ("B2s", "B2g"):
-        return _shared(family, settings, features)
-    scale = float(settings["scale"])
-    if family == "B2":
-        return bandits.LinearThompson(
-            features=features,
-            prior_mean=tuple(tuple(row) for row in settings["mean"]),
-            prior_sd=tuple(
-                (scale * row[0], *(settings["signal"] * sd for sd in row[1:]))
-                for row in settings["sd"]
-            ),
-            noise=settings["noise"],
-            width=settings["width"],
-        )
-    if family == "B3":
-        return bandits.HierarchicalThompson(
-            prior_mean=tuple(settings["mean"]),
-            sd=scale * settings["group"][0],
-            between=scale * settings["own"][0],
-            noise=settings["noise"] * settings["width"],
-        )
-    if family == "A1":
-        return bandits.HierarchicalCurveThompson(
-            bandits.CurveThompson(
-                prior_mean=tuple(settings["mean"]),
-                prior_sd=tuple(scale * sd for sd in settings["group"]),
-            ),
-            own_sd=tuple(scale * sd for sd in settings["own"]),
-            width=settings["width"],
-        )
-    return _arms(family, settings)
-
-
-def _arms(family: str, settings: Mapping[str, Any]) -> Bandit:
-    """Return a learner of independent or factored arms, its pseudo-counts from their moments."""
-    scale = float(settings["scale"])
-    pairs = list(zip(settings["mean"], settings["total"], strict=True))
-    wins = tuple(max(0.05, mean * total / scale**2) for mean, total in pairs)
-    losses = tuple(max(0.05, (1.0 - mean) * total / scale**2) for mean, total in pairs)
-    if family == "B4fac":
-        return bandits.FactoredThompson(wins=wins, losses=losses)
-    return bandits.BetaThompson(wins=wins, losses=losses)
-
-
-def _shared(family: str, settings: Mapping[str, Any], features: tuple[str, ...]) -> Bandit:
-    """Return LinTS or logistic Thompson on features of context and action."""
-    scale, signal = float(settings["scale"]), float(settings["signal"])
-    degree = settings["degree"]
-    # ψ = (1, x, c, c², x⊗c): `signal` is for what context says, `scale` for the rest.
-    p = settings["n_features"]
-    n_units = len(features) - p
-    is_signal = [False, *[True] * p, *[False] * (n_units + degree)]
-    is_signal += [True] * p + [False] * n_units if settings["interactions"] else []
-    common: dict[str, Any] = {
-        "features": features,
-        "degree": degree,
-        "interactions": settings["interactions"],
-        "prior_mean": tuple(settings["mean"]),
-        "prior_sd": tuple(
-            sd * (signal if said else scale)
-            for sd, said in zip(settings["sd"], is_signal, strict=True)
-        ),
-        "width": settings["width"],
-    }
-    if family == "B2g":
-        return bandits.LogisticThompson(**common)
-    return bandits.SharedLinearThompson(noise=settings["noise"], **common)

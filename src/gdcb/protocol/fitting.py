@@ -1,0 +1,213 @@
+"""The prior of every family of a study, and of every form of it, fitted to its tuning worlds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.bandits import CurveThompson
+from gdcb.bandits.nodes import frame_of
+from gdcb.instances import Study
+from gdcb.protocol import priors
+from gdcb.protocol.families import has_categories, learns_class
+from gdcb.protocol.ground import neutral_of
+from gdcb.protocol.methods import SCALED
+from gdcb.protocol.sampling import CONTEXTS, GROUPS, Sample, sample, tuning_of
+
+PRIOR_SEED = 9_000_002  # no result is computed on it
+# Families, and the runs by which their settings are judged.
+JUDGED = {
+    "B1": ("B1",),
+    "B2": ("B2", "B2w"),
+    "B2s": ("B2s", "B2sw"),
+    "B2g": ("B2g", "B2gw"),
+    "B3": ("B3", "B3w"),
+    "B4": ("A3", "B4"),
+    "B4avg": ("B4avg",),
+    "B4fac": ("B4fac",),
+    "B4flat": ("B4flat",),
+    "B5": ("B5", "B5w"),
+    "A1": ("A1",),
+}
+START = {"scale": 1.0, "signal": 1.0, "width": 0.5}
+# Forms of rivals on features of context and action, along coordinates.
+SHAPES = {
+    "B2s": ((1, True), (2, False), (2, True)),
+    "B2g": ((1, False), (1, True)),
+}
+
+
+def families_of(study: Study) -> tuple[str, ...]:
+    """Return the families that are tuned: those that apply and do not come as they are."""
+
+    def applies(family: str) -> bool:
+        if family in study.rivals or (family == "B4avg" and len(tuning_of(study).forms) == 1):
+            return False
+        return any(key not in study.left_out for key in JUDGED[family])
+
+    return tuple(family for family in JUDGED if applies(family))
+
+
+def judged_by(study: Study, family: str) -> tuple[str, ...]:
+    """Return the runs by which a family is judged here."""
+    return tuple(key for key in JUDGED[family] if key not in study.left_out)
+
+
+def knobs_of(study: Study, family: str) -> tuple[str, ...]:
+    """Return what a family can turn: pseudo-counts have no width, and some read no context."""
+    ours, instance = tuning_of(study).knobs, study.domain.instance
+    if family in ("B4", "B4avg"):
+        return ours
+    if family in SCALED:
+        return ("scale", "signal") if "signal" in ours else ("scale",)
+    if family == "A1" and study.unscaled is not None:
+        return tuple(knob for knob in ours if knob != "signal")
+    if family == "B1" or (family == "A1" and has_categories(instance)):
+        return ("scale",)
+    return ("scale", "width") if family in ("B3", "B5", "A1") else ("scale", "signal", "width")
+
+
+def forms_of(study: Study, family: str) -> list[dict[str, Any]]:
+    """Return the forms among which a family is tuned."""
+    ours = tuning_of(study).forms
+    if family == "B4avg":
+        return [{"form": ours[0]}]
+    if family in SCALED:
+        return [{"form": one} for one in ours]
+    if family not in SHAPES:
+        return [{}]
+    pools = (True, False) if study.domain.units > 1 else (False,)
+    if has_categories(study.domain.instance):  # one for each arm and unit is B2
+        return [{"is_pooled": pooled} for pooled in pools if pooled or family == "B2g"]
+    return [
+        {"is_pooled": pooled, "degree": degree, "interactions": interactions}
+        for pooled in pools
+        for degree, interactions in SHAPES[family]
+    ]
+
+
+def key_of(family: str, form: dict[str, Any]) -> str:
+    """Return under which key the prior of a family's form is found."""
+    return f"{family} {json.dumps(form, sort_keys=True)}" if form else family
+
+
+def fitted_priors(study: Study, groups: int = GROUPS, contexts: int = CONTEXTS) -> dict[str, Any]:
+    """Return the prior of every family, and of every form of it."""
+    plain = study.domain.instance
+    without = replace(plain, scaler=neutral_of(plain), gate=plain.chain)
+    found = sample(study, without, PRIOR_SEED, groups, contexts)
+    wanted = families_of(study)
+    out = dict(_rivals(study, found)) | dict(_ours(study, found))
+    return {key: value for key, value in out.items() if key.split()[0] in wanted}
+
+
+def _rivals(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the priors of methods without a scaler."""
+    flat = priors.arm_moments(found, priors.arm_targets(found))
+    yield "B1", flat
+    yield "B3", {"noise": found.noise} | flat
+    weights = priors.arm_weights(found, study.features)
+    yield "B2", {name: weights[name] for name in ("mean", "sd", "noise")}
+    yield "B5", _taste(study, found)
+    yield "A1", _unscaled(study, found, flat)
+    for family in SHAPES:
+        if family == "B2g" and not found.is_class:
+            continue
+        for form in forms_of(study, family):
+            make = _by_arm if has_categories(found.instance) else _shared
+            yield key_of(family, form), make(study, found, family, form)
+
+
+def _ours(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the priors of methods with a scaler, in every form."""
+    tuning, instance = tuning_of(study), found.instance
+    for one in tuning.forms:
+        ours = tuning.fitted(found, priors.spread, one)
+        if tuning.sample_delta is not None:
+            delta = tuning.sample_delta(found, one)
+        else:
+            delta = found.delta(study.scaler(START | ours))
+        targets, key = priors.arm_targets(found, delta), {"form": one}
+        signal = {"form": one} | ({"scaler": ours["scaler"]} if "scaler" in ours else {})
+        yield key_of("B4", key), ours
+        yield key_of("B4avg", key), ours
+        yield key_of("B4flat", key), priors.arm_moments(found, targets, delta) | signal
+        if found.is_class and instance.space.levels.shape[1] > 1:
+            levels = priors.level_moments(found, targets, instance, delta)
+            yield key_of("B4fac", key), levels | signal
+
+
+def _taste(study: Study, found: Sample) -> dict[str, Any]:
+    """Return the sizes of B5's weights, where context columns are not of size 1."""
+    largest = np.abs(priors.context_design(found, study.features)[..., 1:]).max(axis=(0, 1))
+    if (largest <= 1.0).all():
+        return {}
+    signal = priors.plain(1.0 / np.maximum(largest, 1.0))
+    if has_categories(found.instance):
+        return {"sd": [1.0, *signal]}
+    coords = found.instance.space.n_coords
+    return {"sd": [1.0] * (2 * coords) + signal * coords}
+
+
+def _unscaled(study: Study, found: Sample, flat: dict[str, Any]) -> dict[str, Any]:
+    """Return the prior of the learner without a scaler (A1)."""
+    fit = tuning_of(study).unscaled
+    if fit is not None:
+        return fit(found, priors.spread)
+    if has_categories(found.instance):
+        return flat
+    frame = frame_of(found.instance.space)
+    curve = CurveThompson() if found.is_class else CurveThompson(link="identity", degree=2)
+    design = found.by_unit(curve.inputs(frame, found.coord, None))
+    return _moments(found, design, is_logistic=learns_class(found.instance))
+
+
+def _moments(found: Sample, design: Array, is_logistic: bool) -> dict[str, Any]:
+    """Return moments of weights on a design (units, n, d), and for rewards the noise around it."""
+    target, least = found.by_unit(found.target), priors.least_of(found, design)
+    if is_logistic:
+        weights = priors.logistic_weights(design, target)
+        return dict(priors.spread(weights, found.units, least))
+    weights = priors.linear_weights(design, target, priors.pulls(found))
+    out: dict[str, Any] = dict(priors.spread(weights, found.units, least))
+    left = target - (design @ weights[..., None])[..., 0]
+    return out if found.is_class else out | {"noise": priors.noise_around(found, left)}
+
+
+def _shared(study: Study, found: Sample, family: str, form: dict[str, Any]) -> dict[str, Any]:
+    """Return the prior of weights that arms share, on features of context and action."""
+    shape = {"degree": form["degree"], "interactions": form["interactions"]}
+    design = priors.shared_design(found, study.features, **shape)
+    moments = _moments(found, design, is_logistic=family == "B2g")
+    noise = {} if family == "B2g" else {"noise": moments.get("noise", found.noise)}
+    p, coords = _width(study), found.instance.space.n_coords
+    if form["is_pooled"]:
+        moments = priors.pooled_moments(moments, p, found.units, n_coords=coords, **shape)
+    out = form | {"n_features": p} | ({"n_coords": coords} if coords > 1 else {})
+    return out | {"mean": moments["mean"], "sd": moments["sd"]} | noise
+
+
+def _by_arm(study: Study, found: Sample, family: str, form: dict[str, Any]) -> dict[str, Any]:
+    """Return the prior of weights of each category's own on (1, x), and on units, if pooled."""
+    weights = priors.arm_weights(found, study.features, is_logistic=family == "B2g")
+    noise = {} if family == "B2g" else {"noise": weights["noise"]}
+    p = _width(study)
+    rows = [
+        {name: weights[name][a] for name in ("mean", "sd", "group", "own")}
+        for a in range(found.instance.space.n)
+    ]
+    if form["is_pooled"]:
+        rows = [priors.pooled_levels(row, p, found.units) for row in rows]
+    out = form | {"n_features": p} | noise
+    return out | {name: [row[name] for row in rows] for name in ("mean", "sd")}
+
+
+def _width(study: Study) -> int:
+    """Return how many columns rivals read."""
+    positions = study.domain.instance.context.positions
+    return sum(len(positions[name]) for name in study.features)
