@@ -187,8 +187,3 @@ def connect(
             said = f"{type(error).__name__}: {error}"
             raise InvalidInput(f"server: '{command}' could not be started ({said})") from error
         yield Server(client, portal, timeout)
-
-
-def success_of(called: Called) -> dict[str, float]:
-    """Return the outcome of a call as a router's reward reads it."""
-    return {"success": float(called.is_success)}

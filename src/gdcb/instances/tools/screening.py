@@ -19,7 +19,7 @@ from typing import Any
 from gdcb.errors import InvalidInput
 from gdcb.instances.tools.screening_orders import order_in
 from gdcb.instances.tools.screening_secrets import NAMED, find_secrets, masked
-from gdcb.instances.tools.screening_text import addresses, copied_run, holds, leaves
+from gdcb.instances.tools.screening_text import addresses, compact, copied_run, holds, leaves
 from gdcb.parts import check_choice, check_number
 
 LONGEST = 100_000  # characters of one argument that are screened
@@ -153,24 +153,21 @@ class Screening:
                 said = f"{len(text):,} characters, more than the {LONGEST:,} that are screened"
                 findings.append(Finding("invalid", path, said))
             else:
-                findings += self._secrets(sources, path, text)
+                secrets = _secrets(path, text)
+                # What the user wrote into the request is theirs to send.
+                findings += [
+                    Finding("secret", path, f"{kind} {masked(secret)}")
+                    for kind, secret in secrets
+                    if not sources.trusts(secret)
+                ]
                 if isinstance(value, str):
-                    findings += self._injected(sources, orders, path, text)
+                    hidden = [secret for _, secret in secrets]
+                    findings += self._injected(sources, orders, path, text, hidden)
         return Screened(tuple(findings))
 
-    def _secrets(self, sources: Sources, path: str, text: str) -> list[Finding]:
-        found = find_secrets(text)
-        name = path.split(".")[-1].split("[")[0]
-        if NAMED.search(name) and text.strip() and not found:
-            found = [(f"value of '{name}'", text)]
-        # What the user wrote into the request is theirs to send.
-        return [
-            Finding("secret", path, f"{kind} {masked(secret)}")
-            for kind, secret in found
-            if not sources.trusts(secret)
-        ]
-
-    def _injected(self, sources: Sources, orders: list[str], path: str, text: str) -> list[Finding]:
+    def _injected(
+        self, sources: Sources, orders: list[str], path: str, text: str, hidden: list[str]
+    ) -> list[Finding]:
         whole = [text] if len(text.split()) <= self.words else []
         addressed = addresses(text) if self.values != "none" or self.orders == "values" else []
         found = []
@@ -178,16 +175,16 @@ class Screening:
             if sources.trusts(value):
                 continue
             if self._is_foreign(sources, value, value in addressed):
-                said = f"{_short(value)} comes from tool output and not from the request"
+                said = f"{_shown(value, hidden)} comes from tool output and not from the request"
                 found.append(Finding("injected", path, said))
             elif self.orders == "values" and any(holds(text, value) for text in orders):
-                said = f"{_short(value)} comes from tool output that gives orders"
+                said = f"{_shown(value, hidden)} comes from tool output that gives orders"
                 found.append(Finding("injected", path, said))
         if not found and not whole and self.orders == "values":
             runs = (copied_run(text, order, sources.request, self.run) for order in orders)
             run = next(filter(None, runs), "")
             if run:
-                said = f"'{_short(run)}' is copied from tool output that gives orders"
+                said = f"'{_shown(run, hidden)}' is copied from tool output that gives orders"
                 found.append(Finding("injected", path, said))
         return found
 
@@ -211,7 +208,22 @@ def _as_text(value: Any) -> str | None:
     return str(value) if isinstance(value, str | bool | int | float) else None
 
 
-def _short(text: str) -> str:
+def _secrets(path: str, text: str) -> list[tuple[str, str]]:
+    """Return secrets in a text, by their form or by the name of the argument."""
+    found = find_secrets(text)
+    name = path.split(".")[-1].split("[")[0]
+    if NAMED.search(name) and text.strip() and not found:
+        return [(f"value of '{name}'", text)]
+    return found
+
+
+def _shown(text: str, hidden: list[str]) -> str:
+    """Return a value as a reason may show it: short, and nothing of a secret."""
+    whole = compact(text)
+    for secret in hidden:
+        other = compact(secret)
+        if whole and (other in whole or whole in other):
+            return masked(text)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -222,7 +234,7 @@ def breaks_schema(schema: Mapping[str, Any], arguments: Any) -> list[Finding]:
 
     >>> schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     >>> [f.said for f in breaks_schema(schema, {"n": "3"})], breaks_schema(schema, {"n": 3})
-    (["'3' is not of type 'integer'"], [])
+    (['it breaks type: integer'], [])
     """
     try:
         from jsonschema import exceptions, validators
@@ -238,9 +250,16 @@ def breaks_schema(schema: Mapping[str, Any], arguments: Any) -> list[Finding]:
     except Exception as error:  # an unresolvable reference, a pattern that is no pattern
         return [Finding("invalid", "schema", f"it cannot be checked: {type(error).__name__}")]
     return [
-        Finding("invalid", ".".join(map(str, e.absolute_path)) or "arguments", e.message[:200])
+        Finding("invalid", ".".join(map(str, e.absolute_path)) or "arguments", _broken(e))
         for e in errors
     ]
+
+
+def _broken(error: Any) -> str:
+    """Say which keyword of a schema is broken, never by which value: it may be a secret."""
+    if error.validator in ("required", "additionalProperties", "dependentRequired"):
+        return str(error.message)[:200]
+    return f"it breaks {error.validator}: {str(error.validator_value)[:100]}"
 
 
 def cost_of(price: float, arguments: Mapping[str, Any], amount: str = "") -> float:
