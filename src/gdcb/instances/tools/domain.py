@@ -33,7 +33,7 @@ from gdcb.instances.tools.policy import ToolPolicy
 from gdcb.instances.tools.questions import SOURCES
 from gdcb.instances.tools.relevance import best_head
 from gdcb.instances.tools.retrieval import DEFAULT
-from gdcb.instances.tools.world import JUDGE_ERROR, UNAIDED, Routing, Tenants
+from gdcb.instances.tools.world import JUDGE_ERROR, UNAIDED, Routing, Tenants, relevance_of
 from gdcb.records import History, Rows
 from gdcb.rewards import Payoff
 from gdcb.simulate import World
@@ -194,29 +194,17 @@ def best_delta(world: Routing, state: Tenants, reference: Rows) -> Array:
     x, n = reference.x, state.skill.shape[0]
     group = np.repeat(np.arange(n // TENANTS), TENANTS)
     if world.variant == "well":
-        theta = state.theta[::TENANTS]
-        everyone = [world.relevance(_with(state, one), _first(reference)) for one in theta]
-        return np.stack(everyone)
+        theta = np.repeat(state.theta[::TENANTS], x.shape[0], axis=0)
+        return relevance_of(theta, np.tile(x, (n // TENANTS, 1))).reshape(-1, x.shape[0], K)
     part: Any = instance().scaler
     streams = Streams(_LOOK_SEED, TENANTS)
     heads = best_head(
         part,
         (world.context(streams.at(CONTEXT, t), state, t, group) for t in range(_LOOKS)),
-        lambda rows: JUDGE_ERROR + (1.0 - 2.0 * JUDGE_ERROR) * world.relevance(state, rows),
+        lambda rows: JUDGE_ERROR + (1.0 - 2.0 * JUDGE_ERROR) * world.relevance(rows),
         n // TENANTS,
     )
     return np.asarray((part.phi(x)[None] @ heads[:, None, :, None])[..., 0])
-
-
-def _with(state: Tenants, theta: Array) -> Tenants:
-    """Return one tenant of a catalogue with this θ."""
-    return Tenants(state.skill[:1], state.odds[:1], state.slope[:1], theta[None])
-
-
-def _first(rows: Rows) -> Rows:
-    """Return rows as if all were the first tenant's."""
-    zero = np.zeros(rows.n, dtype=np.int64)
-    return Rows(zero, zero, rows.x, rows.mask, rows.hidden)
 
 
 def specification(
@@ -224,7 +212,7 @@ def specification(
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the tuple in words: (symbol, word, value) rows."""
     truths = {
-        "well": "success with σ(skill + slope·(δ* − ½) + help·δ*·examples/4), δ* in the family",
+        "well": "σ(skill + slope·(δ* − ½) − help·(examples/4 − δ*)²), δ* in the family",
         "mis": f"which call is right is what {questions} says; similarities by {retrieval}",
     }
     return (

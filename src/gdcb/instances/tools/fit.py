@@ -37,7 +37,7 @@ def pilot(world: Routing, groups: int = CATALOGUES, requests: int = REQUESTS) ->
         assert rows.mask is not None
         u = streams.at(DRAW, t).uniform(rows.n, rows.mask.shape[1] + 1)
         arm = np.where(rows.mask, u[:, :-1], -1.0).argmax(axis=1)
-        relevance = world.relevance(state, rows)[group, arm]
+        relevance = world.relevance(rows)[group, arm]
         rated.append(np.where(u[:, -1] < JUDGE_ERROR, 1.0 - relevance, relevance))
         seen.append(inputs(rows.x[:, S], rows.x[:, P])[group, arm])
     return np.concatenate(seen), np.concatenate(rated)

@@ -31,16 +31,15 @@ FILES = ("multiple", "live_multiple")
 SUITES = "v1.2.1"  # of agentdojo's tasks
 _NAME = "BFCL_v4_{}.json"
 # Words in a tool's name that say that it changes, sends or pays.
-# fmt: off
-WRITES = frozenset({
-    "add", "append", "block", "book", "buy", "cancel", "change", "connect",
-    "control", "create", "delete", "edit", "execute", "insert", "install", "invite",
-    "make", "modify", "order", "pay", "place", "play", "post", "purchase",
-    "register", "remove", "request", "reschedule", "reserve", "run", "schedule", "send",
-    "set", "share", "start", "submit", "transfer", "turn", "update", "upload",
-    "write",
-})
-# fmt: on
+WRITES = frozenset(
+    re.findall(
+        "[a-z]+",
+        "add append block book buy cancel change connect control create delete edit execute insert "
+        "install invite make modify order pay place play post purchase register remove request "
+        "reschedule reserve run schedule send set share start submit transfer turn update upload "
+        "write",
+    )
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 MISSING = (

@@ -17,6 +17,17 @@ from gdcb.parts import check_text
 
 DEFAULT = "tf-idf"
 _FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
+_WORD = re.compile(r"[a-z]{2,}")
+# Words that say nothing of what is asked for.
+STOP = frozenset(
+    _WORD.findall(
+        "about all also am an and any are as at be been but by can could did do does for from get "
+        "give had has have he her him his how if in into is it its like may me more my need no not "
+        "of on one only or our out please same she should so some such than that the their them "
+        "then there these they this to under up use used us very want was we were what when where "
+        "whether which who will with would you your"
+    )
+)
 
 
 class Embedder(Protocol):
@@ -28,37 +39,52 @@ class Embedder(Protocol):
 
 @dataclass(eq=False)
 class Tfidf:
-    """TF-IDF vectors over the words of tool descriptions, cosine-normalised.
+    """TF-IDF vectors over the words of tool descriptions.
 
-    Words that no description has say nothing: a text without any known word is the zero vector.
+    A word w that a text has f times weighs (1 + log f)·(1 + log((1 + n)/(1 + n_w))), n_w of the n
+    descriptions having it, and the vector is brought to length one: scikit-learn's
+    TfidfVectorizer with sublinear_tf. Words that no description has say nothing: a text without
+    any known word is the zero vector.
 
     Examples
     --------
-    >>> embedder = Tfidf(("weather forecast of a city", "book a hotel room"))
-    >>> near = similarity(embedder.embed(["the weather in Rome"]), embedder.vectors)
-    >>> bool(near[0, 0] > 0), float(near[0, 1])
-    (True, 0.0)
+    Each of two descriptions has two words of its own, all of one weight: 'weather' alone is at
+    1/√2 from the first and at 0 from the second.
+
+    >>> embedder = Tfidf(("weather forecast", "book a room"))
+    >>> vectors = embedder.embed(embedder.descriptions)
+    >>> similarity(embedder.embed(["the weather in Rome"]), vectors).round(4).tolist()
+    [[0.7071, 0.0]]
     """
 
     descriptions: tuple[str, ...]
-    vectors: Array = field(init=False, repr=False)
-    _model: Any = field(init=False, repr=False)
+    _place: dict[str, int] = field(init=False, repr=False)
+    _rarity: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            from sklearn.feature_extraction.text import TfidfVectorizer
-        except ModuleNotFoundError as error:
-            raise InvalidInput(
-                'retrieval: TF-IDF needs scikit-learn; pip install "gdcb[scalers]"'
-            ) from error
-        self._model = TfidfVectorizer(
-            stop_words="english", sublinear_tf=True, token_pattern=r"(?u)\b[a-zA-Z]{2,}\b"
-        )
-        self.vectors = self._model.fit_transform(self.descriptions).toarray()
+        said = [frozenset(_words(text)) for text in self.descriptions]
+        self._place = {word: at for at, word in enumerate(sorted(frozenset().union(*said)))}
+        count = np.zeros(len(self._place))
+        for words in said:
+            count[[self._place[word] for word in words]] += 1.0
+        self._rarity = 1.0 + np.log((1.0 + len(said)) / (1.0 + count))
 
     def embed(self, texts: Sequence[str]) -> Array:
         """Return one vector a text: (n, words)."""
-        return np.asarray(self._model.transform(texts).toarray())
+        out = np.zeros((len(texts), len(self._place)))
+        for row, text in zip(out, texts, strict=True):
+            for word in _words(text):
+                at = self._place.get(word)
+                if at is not None:
+                    row[at] += 1.0
+        out[out > 0] = 1.0 + np.log(out[out > 0])
+        out *= self._rarity
+        length = np.sqrt((out * out).sum(axis=1, keepdims=True))
+        return np.asarray(out / np.where(length > 0, length, 1.0))
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(text.lower()) if word not in STOP]
 
 
 @dataclass(eq=False)

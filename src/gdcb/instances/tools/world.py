@@ -3,8 +3,8 @@
 With n of N examples in the prompt, s_a and p_a the similarities of a request to what a tool says
 of itself and to its nearest past success:
 
-- `well`: P(success) = σ(skill + slope·(δ*_a(x) − ½) + help·δ*_a(x)·n/N), δ*_a linear in s_a, p_a
-  and their lead over the other candidates';
+- `well`: P(success) = σ(skill + slope·(δ* − ½) − help·(n/N − δ*)²), δ*_a(x) linear in s_a, p_a and
+  their lead over the other candidates': as many examples as are relevant help, more distract;
 - `mis`: the right call succeeds with σ(skill − per argument·(arguments − 3) − long·length +
   help·p_a·n/N), any other with a small chance. Which call is right is what the data say; no x says
   so for sure.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdcb.arrays import Array, logistic
+from gdcb.errors import InvalidInput
 from gdcb.instances.tools import catalogues
 from gdcb.instances.tools.columns import (
     DENIED,
@@ -52,7 +53,7 @@ RARELY = 0.3  # how much less often a denied tool is asked for
 THETA = np.array([0.1, 1.1, 0.5, 0.5, 0.3])
 THETA_SD = np.array([0.05, 0.2, 0.15, 0.15, 0.1])
 SLOPE, SLOPE_SD = 4.5, 0.5
-HELP = 0.8  # what a full prompt of fitting examples adds to the log odds
+HELP = 0.8  # log odds lost by examples that do not fit (`well`), won by those that do (`mis`)
 # `mis`: what makes the right call hard, and how often another one will do.
 PER_ARGUMENT, LONG, WRONG = 0.15, 0.8, 0.04
 UNAIDED = 0.05  # success without any tool
@@ -61,7 +62,7 @@ DISTRACTOR = 0.6  # chance that a tool of the catalogue is offered beside those 
 LEAST_SPEND = 1.0
 RATES = (0.03, 0.04, 0.04)  # of requests with a secret, an injected order, invalid arguments
 RATED, JUDGE_ERROR, JUDGE_NOISE = 0.3, 0.1, 0.15  # of the judge who rates relevance
-RIGHT, ARGUMENTS = 0, 1  # hidden columns in `mis`
+HARD = K  # hidden column behind the relevance of every tool: log odds that a request costs
 
 
 @dataclass(slots=True)
@@ -136,13 +137,17 @@ class Routing:
             mask = (np.arange(K) == asked[:, None]) | (offered < DISTRACTOR)
             x[:, S], x[:, P] = self._stylised(rng, asked, mask)
             x[:, LENGTH], x[:, FIGURES] = u[:, 5], u[:, 6] * u[:, 7]
-            return Rows(np.arange(n), group, x, mask=mask)
+            relevance = relevance_of(state.theta, x)
+            hidden = np.concatenate((relevance, np.zeros((n, 1))), axis=1)
+            return Rows(np.arange(n), group, x, mask=mask, hidden=hidden)
         table = state.table
         at = (group, asked)
         mask = table.is_own[at] | (table.is_free[at] & (offered < DISTRACTOR))
         x[:, S], x[:, P] = np.where(mask, table.near[at], 0.0), np.where(mask, table.past[at], 0.0)
         x[:, LENGTH], x[:, FIGURES] = table.length[at], table.figures[at]
-        hidden = np.stack((table.slot[at], table.arguments[at]), axis=1)
+        hidden = np.zeros((n, K + 1))
+        hidden[np.arange(n), table.slot[at]] = 1.0
+        hidden[:, HARD] = PER_ARGUMENT * (table.arguments[at] - 3.0) + LONG * table.length[at]
         return Rows(np.arange(n), group, x, mask=mask, hidden=hidden)
 
     def _stylised(self, rng: Stream, asked: Array, mask: Array) -> tuple[Array, Array]:
@@ -156,33 +161,26 @@ class Routing:
         past = np.where(has_past, past, 0.0)
         return np.where(mask, near, 0.0).clip(0.0, 1.0), np.where(mask, past, 0.0).clip(0.0, 1.0)
 
-    def relevance(self, state: Tenants, rows: Rows) -> Array:
+    def relevance(self, rows: Rows) -> Array:
         """Return the true relevance of every tool (N, K): δ* in `well`, 1 or 0 in `mis`."""
-        if self.variant == "mis":
-            assert rows.hidden is not None
-            return np.asarray(rows.hidden[:, RIGHT, None] == np.arange(K), dtype=float)
-        theta = state.theta[rows.unit]
-        said = inputs(rows.x[:, S], rows.x[:, P])
-        total = theta[:, :1] + theta[:, 1:2] * said[..., 0]
-        for j in range(1, said.shape[-1]):
-            total = total + theta[:, 1 + j : 2 + j] * said[..., j]
-        return np.asarray(total)
+        if rows.hidden is None:
+            raise InvalidInput("world: expected rows that it made, with what no method sees")
+        return np.asarray(rows.hidden[:, :K])
 
     def chance(self, state: Tenants, e: Array, rows: Rows) -> Array:
         """Return P(success) of prompts (N, M, 3): (N, M); without a tool that of none."""
         tool, examples, runs = parts_of(e)
         row = np.arange(rows.n)[:, None]
-        skill = state.skill[rows.unit[:, None], tool]
-        share = HELP / EXAMPLES * examples
-        relevance = self.relevance(state, rows)[row, tool]
+        logit = state.skill[rows.unit[:, None], tool]
+        share = examples / EXAMPLES
+        relevance = self.relevance(rows)[row, tool]
         if self.variant == "well":
-            slope = state.slope[rows.unit, None]
-            p = logistic(skill + slope * (relevance - 0.5) + share * relevance)
-        else:
-            assert rows.hidden is not None
-            hard = PER_ARGUMENT * (rows.hidden[:, ARGUMENTS] - 3.0) + LONG * rows.x[:, LENGTH]
-            p = logistic(skill - hard[:, None] + share * rows.x[:, P][row, tool])
-            p = np.where(relevance > 0.5, p, WRONG)
+            gap = share - relevance.clip(0.0, 1.0)
+            logit += state.slope[rows.unit, None] * (relevance - 0.5) - HELP * gap * gap
+            return np.where(runs, logistic(logit), UNAIDED)
+        assert rows.hidden is not None
+        logit += HELP * share * rows.x[:, P][row, tool] - rows.hidden[:, HARD, None]
+        p = np.where(relevance > 0.5, logistic(logit), WRONG)
         return np.where(runs, p, UNAIDED)
 
     def mean(self, state: Tenants, e: Array, rows: Rows) -> Array:
@@ -210,7 +208,7 @@ class Routing:
         """Return the judge's rating of the tool that ran (N, K); NaN for others, and mostly."""
         u, noise = rng.uniform(rows.n, 2), rng.normal(rows.n)
         tool, _, runs = parts_of(e)
-        rated = self.relevance(state, rows)
+        rated = self.relevance(rows)
         if self.variant == "well":
             rated = rated + JUDGE_NOISE * noise[:, None]
         else:
@@ -226,7 +224,16 @@ class Routing:
         """Return δ*(x) (N, K, 1); None in `mis`, where there is none."""
         if self.variant == "mis":
             return None
-        return self.relevance(state, rows)[..., None]
+        return self.relevance(rows)[..., None]
+
+
+def relevance_of(theta: Array, x: Array) -> Array:
+    """Return δ* (N, K) of requests x (N, p) under θ (N, 5), in `well`."""
+    said = inputs(x[:, S], x[:, P])
+    total = theta[:, :1] + theta[:, 1:2] * said[..., 0]
+    for j in range(1, said.shape[-1]):
+        total = total + theta[:, 1 + j : 2 + j] * said[..., j]
+    return np.asarray(total)
 
 
 _PROMPTS = np.array([(a, n, 1.0) for a in range(K) for n in range(EXAMPLES + 1)], dtype=float)
