@@ -37,6 +37,7 @@ _CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-])")
 _ISSUERS = re.compile(  # Visa; Mastercard; American Express; Discover and UnionPay
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|6(?:011|5\d\d|2\d\d)\d{12,15}"
 )
+_WEB = re.compile(r"(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.)\S+")
 _NOISE = re.compile(r"[A-Za-z0-9+/_=-]{20,}")
 LEAST_ENTROPY = 4.0  # bits a character: English prose has some 4.1 over words, one word below 3.5
 
@@ -86,15 +87,12 @@ def find_secrets(text: str) -> list[tuple[str, str]]:
         digits = re.sub(r"\D", "", match.group())
         if _ISSUERS.fullmatch(digits) and has_check_digit(digits):
             found.append(("card number", match.group()))
-    for match in _NOISE.finditer(text):
+    # The parts of a web address are judged one by one: together they are long and mixed as well.
+    apart = _WEB.sub(lambda match: " ".join(re.split(r"[/?&=#.]", match.group())), text)
+    for match in _NOISE.finditer(apart):
         word = match.group()
         is_new = all(word not in other and other not in word for _, other in found)
-        # Parts of an address are long and mixed as well; what they carry is judged as an address.
-        if (
-            is_new
-            and _is_noise(word)
-            and "://" not in text[max(0, match.start() - 8) : match.end()]
-        ):
+        if is_new and _is_noise(word):
             found.append(("random text", word))
     return found
 
