@@ -168,7 +168,14 @@ class Study:
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.
-STUDIES = {"str": "str_pricing"}
+STUDIES = {
+    "str": "str_pricing",
+    "dosing": "dosing",
+    "credit": "credit",
+    "grid": "grid",
+    "moderation": "moderation",
+    "tools": "tools",
+}
 DECLARED = ".toml"  # how the name of an instance ends that is a file of the user's
 
 
