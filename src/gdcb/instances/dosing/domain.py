@@ -1,0 +1,139 @@
+"""The instance, and how the protocol runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdcb.arms import ArmList
+from gdcb.arrays import Array
+from gdcb.composition import Add
+from gdcb.errors import InvalidInput
+from gdcb.gates import Approval, Chain, NumberKernel, PolicyFilter
+from gdcb.instance import Instance, NullAction
+from gdcb.instances import past as before
+from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
+from gdcb.instances.dosing import learners, need, physician
+from gdcb.instances.dosing.columns import FEATURES, SCHEMA
+from gdcb.instances.dosing.limits import BolusLimits
+from gdcb.instances.dosing.words import ABOUT, specification
+from gdcb.instances.dosing.world import MIDDLE, Clinic, Meals, given, place
+from gdcb.records import History, Rows
+from gdcb.rewards import Scaled
+from gdcb.simulate import World
+from gdcb.streams import Streams
+
+LEVELS = (1.0, 2.5, 4.0, MIDDLE, 8.0, 12.0)
+NO_BOLUS_BELOW = 70.0  # mg/dL
+PATIENTS = 8
+ROWS = 1_200  # of history: 150 meals a patient, some seven weeks
+NULL = {"well": -1.7, "mis": 0.36}  # E[r] without a bolus, over all meals
+SHRINK, REFIT = 64.0, 0.05
+EDGES = np.linspace(0.0, 25.0, 51)
+
+
+def instance(variant: str) -> Instance:
+    """Return the tuple."""
+    kernel = NumberKernel(features=FEATURES, shrink=SHRINK, refit=REFIT)
+    gate = Chain(
+        (
+            Approval(physician.person(), kernel, name="physician"),
+            PolicyFilter(require="glucose", at_least=NO_BOLUS_BELOW, name="no bolus in a low"),
+            BolusLimits(name="bolus limits"),
+        )
+    )
+    return Instance(
+        name="dosing",
+        title="Meal-time insulin dosing",
+        context=SCHEMA,
+        arms=ArmList(values=LEVELS),
+        scaler=learners.scaler(variant, learners.UNTUNED),
+        composition=Add(names=("dose",)),
+        gate=gate,
+        reward=Scaled(outcome=("benefit",)),
+        null=NullAction(action=(0.0,), mean=NULL[variant], teaches=True),
+    )
+
+
+def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
+    """Return the instance as the protocol runs it.
+
+    Option: `rows` of history a clinic.
+    """
+    unknown = sorted(set(options) - {"rows"})
+    if unknown:
+        raise InvalidInput(f"dosing has the option rows, not {', '.join(unknown)}")
+    rows = options.get("rows", ROWS)
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    world = Meals(variant)
+    domain = Domain(
+        instance(variant),
+        learners.learner(learners.UNTUNED),
+        world,
+        units=PATIENTS,
+        unit="patient",
+        is_endogenous=False,
+        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+    )
+
+    def past(
+        instance: Instance, world: World, state: Any, group: Array, streams: Streams
+    ) -> History:
+        return before.generate(
+            instance, world, state, group, streams, rows=rows, incumbent=physician.incumbent
+        )
+
+    return Study(
+        domain=domain,
+        variant=variant,
+        features=FEATURES,
+        past=past,
+        incumbent=physician.incumbent,
+        own=physician.own,
+        scaler=partial(learners.scaler, variant),
+        learner=learners.learner,
+        delta=partial(delta, world),
+        specification=specification(variant, rows),
+        about=ABOUT,
+        tuning=Tuning(fitted=partial(learners.fitted, variant), forms=learners.FORMS),
+        edges=EDGES,
+        measures=measures(world),
+    )
+
+
+def delta(world: Meals, state: Clinic, rows: Rows) -> Array:
+    """Return δ° (groups, N) on reference contexts: the best offset of the patient who has them.
+
+    In `well` a clinic's δ*(x), which is the same for all its patients. In `mis` the right dose of
+    the meal, less its middle: the family is wide enough to come near any smooth function, and what
+    it comes near to is the label's mean.
+    """
+    if state.need is None:
+        offset = world.table.right[place(rows)] - MIDDLE
+        return np.tile(offset, (state.patient.size // PATIENTS, 1))
+    theta = state.need.theta[::PATIENTS]
+    level = state.need.level.reshape(-1, PATIENTS).mean(axis=1) - MIDDLE
+    return np.asarray((theta[:, None] * need.terms(rows.x)).sum(axis=-1) + level[:, None])
+
+
+def measures(world: Meals) -> tuple[Measure, ...]:
+    """Return what clinicians read: time in range and below it, of what was executed.
+
+    In `well` there is no glucose: the measures are those of the same dose in `mis`' patients.
+    """
+
+    def share(of: int, state: Clinic, e: Array, rows: Rows) -> Array:
+        dose = given(e)[:, None]
+        return world.table.read(world.table.shares[of], dose, place(rows))[:, 0]
+
+    named = (
+        ("time_in_range", "time in range, 70–180 mg/dL"),
+        ("time_below_70", "time below 70 mg/dL"),
+        ("time_below_54", "time below 54 mg/dL"),
+    )
+    return tuple(Measure(name, label, partial(share, i)) for i, (name, label) in enumerate(named))
