@@ -11,9 +11,11 @@ assistant *says* is not a call; secrets without a form, a name or entropy are wo
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from gdcb.errors import InvalidInput
@@ -237,22 +239,31 @@ def breaks_schema(schema: Mapping[str, Any], arguments: Any) -> list[Finding]:
     (['it breaks type: integer'], [])
     """
     try:
-        from jsonschema import exceptions, validators
-    except ImportError as error:  # fail closed, and say what is missing
-        raise InvalidInput("argument schemas need jsonschema: install gdcb[domains]") from error
-
-    kind = validators.validator_for(schema, default=validators.Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-        errors = list(kind(schema).iter_errors(arguments))
-    except exceptions.SchemaError as error:
-        return [Finding("invalid", "schema", f"the tool's own schema is broken: {error.message}")]
-    except Exception as error:  # an unresolvable reference, a pattern that is no pattern
-        return [Finding("invalid", "schema", f"it cannot be checked: {type(error).__name__}")]
+        text = json.dumps(schema, sort_keys=True)
+        errors = list(_validator(text).iter_errors(arguments))
+    except InvalidInput:
+        raise
+    except Exception as error:  # no schema at all, an unresolvable reference, a broken pattern
+        said = f"the tool's own schema cannot be checked ({type(error).__name__})"
+        return [Finding("invalid", "schema", said)]
     return [
         Finding("invalid", ".".join(map(str, e.absolute_path)) or "arguments", _broken(e))
         for e in errors
     ]
+
+
+@lru_cache(maxsize=1024)
+def _validator(schema: str) -> Any:
+    """Return the validator of a schema, given as JSON: it is checked once."""
+    try:
+        from jsonschema import validators
+    except ImportError as error:
+        raise InvalidInput("argument schemas need jsonschema: install gdcb[domains]") from error
+
+    found = json.loads(schema)
+    kind = validators.validator_for(found, default=validators.Draft202012Validator)
+    kind.check_schema(found)
+    return kind(found)
 
 
 def _broken(error: Any) -> str:
