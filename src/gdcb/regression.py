@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, scatter_add, zeros
+from gdcb.arrays import Array, like, scatter_add, zeros
+from gdcb.errors import InvalidInput
 from gdcb.parts import Column, take_all
 
 _MOST = 2**22  # numbers that a batch of outer products may hold at once
+_WIDE = 24  # features from which an owner's rows are multiplied together
 
 
 @dataclass(slots=True)
@@ -41,6 +43,9 @@ class RidgeSums:
     def add(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
         """Add rows: φ (N, d), y (N, m) with NaN where not seen, weight (N,)."""
         m, d = self.moment.shape[1:]
+        if d >= _WIDE:
+            self._add_wide(owner, phi, y, weight)
+            return
         step = max(1, _MOST // (m * d * d))
         if y.shape[0] > step:
             for at in range(0, y.shape[0], step):
@@ -55,6 +60,28 @@ class RidgeSums:
         scatter_add(self.moment, owner, y[:, :, None] * weighted)
         scatter_add(self.square, owner, w * y * y)
         scatter_add(self.count, owner, w)
+
+    def _add_wide(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
+        """Add rows of many features, without a matrix for every row.
+
+        An owner's bytes do not depend on the rows of others: it has one product of its own rows.
+        """
+        order = np.argsort(owner, kind="stable")
+        who, start, count = np.unique(owner[order], return_index=True, return_counts=True)
+        for n in np.unique(count):  # owners with as many rows go together, in a stack of products
+            some = np.flatnonzero(count == n)
+            for part in np.array_split(some, -(-some.size * n * phi.shape[1] // _MOST)):
+                rows = order[start[part][:, None] + np.arange(n)]
+                mine, label, given = phi[rows], y[rows], weight[rows]
+                for j in range(y.shape[1]):
+                    seen = np.isfinite(label[..., j])
+                    w = np.where(seen, given, 0.0)
+                    value = np.where(seen, label[..., j], 0.0)
+                    turned = (w[..., None] * mine).swapaxes(-1, -2)
+                    self.gram[who[part], j] += turned @ mine
+                    self.moment[who[part], j] += (turned @ value[..., None])[..., 0]
+                    self.square[who[part], j] += (w * value * value).sum(axis=1)
+                    self.count[who[part], j] += w.sum(axis=1)
 
     def solve(self, owner: Array, penalty: Array | float) -> Array:
         """Return θ̂ = (Σ wφφᵀ + diag(penalty))⁻¹ Σ wφy: (N, m, d)."""
@@ -188,10 +215,26 @@ class CentredSums:
         return np.asarray(rest / np.maximum(count - scatter.shape[-1], 1.0))
 
 
-def with_intercept(x: Array, features: Sequence[Column]) -> Array:
-    """Return φ(x) = (1, chosen columns): (N, 1 + len(features))."""
+def with_intercept(x: Array, features: Sequence[Column], centre: tuple[float, ...] = ()) -> Array:
+    """Return φ(x) = (1, chosen columns less their centre): (N, 1 + len(features))."""
     out = zeros((x.shape[0], len(features) + 1), x)
     out[:, 0] = 1.0
     if features:
-        out[:, 1:] = take_all(x, features)
+        out[:, 1:] = centred(take_all(x, features), centre)
     return out
+
+
+def centred(columns: Array, centre: tuple[float, ...]) -> Array:
+    """Return columns (N, p) less what is taken off each; nothing where none is declared."""
+    if not centre:
+        return columns
+    less: Array = columns - like(centre, columns)
+    return less
+
+
+def check_centre(centre: tuple[float, ...], n_features: int) -> None:
+    """Refuse a centre of other columns than there are."""
+    if centre and len(centre) != n_features:
+        raise InvalidInput(
+            f"bandit.centre: expected {n_features} numbers, one a feature; got {len(centre)}"
+        )

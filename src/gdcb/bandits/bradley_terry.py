@@ -39,6 +39,7 @@ class BradleyTerryThompson(LogisticThompson):
     rival : context column with the rival's coordinate c′, in the arms' own scale; of several
         coordinates as many columns
     prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----

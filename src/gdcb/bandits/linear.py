@@ -19,17 +19,19 @@ from gdcb.bandits.base import (
 )
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.priors import (
+    LIST,
     NUMBER_OR_TABLE,
     TABLE,
     Table,
     average,
+    check_list,
     check_table,
     spread_table,
 )
 from gdcb.parts import Column, check_number, check_tuple, column
 from gdcb.posterior import NormalPosterior, form
 from gdcb.records import Evidence, Located, Setting
-from gdcb.regression import with_intercept
+from gdcb.regression import check_centre, with_intercept
 from gdcb.streams import Stream
 
 _CHUNK = 4096  # rows whose products are in memory at once
@@ -51,6 +53,7 @@ class LinearArms:
     noise: float = 1.0
     width: float = 1.0
     prior_mean: Table = field(default=(), kw_only=True, metadata=TABLE)
+    centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = True
@@ -64,11 +67,13 @@ class LinearArms:
         else:
             check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
         check_table("bandit.prior_mean", self.prior_mean)
+        check_list("bandit.centre", self.centre)
         check_number("bandit.noise", self.noise, 0.0, open_low=True)
         check_number("bandit.width", self.width, 0.0)
 
     def init(self, group: Array, arms: Arms) -> LinearState:
         """Return the prior: every weight N(prior_mean, prior_sd²)."""
+        check_centre(self.centre, len(self.features))
         return LinearState(self._prior(group.shape[0], arms.n, beside=group))
 
     def _prior(self, cells: int, n_arms: int, beside: Array | None = None) -> NormalPosterior:
@@ -85,7 +90,7 @@ class LinearArms:
     def _predict(self, state: LinearState, at: Setting) -> tuple[Array, Array]:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
         x = require_context(at.x, type(self).__name__)
-        phi = with_intercept(x, self.features)
+        phi = with_intercept(x, self.features, self.centre)
         n, k = phi.shape[0], state.weights.mean.shape[1]
         if n <= _CHUNK or not on_host(phi):
             return self._chunk(state, at.cell, phi)
@@ -113,7 +118,8 @@ class LinearArms:
 
     def mean(self, state: LinearState, at: Setting, located: Located) -> Array:
         """Posterior mean φ(x)ᵀE[w] of the located arms."""
-        phi = with_intercept(require_context(at.x, type(self).__name__), self.features)
+        x = require_context(at.x, type(self).__name__)
+        phi = with_intercept(x, self.features, self.centre)
         if located.is_nominal:
             every: Array = (rows_at(state.weights.mean, at.cell) @ phi[:, :, None])[:, :, 0]
             return every
@@ -124,7 +130,8 @@ class LinearArms:
     def update(self, state: LinearState, evidence: Evidence) -> None:
         """Fold the credited rows into their arms' weights: rank-one, or in one go for many."""
         known, n_arms = credited(evidence), state.weights.mean.shape[1]
-        phi = with_intercept(require_context(known.x, type(self).__name__), self.features)
+        x = require_context(known.x, type(self).__name__)
+        phi = with_intercept(x, self.features, self.centre)
         if known.y.shape[0] == 0:
             return
         if known.scale is not None:
@@ -166,6 +173,7 @@ class LinearThompson(LinearArms):
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without. An action
         that is comparable to no arm is worth the mean of the arms' prior intercepts
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----
@@ -221,6 +229,7 @@ class LinearUCB(LinearArms):
     noise : standard deviation of the reward around its mean, declared
     width : α, how many standard deviations of optimism
     prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----

@@ -19,10 +19,12 @@ from gdcb.bandits.base import (
 )
 from gdcb.bandits.predictive import moderated
 from gdcb.bandits.priors import (
+    LIST,
     NUMBER_OR_TABLE,
     TABLE,
     Table,
     average,
+    check_list,
     check_table,
     spread_table,
 )
@@ -30,7 +32,7 @@ from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, balance, waves
 from gdcb.parts import Column, check_number, check_tuple, column, take
 from gdcb.records import Evidence, Located, Setting
-from gdcb.regression import with_intercept
+from gdcb.regression import check_centre, with_intercept
 from gdcb.streams import Stream
 
 
@@ -67,6 +69,7 @@ class LogisticArms:
     prior_sd: float | Table = field(default=1.0, metadata=NUMBER_OR_TABLE)
     width: float = 1.0
     prior_mean: Table = field(default=(), kw_only=True, metadata=TABLE)
+    centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
     is_contextual: ClassVar[bool] = True
@@ -78,6 +81,7 @@ class LogisticArms:
         else:
             check_number("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
         check_table("bandit.prior_mean", self.prior_mean)
+        check_list("bandit.centre", self.centre)
         check_number("bandit.width", self.width, 0.0)
 
     def _moments(self, n_arms: int) -> tuple[Array, Array]:
@@ -88,6 +92,7 @@ class LogisticArms:
 
     def init(self, group: Array, arms: Arms) -> LogisticArmsState:
         """Return the prior: every weight N(prior_mean, prior_sd²)."""
+        check_centre(self.centre, len(self.features))
         mean, sd = self._moments(arms.n)
         cells = group.shape[0]
         roots = sd[:, :, None] * np.eye(sd.shape[1])
@@ -100,7 +105,8 @@ class LogisticArms:
         return float(logistic(np.array(first)))
 
     def _phi(self, x: Array | None) -> Array:
-        phi = with_intercept(require_context(x, type(self).__name__), self.features)
+        x = require_context(x, type(self).__name__)
+        phi = with_intercept(x, self.features, self.centre)
         if not is_all(np.isfinite(phi)):
             raise InvalidInput(f"{type(self).__name__}: expected a finite context, got {x}")
         return phi
@@ -148,6 +154,7 @@ class LogisticArmsThompson(LogisticArms):
         order of φ, or K tuples of d, one an arm
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----
@@ -225,6 +232,7 @@ class BradleyTerryArmsThompson(LogisticArms):
         order of φ, or K tuples of d, one an arm
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     prior_mean : mean of the weights beforehand, d numbers or K tuples of d; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
     rival : context column with the number of the rival's category
 
     Notes

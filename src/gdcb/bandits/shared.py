@@ -19,6 +19,7 @@ from gdcb.logistic import LogisticPosterior, times
 from gdcb.parts import Column, check_number, check_tuple, column, take_all
 from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Located, Setting
+from gdcb.regression import centred, check_centre
 from gdcb.streams import Stream
 
 
@@ -57,6 +58,7 @@ class ActionFeatures:
     interactions: bool = True
     prior_sd: Numbers = field(default=1.0, metadata=NUMBERS)
     prior_mean: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
+    centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
     is_contextual: ClassVar[bool] = True
@@ -66,6 +68,7 @@ class ActionFeatures:
         check_tuple("bandit.features", self.features)
         check_numbers("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
         check_list("bandit.prior_mean", self.prior_mean)
+        check_list("bandit.centre", self.centre)
         check_degree(self.degree)
         if not isinstance(self.interactions, bool):
             raise InvalidInput(
@@ -75,6 +78,7 @@ class ActionFeatures:
     def _frame(self, arms: Arms) -> Array:
         instead = "for categories take LinearThompson, whose arms have weights of their own"
         require_metric(arms, type(self).__name__, instead)
+        check_centre(self.centre, len(self.features))
         return frame_of(arms)
 
     def n_features(self, n_coords: int) -> int:
@@ -88,9 +92,14 @@ class ActionFeatures:
         mean = spread("bandit.prior_mean", self.prior_mean or 0.0, d, "a feature of ψ")
         return mean, spread("bandit.prior_sd", self.prior_sd, d, "a feature of ψ")
 
+    def _context(self, x: Array | None) -> Array:
+        """Return the features less their centre: (N, p)."""
+        x = require_context(x, type(self).__name__)
+        return centred(take_all(x, self.features), self.centre)
+
     def at_context(self, x: Array | None, frame: Array) -> Array:
         """Return B(x): (N, d, 1 + C·degree)."""
-        x = take_all(require_context(x, type(self).__name__), self.features)
+        x = self._context(x)
         n, p = x.shape
         c = frame.shape[1]
         level, powers = 1 + p if self.has_level else 0, c * self.degree
@@ -107,7 +116,7 @@ class ActionFeatures:
 
     def at_actions(self, x: Array | None, coord: Array, frame: Array) -> Array:
         """Return ψ of actions (N, M, C) in their contexts: (N, M, d)."""
-        x = take_all(require_context(x, type(self).__name__), self.features)
+        x = self._context(x)
         n, m, c = coord.shape
         powers = self.powers(coord, frame[0], frame[1])
         context = np.broadcast_to(x[:, None], (n, m, x.shape[1]))
@@ -237,6 +246,7 @@ class SharedLinearThompson(SharedLinear):
     noise : standard deviation of the reward around its mean, declared
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----
@@ -289,6 +299,7 @@ class SharedLinearUCB(SharedLinear):
     noise : standard deviation of the reward around its mean, declared
     width : α, how many standard deviations of optimism
     prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----
@@ -344,6 +355,7 @@ class LogisticThompson(ActionFeatures):
     prior_sd : standard deviation of the weights beforehand, one number or d in the order of ψ
     width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
     prior_mean : mean of the weights beforehand, d numbers in the order of ψ; 0 without
+    centre : what is taken off every feature first, a number each; nothing without
 
     Notes
     -----

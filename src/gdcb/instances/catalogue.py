@@ -96,6 +96,7 @@ class Tuning:
     learned : (state, e (N, M, D), rows) → (N, M) what learners learn, exactly: the probability of
         the class that pays, or E[r]/s(x); None: worked out from the world's mean
     knobs : what the recommended learner can turn
+    is_centred : whether rivals read context columns less their means
     unscaled : (sample, moments) → settings of `Study.unscaled`; None: the protocol's own A1
     replicates, episodes : of the tuning worlds on which candidates are compared
     """
@@ -105,6 +106,7 @@ class Tuning:
     sample_delta: Callable[[Any, str], Array] | None = None
     learned: Callable[[Any, Array, Rows], Array] | None = None
     knobs: tuple[str, ...] = ("scale", "signal", "width")
+    is_centred: bool = True
     unscaled: Callable[[Any, Any], dict[str, Any]] | None = None
     replicates: int = 50
     episodes: int = 120

@@ -59,6 +59,7 @@ def asker(instance: Instance, settings: Mapping[str, Any], features: tuple[str, 
         "features": features,
         "prior_sd": scale if sds is None else tuple(scale * sd for sd in sds),
         "width": settings["width"],
+        "centre": tuple(settings.get("centre", ())),
     }
     if has_categories(instance):
         return BradleyTerryArmsThompson(rival=names[0], **common)
@@ -130,6 +131,7 @@ def _by_arm(is_logistic: bool, settings: Mapping[str, Any], features: tuple[str,
             for row in settings["sd"]
         ),
         "width": settings["width"],
+        "centre": _centre(settings, len(settings["sd"][0]) - 1 - p),
     }
     if is_logistic:
         return LogisticArmsThompson(**common)
@@ -156,7 +158,14 @@ def _shared(family: str, settings: Mapping[str, Any], features: tuple[str, ...])
             for sd, said in zip(settings["sd"], is_signal, strict=True)
         ),
         "width": settings["width"],
+        "centre": _centre(settings, n_units),
     }
     if family == "B2g":
         return bandits.LogisticThompson(**common)
     return bandits.SharedLinearThompson(noise=settings["noise"], **common)
+
+
+def _centre(settings: Mapping[str, Any], n_units: int) -> tuple[float, ...]:
+    """Return what is taken off context columns; nothing of those that say which unit it is."""
+    centre = tuple(settings.get("centre", ()))
+    return (*centre, *[0.0] * n_units) if centre else ()

@@ -111,8 +111,9 @@ def _rivals(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]
     flat = priors.arm_moments(found, priors.arm_targets(found))
     yield "B1", flat
     yield "B3", {"noise": found.noise} | flat
-    weights = priors.arm_weights(found, study.features)
-    yield "B2", {name: weights[name] for name in ("mean", "sd", "noise")}
+    centre = _centre(study, found)
+    weights = priors.arm_weights(found, study.features, centre=centre)
+    yield "B2", {name: weights[name] for name in ("mean", "sd", "noise")} | _said(centre)
     yield "B5", _taste(study, found)
     yield "A1", _unscaled(study, found, flat)
     for family in SHAPES:
@@ -142,16 +143,34 @@ def _ours(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
             yield key_of("B4fac", key), levels | signal
 
 
+def _centre(study: Study, found: Sample) -> tuple[float, ...]:
+    """Return the means of the columns that rivals read, or none where they are taken as they are.
+
+    Around its mean what a column adds is apart from the level, as a prior of each by itself has it.
+    """
+    if not tuning_of(study).is_centred:
+        return ()
+    design = priors.context_design(found, study.features)[..., 1:]
+    sizes = np.maximum(np.abs(design).max(axis=(0, 1)), 1e-12)
+    return tuple(priors.plain(design.mean(axis=(0, 1)), np.minimum(0.02 * sizes, 0.02)))
+
+
+def _said(centre: tuple[float, ...]) -> dict[str, Any]:
+    return {"centre": list(centre)} if centre else {}
+
+
 def _taste(study: Study, found: Sample) -> dict[str, Any]:
     """Return the sizes of B5's weights, where context columns are not of size 1."""
-    largest = np.abs(priors.context_design(found, study.features)[..., 1:]).max(axis=(0, 1))
+    centre = _centre(study, found)
+    design = priors.context_design(found, study.features, centre)[..., 1:]
+    largest = np.abs(design).max(axis=(0, 1))
     if (largest <= 1.0).all():
-        return {}
-    signal = priors.plain(1.0 / np.maximum(largest, 1.0))
+        return _said(centre)
+    signal = priors.plain(1.0 / np.maximum(largest, 1.0), 1e-3 / np.maximum(largest, 1.0))
     if has_categories(found.instance):
-        return {"sd": [1.0, *signal]}
+        return {"sd": [1.0, *signal]} | _said(centre)
     coords = found.instance.space.n_coords
-    return {"sd": [1.0] * (2 * coords) + signal * coords}
+    return {"sd": [1.0] * (2 * coords) + signal * coords} | _said(centre)
 
 
 def _unscaled(study: Study, found: Sample, flat: dict[str, Any]) -> dict[str, Any]:
@@ -182,19 +201,21 @@ def _moments(found: Sample, design: Array, is_logistic: bool) -> dict[str, Any]:
 def _shared(study: Study, found: Sample, family: str, form: dict[str, Any]) -> dict[str, Any]:
     """Return the prior of weights that arms share, on features of context and action."""
     shape = {"degree": form["degree"], "interactions": form["interactions"]}
-    design = priors.shared_design(found, study.features, **shape)
+    centre = _centre(study, found)
+    design = priors.shared_design(found, study.features, centre=centre, **shape)
     moments = _moments(found, design, is_logistic=family == "B2g")
     noise = {} if family == "B2g" else {"noise": moments.get("noise", found.noise)}
     p, coords = _width(study), found.instance.space.n_coords
     if form["is_pooled"]:
         moments = priors.pooled_moments(moments, p, found.units, n_coords=coords, **shape)
     out = form | {"n_features": p} | ({"n_coords": coords} if coords > 1 else {})
-    return out | {"mean": moments["mean"], "sd": moments["sd"]} | noise
+    return out | {"mean": moments["mean"], "sd": moments["sd"]} | noise | _said(centre)
 
 
 def _by_arm(study: Study, found: Sample, family: str, form: dict[str, Any]) -> dict[str, Any]:
     """Return the prior of weights of each category's own on (1, x), and on units, if pooled."""
-    weights = priors.arm_weights(found, study.features, is_logistic=family == "B2g")
+    centre = _centre(study, found)
+    weights = priors.arm_weights(found, study.features, family == "B2g", centre)
     noise = {} if family == "B2g" else {"noise": weights["noise"]}
     p = _width(study)
     rows = [
@@ -203,7 +224,7 @@ def _by_arm(study: Study, found: Sample, family: str, form: dict[str, Any]) -> d
     ]
     if form["is_pooled"]:
         rows = [priors.pooled_levels(row, p, found.units) for row in rows]
-    out = form | {"n_features": p} | noise
+    out = form | {"n_features": p} | noise | _said(centre)
     return out | {name: [row[name] for row in rows] for name in ("mean", "sd")}
 
 

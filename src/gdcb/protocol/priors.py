@@ -19,6 +19,7 @@ from gdcb.logistic import LogisticPosterior
 from gdcb.protocol.ground import neutral_of
 from gdcb.protocol.sampling import Sample
 from gdcb.records import Evidence
+from gdcb.regression import with_intercept
 
 _WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
 _LEAST = 0.02  # smallest standard deviation of a prior, for targets and features of size 1
@@ -91,10 +92,16 @@ def pulls(found: Sample) -> Array | None:
 
 
 def shared_design(
-    found: Sample, features: tuple[str, ...], degree: int, interactions: bool
+    found: Sample,
+    features: tuple[str, ...],
+    degree: int,
+    interactions: bool,
+    centre: tuple[float, ...] = (),
 ) -> Array:
     """Return ψ(x, c) of `SharedLinearThompson` and `LogisticThompson`: (units, n, d)."""
-    plain = LogisticThompson(features=features, degree=degree, interactions=interactions)
+    plain = LogisticThompson(
+        features=features, degree=degree, interactions=interactions, centre=centre
+    )
     bandit: Any = found.instance.bind(plain)
     n = found.rows.n
     zero, one = np.zeros(n, dtype=np.int64), np.ones(n)
@@ -103,11 +110,12 @@ def shared_design(
     return found.by_unit(bandit.rows(frame, seen, np.arange(n)))
 
 
-def context_design(found: Sample, features: tuple[str, ...]) -> Array:
+def context_design(
+    found: Sample, features: tuple[str, ...], centre: tuple[float, ...] = ()
+) -> Array:
     """Return (1, x) of every row: (units, n, 1 + p)."""
     positions = [at for name in features for at in found.instance.context.positions[name]]
-    x = found.rows.x[:, positions]
-    return found.by_unit(np.concatenate((np.ones((x.shape[0], 1)), x), axis=1))
+    return found.by_unit(with_intercept(found.rows.x, positions, centre))
 
 
 def arm_targets(found: Sample, delta: Array | None = None) -> Array:
@@ -206,13 +214,17 @@ def _total(mean: Array, sd: Array) -> list[float]:
 
 
 def arm_weights(
-    found: Sample, features: tuple[str, ...], is_logistic: bool = False
+    found: Sample,
+    features: tuple[str, ...],
+    is_logistic: bool = False,
+    centre: tuple[float, ...] = (),
 ) -> dict[str, Any]:
     """Return moments over units of each arm's own weights on (1, x): (K, d) each.
 
     Rows in which an arm is not allowed say nothing of it; units in which it hardly is, neither.
     """
-    design, targets = context_design(found, features), found.by_unit(arm_targets(found))
+    design = context_design(found, features, centre)
+    targets = found.by_unit(arm_targets(found))
     mask, pull = found.rows.mask, pulls(found)
     least = least_of(found, design)
     out: dict[str, Any] = {"mean": [], "sd": [], "group": [], "own": []}

@@ -140,6 +140,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
             forms=tuple(learners.FORMS),
             sample_delta=learners.delta_of,
             learned=world.chance,
+            is_centred=False,
             replicates=100,
             episodes=200,
         ),
