@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.linear_model import Ridge
 from gdcb import records
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.regression import CentredSums
+from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers import ConstantScaler, RidgeScaler, RidgeState
 from tests.parts.builders import bytes_of, fixed, rng_of
 
@@ -420,3 +421,29 @@ def test_centred_sums_are_those_of_all_rows(seed: int, n: int) -> None:
         np.testing.assert_allclose(sums.scatter[0], (weight[:, None] * off).T @ off, atol=1e-9)
         found = sums.residual_variance(zero[:1])[0]
         np.testing.assert_allclose(found, left_over / max(weight.sum() - 3, 1.0), atol=1e-7)
+
+
+def test_many_features_are_summed_by_owner() -> None:
+    """30 features, owners with 1, 4 and 5 rows: the sums of outer products, to rounding.
+
+    And an owner's bytes are the same without the others.
+    """
+    rng, d = np.random.default_rng(5), 30
+    owner = np.array([1, 0, 2, 1, 1, 2, 2, 1, 2, 2])
+    phi, weight = rng.normal(size=(10, d)), rng.uniform(size=10)
+    y = rng.normal(size=(10, 2))
+    y[3, 1] = np.nan
+    sums = RidgeSums.zeros(4, 2, d)
+    sums.add(owner, phi, y, weight)
+    for u, j in product(range(4), range(2)):
+        rows = np.flatnonzero((owner == u) & np.isfinite(y[:, j]))
+        gram = sum((weight[i] * np.outer(phi[i], phi[i]) for i in rows), np.zeros((d, d)))
+        np.testing.assert_allclose(sums.gram[u, j], gram, atol=1e-12)
+        moment = (weight[rows, None] * phi[rows] * y[rows, j, None]).sum(axis=0)
+        np.testing.assert_allclose(sums.moment[u, j], moment, atol=1e-12)
+        assert sums.count[u, j] == pytest.approx(weight[rows].sum())
+        assert sums.square[u, j] == pytest.approx((weight[rows] * y[rows, j] ** 2).sum())
+    alone, rows = RidgeSums.zeros(4, 2, d), np.flatnonzero(owner == 2)
+    alone.add(owner[rows], phi[rows], y[rows], weight[rows])
+    assert alone.gram[2].tobytes() == sums.gram[2].tobytes()
+    assert alone.moment[2].tobytes() == sums.moment[2].tobytes()
