@@ -62,8 +62,11 @@ FEATURES = (
 POSITIONS = tuple(position(name) for name in FEATURES)
 FORBIDDEN = ("age", "sex")  # kept for the diagnostic, never a feature
 
-TENORS = (12.0, 24.0, 36.0)
+TENORS = (12.0, 24.0, 36.0)  # nominal months: of an offer to whom two years were asked for
+TYPICAL = 2.0  # years asked for at which nominal months are months
+SHORTEST, LONGEST = 6.0, 60.0  # months that are lent for at all
 MIDDLE = 24.0  # months, for which `pd` is stated
+UNIT = 1000.0  # marks in one of `amount`
 LGD = 0.45  # of the amount: the share that a default loses on average
 
 
@@ -84,6 +87,12 @@ def centre() -> tuple[float, ...]:
 def features(x: Array) -> Array:
     """Return the scaler's features less their means: (N, 14)."""
     return np.asarray(x[:, POSITIONS] - centre())
+
+
+def on_offer(x: Array) -> Array:
+    """Return the tenors that are on offer, in months: (N, 3)."""
+    asked = np.array(TENORS) * (x[:, WANTED] / TYPICAL)[:, None]
+    return np.asarray(np.clip(asked, SHORTEST, LONGEST))
 
 
 def loan_years(tenor: Array) -> Array:

@@ -10,21 +10,32 @@ import numpy as np
 
 from gdcb.arms import Grid
 from gdcb.arrays import Array
-from gdcb.composition import Multiply
 from gdcb.errors import InvalidInput
 from gdcb.gates import Bounds, Cap, Chain
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.catalogue import Domain, Study, Tuning
 from gdcb.instances.credit import learners
 from gdcb.instances.credit.card import APPLICATIONS, incumbent, own
-from gdcb.instances.credit.columns import FEATURES, LGD, SCHEMA, TENORS, features
+from gdcb.instances.credit.columns import (
+    FEATURES,
+    LGD,
+    LONGEST,
+    SCHEMA,
+    SHORTEST,
+    TENORS,
+    TYPICAL,
+    UNIT,
+    features,
+)
 from gdcb.instances.credit.measures import measures
 from gdcb.instances.credit.menu import Menu
+from gdcb.instances.credit.offer import Offer
 from gdcb.instances.credit.prior import GROWTH
 from gdcb.instances.credit.reward import NetInterest
 from gdcb.instances.credit.words import ABOUT, specification
 from gdcb.instances.credit.world import Branches, Lending
 from gdcb.instances.past import generate
+from gdcb.parts import check_number
 from gdcb.records import History, Rows
 from gdcb.simulate import World
 from gdcb.streams import Streams
@@ -38,7 +49,15 @@ def chain() -> Chain:
     """Return the gates: tenors on offer, the jurisdiction's cap, and no loan below its cost."""
     return Chain(
         (
-            Menu(values=TENORS, action=1, name="tenors on offer"),
+            Menu(
+                values=TENORS,
+                base="wanted",
+                typical=TYPICAL,
+                low=SHORTEST,
+                high=LONGEST,
+                action=1,
+                name="tenors on offer",
+            ),
             Cap(limit_column="cap", action=0, name="APR cap"),
             # Behind the cap, so that it says so where nothing is left between cost and cap.
             Bounds(low_column="floor", high_column="cap", action=0, name="cost floor"),
@@ -54,9 +73,9 @@ def instance() -> Instance:
         context=SCHEMA,
         arms=Grid({"rate": RATES, "tenor": TENORS}, combine="none"),
         scaler=learners.scaler(learners.UNTUNED),
-        composition=Multiply(base=("base",), names=("apr", "tenor")),
+        composition=Offer(typical=TYPICAL),
         gate=chain(),
-        reward=NetInterest(lgd=LGD, growth=round(GROWTH / 12.0, 6)),
+        reward=NetInterest(lgd=LGD, growth=round(GROWTH / 12.0, 6), unit=UNIT),
         null=NullAction(mean=0.0),
     )
 
@@ -72,6 +91,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     rows = options.get("applications", APPLICATIONS)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise InvalidInput(f"applications: expected a whole number >= 1, got {rows!r}")
+    check_number("episodes", episodes, 1)
     world = Lending(variant)
     domain = Domain(
         instance(),

@@ -11,29 +11,30 @@ from gdcb.instances.credit.columns import FEATURES, centre
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import RidgeScaler
 
-# A cautious prior for whoever has not tuned one. Coefficients are of (1, rate, tenor), both from −1
-# to 1 over the arms, and in the additive form of log δ beside them (its last one is of nothing: the
-# tenor has no δ).
+# A cautious prior for whoever has not tuned one. Coefficients are of (1, rate, tenor, squares), all
+# from −1 to 1 over the arms, and in the additive form of log δ behind them (the last one is of
+# nothing: the tenor has no δ).
 UNTUNED: dict[str, Any] = {
     "form": "both",
     "scale": 1.0,
     "signal": 1.0,
     "width": 0.5,
     "relative": {
-        "mean": [-0.3, -1.1, -0.3],
-        "group": [0.6, 0.4, 0.4],
-        "own": [0.3, 0.15, 0.2],
+        "mean": [-0.3, -1.0, -0.2, 0.0, -0.5],
+        "group": [0.6, 0.4, 0.4, 0.1, 0.4],
+        "own": [0.3, 0.15, 0.2, 0.05, 0.15],
     },
     "additive": {
-        "mean": [-0.3, -1.1, -0.3, 3.0, 0.0],
-        "group": [0.6, 0.4, 0.4, 1.0, 0.02],
-        "own": [0.3, 0.15, 0.2, 0.3, 0.02],
+        "mean": [-0.3, -1.0, -0.2, 0.0, -0.5, 3.0, 0.0],
+        "group": [0.6, 0.4, 0.4, 0.1, 0.4, 1.0, 0.02],
+        "own": [0.3, 0.15, 0.2, 0.05, 0.15, 0.3, 0.02],
     },
 }
 # How context enters demand: in e/δ, beside e with an offset in log δ, or not known: both averaged.
 FORMS = ("both", "relative", "additive")
+DEGREE = 2  # applicants want neither less nor more than what they asked for
 PENALTY = 4.0  # noise of a label over the spread of a coefficient, 0.2 and 0.1, squared
-EVERY = 400  # labels between publications: fifty episodes of eight branches
+EVERY, GROWTH = 80, 0.25  # ten episodes of eight branches; then a quarter as many labels again
 WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
 
 
@@ -43,6 +44,7 @@ def scaler(tuned: Mapping[str, Any]) -> RidgeScaler:
         features=FEATURES,
         penalty=PENALTY / float(tuned.get("signal", 1.0)) ** 2,
         every=EVERY,
+        growth=GROWTH,
         centre=centre(),
         per="group",
     )
@@ -61,6 +63,7 @@ def curve(tuned: Mapping[str, Any], form: str) -> HierarchicalCurveThompson:
     return HierarchicalCurveThompson(
         CurveThompson(
             form=form,
+            degree=DEGREE,
             prior_mean=tuple(prior["mean"]),
             prior_sd=tuple(scale * sd for sd in prior["group"]),
         ),
@@ -80,7 +83,7 @@ def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
     delta = found.delta(scaler(UNTUNED))
     coord = found.located(delta)
     for one in ("relative", "additive") if form == "both" else (form,):
-        inputs = CurveThompson(form=one).inputs(frame, coord, delta)
+        inputs = CurveThompson(form=one, degree=DEGREE).inputs(frame, coord, delta)
         weights = LogisticPosterior.fit(found.by_unit(inputs), target, None, 0.0, WEAK).mean
         out[one] = spread(weights, found.units)
     return out

@@ -14,7 +14,7 @@ from gdcb.records import Rows
 def take_up(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
     """Return P(the offer is taken): (N,); 0 where nothing was offered."""
     repaid, defaulted = world.chances(state, e[:, None], rows)
-    return np.nan_to_num(repaid + defaulted)[:, 0]
+    return np.asarray(np.nan_to_num(repaid + defaulted))[:, 0]
 
 
 def default_rate(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
@@ -42,6 +42,6 @@ def measures(world: Lending) -> tuple[Measure, ...]:
             "defaults among loans taken",
             lambda s, e, rows: default_rate(world, s, e, rows),
         ),
-        Measure("apr", "mean APR offered", lambda s, e, rows: apr(e)),
-        Measure("capped", "offers at the cap", lambda s, e, rows: is_capped(e, rows)),
+        Measure("apr", "mean APR offered", lambda _, e, __: apr(e)),
+        Measure("capped", "offers at the cap", lambda _, e, rows: is_capped(e, rows)),
     )

@@ -11,39 +11,48 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
-from gdcb.parts import check_number
+from gdcb.parts import Column, check_number, column, take
 from gdcb.records import Rows
 
 
 @dataclass(frozen=True)
 class Menu(HardGate):
-    """Bring one action column to the nearest value that is on offer.
+    """Bring one action column to the nearest value that is on offer in a row.
 
-    g(e, x) = argmin over v ∈ values of |e − v|, the smaller of two that are as near. Idempotent.
+    What is on offer is v(x) = min(max(value · base(x)/typical, low), high) for each of the values,
+    and g(e, x) = argmin over them of |e − v(x)|, the smaller of two that are as near. Idempotent.
 
     Parameters
     ----------
-    values : what is on offer, rising
+    values : what is on offer at a base of `typical`, rising
+    base : context column that the values are multiplied with; None: they are as they are
+    typical : the base at which they are as they are
+    low, high : limits of what is on offer
     action : action column that is brought there
 
     Notes
     -----
     Assumes: the column is a number, and any of the values may run whatever the other columns are.
 
-    Stops applying: what is on offer does not depend on the row; where it does, give the rows a
-    mask. Two arms that are brought to one value are one arm.
+    Stops applying: where only some of the values are on offer to some, give the rows a mask. Two
+    arms that are brought to one value are one arm.
 
     Examples
     --------
-    Of 12, 24 and 36 months, 17 is nearest to 12 and a million to 36.
+    12, 24 and 36 months for who asks for two years. Asked for one year, 6, 12 and 18 are on offer:
+    10 is nearest to 12, and a million to 18.
 
-    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
-    >>> e = np.array([[[17.0], [24.0], [1e6]]])
-    >>> Menu(values=(12.0, 24.0, 36.0)).project(e, rows).ravel().tolist()
-    [12.0, 24.0, 36.0]
+    >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.array([[1.0]]))
+    >>> e = np.array([[[10.0], [12.0], [1e6]]])
+    >>> Menu(values=(12.0, 24.0, 36.0), base=0, typical=2.0).project(e, rows).ravel().tolist()
+    [12.0, 12.0, 18.0]
     """
 
     values: tuple[float, ...] = ()
+    base: Column | None = column(None)
+    typical: float = 1.0
+    low: float = -np.inf
+    high: float = np.inf
     action: int = 0
     name: str = "menu"
     version: str = "1"
@@ -52,28 +61,42 @@ class Menu(HardGate):
     def __post_init__(self) -> None:
         for value in self.values:
             check_number(f"gate '{self.name}': values", value)
+        check_number(f"gate '{self.name}': typical", self.typical, 0.0, open_low=True)
         if not self.values or list(self.values) != sorted(set(self.values)):
-            raise InvalidInput(
-                f"gate '{self.name}': expected rising values, got {self.values}"
-            )
+            raise InvalidInput(f"gate '{self.name}': expected rising values, got {self.values}")
+        if not self.low <= self.high:
+            raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""
         super().check(columns)
         require_number(columns, self.action, self.name)
 
+    def offered(self, rows: Rows) -> Array:
+        """Return what is on offer in every row, rising: (N, values)."""
+        known = np.broadcast_to(np.array(self.values), (rows.n, len(self.values)))
+        if self.base is not None:
+            known = known * (take(rows.x, self.base) / self.typical)[:, None]
+        return np.asarray(np.clip(known, self.low, self.high))
+
     def project(self, e: Array, rows: Rows) -> Array:
         """Put the nearest value in the place of the column."""
-        known = np.array(self.values)
-        asked = e[..., self.action]
-        place = np.searchsorted((known[1:] + known[:-1]) / 2.0, asked)
-        left = e.copy()
-        left[..., self.action] = np.where(np.isnan(asked), np.nan, known[place])
+        known, asked = self.offered(rows), e[..., self.action]
+        left, nearest = e.copy(), np.full(asked.shape, np.nan)
+        gap = np.full(asked.shape, np.inf)
+        for j in range(known.shape[1]):
+            value = known[:, j, None]
+            off = np.abs(asked - value)
+            is_nearer = off < gap
+            nearest, gap = np.where(is_nearer, value, nearest), np.where(is_nearer, off, gap)
+        # What is infinitely far is nearest to the end on its side.
+        nearest = np.where(asked == np.inf, known[:, -1:], nearest)
+        left[..., self.action] = np.where(asked == -np.inf, known[:, :1], nearest)
         return left
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Name what was asked for, and what is on offer."""
-        asked, offered = float(entered[self.action]), ", ".join(f"{v:g}" for v in self.values)
-        if asked in self.values:
+        asked, known = float(entered[self.action]), self.offered(row)[0]
+        if asked in known.tolist():
             return f"{asked:g} is on offer"
-        return f"{asked:g} is not on offer, which are {offered}"
+        return f"{asked:g} is not on offer, which are {', '.join(f'{v:g}' for v in known)}"

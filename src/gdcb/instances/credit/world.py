@@ -2,8 +2,9 @@
 
 Three classes: the offer is declined, or the loan is taken and repaid, or taken and not repaid.
 
-- `well`: P(repaid) = σ(α − β·c + γ·t), c = apr / (base·δ*(x)) and t the years beyond two, with
-  log δ* linear in the scaler's features; for each loan repaid the scorecard's odds default.
+- `well`: P(repaid) = σ(α − β·(c − 1) + γ·t), with c = apr / (base·δ*(x)), log δ* linear in the
+  scaler's features, and t the years beyond those asked for, at two asked for. For each loan repaid
+  the scorecard's odds default.
 - `mis`: applicants of the German credit data. P(taken) = σ(…) in the rate relative to what such an
   applicant is offered elsewhere, steeper above it; P(default) as fitted to the data, and a little
   higher at dearer rates. Nothing of it is in the scaler's or the learner's family.
@@ -31,9 +32,12 @@ from gdcb.instances.credit.columns import (
     MIDDLE,
     PD,
     TENORS,
+    TYPICAL,
+    UNIT,
     WANTED,
     features,
     loan_years,
+    on_offer,
     recorded,
 )
 from gdcb.instances.credit.drawn import drawn_applicants, factor_score
@@ -54,7 +58,7 @@ class Branches:
     Parameters
     ----------
     level, slope : (units,) log odds at the going rate and two years, and β
-    tenor : (units,) in `well` what a year more adds; in `mis` what missing the wish costs
+    tenor : (units,) in `well` γ; in `mis` what missing the wish costs
     theta : (units, 14) of δ*, the lender's (`well`)
     odds : (units,) log odds of default of the average applicant over two years, the lender's
     error : (units,) how far off the scorecard is, the lender's (`mis`)
@@ -150,9 +154,7 @@ class Lending:
         """Return funding, margin and the expected loss of two years as a rate, `mis`: (N,)."""
         u = rows.unit
         odds = np.exp(state.odds[u] + factor_score(rows.x))
-        return np.asarray(
-            state.funding[u] + pr.MARGIN + LGD * odds / loan_years(np.array(MIDDLE))
-        )
+        return np.asarray(state.funding[u] + pr.MARGIN + LGD * odds / loan_years(np.array(MIDDLE)))
 
     def chances(self, state: Branches, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Return P(repaid) and P(defaulted) of offers (N, M, 2): (N, M) each; NaN: no offer."""
@@ -162,7 +164,8 @@ class Lending:
         level, slope, tenor = state.level[u, None], state.slope[u, None], state.tenor[u, None]
         late = pr.GROWTH * (years - MIDDLE / 12.0)
         if self.is_well:
-            repaid = logistic(level - slope * (relative - 1.0) + tenor * (years - 2.0))
+            wish = years * TYPICAL / x[:, WANTED, None]
+            repaid = logistic(level - slope * (relative - 1.0) + tenor * (wish - TYPICAL))
             odds = _odds(x[:, PD])[:, None] * np.exp(late)
             return repaid, np.minimum(repaid * odds, 1.0 - repaid)
         above = relative - 1.0
@@ -182,13 +185,13 @@ class Lending:
         """Return E[r | e, x] of offers (N, M, 2), by the true classes; no offer earns nothing."""
         repaid, defaulted = self.chances(state, e, rows)
         margin = (e[..., 0] - rows.x[:, FUNDING, None]) * loan_years(e[..., 1])
-        amount = rows.x[:, AMOUNT, None]
+        amount = UNIT * rows.x[:, AMOUNT, None]
         return np.asarray(np.nan_to_num((repaid * margin - defaulted * LGD) * amount))
 
     def best_rates(self, state: Branches, rows: Rows) -> Array:
-        """Return the best rate of each tenor: (N, 3), by golden section in log apr."""
+        """Return the best rate of each tenor on offer: (N, 3), by golden section in log apr."""
         going = np.log(self.going(state, rows))[:, None]
-        tenors = np.broadcast_to(TENORS, (rows.n, len(TENORS)))
+        tenors = on_offer(rows.x)
 
         def worth(log_rate: Array) -> Array:
             return self.mean(state, np.stack((np.exp(log_rate), tenors), axis=-1), rows)
@@ -211,7 +214,7 @@ class Lending:
 
     def best(self, state: Branches, rows: Rows) -> Array:
         """Return the best rate of the best tenor: (N, 2)."""
-        offers = self._offers(self.best_rates(state, rows), (1.0,))
+        offers = self._offers(self.best_rates(state, rows), (1.0,), rows)
         chosen = self.mean(state, offers, rows).argmax(axis=1)
         return np.asarray(offers[np.arange(rows.n), chosen])
 
@@ -221,12 +224,12 @@ class Lending:
         The mean rises to the best rate of a tenor and falls behind it, so that the best within
         limits is the best brought within them: these are candidates enough.
         """
-        return self._offers(self.best_rates(state, rows), _AROUND)
+        return self._offers(self.best_rates(state, rows), _AROUND, rows)
 
-    def _offers(self, rates: Array, factors: tuple[float, ...]) -> Array:
+    def _offers(self, rates: Array, factors: tuple[float, ...], rows: Rows) -> Array:
         offers = np.empty((rates.shape[0], len(factors), len(TENORS), 2))
         offers[..., 0] = rates[:, None] * np.array(factors)[:, None]
-        offers[..., 1] = TENORS
+        offers[..., 1] = on_offer(rows.x)[:, None]
         return offers.reshape(rates.shape[0], -1, 2)
 
     def sample(self, rng: Stream, state: Branches, e: Array, rows: Rows) -> Array:

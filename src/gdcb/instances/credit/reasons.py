@@ -1,0 +1,190 @@
+"""Adverse-action reasons: the factors that were actually used, for who pays more or gets nothing.
+
+The rate of an offer is list rate · δ · a, and log δ = Σⱼ θⱼ(φⱼ − φ̄ⱼ): what every factor of an
+applicant adds, against the average applicant φ̄ that the scaler is centred on. The levels of a
+category are one factor. Contributions add up to log δ exactly, so a reason is never a story told
+beside the model. Regulation B (12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and
+those actually used; its commentary holds that more than four are not likely to help the applicant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import Conflict, InvalidInput, UnknownDecision
+from gdcb.instance import Instance
+from gdcb.instances.credit.columns import BASE, CAP, FEATURES, FLOOR, FORBIDDEN, PD, SCHEMA
+from gdcb.records import Rows, Verdict
+
+if TYPE_CHECKING:
+    from gdcb.agent import Agent
+
+MOST = 4  # principal reasons
+_LEAST = 0.005  # of log δ: half a per cent of the rate is no principal reason
+FACTORS = tuple(dict.fromkeys(name.split("=")[0] for name in FEATURES))
+
+SENTENCES = {
+    "checking": {
+        "none": "no checking account with us",
+        "overdrawn": "checking account overdrawn",
+        "low": "low balance of the checking account",
+        "high": "balance of the checking account",
+    },
+    "history": {
+        "poor": "delays in the past, or debts elsewhere",
+        "clean": "no loan repaid with us so far",
+        "proven": "loans repaid with us",
+    },
+    "savings": {
+        "none": "no savings known to us",
+        "little": "little savings",
+        "good": "savings",
+    },
+    "employment": {
+        "short": "less than a year in the present employment",
+        "medium": "less than four years in the present employment",
+        "long": "years in the present employment",
+    },
+    "purpose": {
+        "car_new": "what the loan is for",
+        "car_used": "what the loan is for: a used car",
+        "household": "what the loan is for: household goods",
+        "other": "what the loan is for",
+    },
+    "plans": {"1": "instalment plans elsewhere", "0": "no instalment plans elsewhere"},
+    "guarantor": {"1": "somebody stands surety", "0": "nobody stands surety"},
+}
+NUMBERS = {"amount": "amount asked for", "wanted": "duration asked for"}
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why an applicant was offered what they were.
+
+    Parameters
+    ----------
+    action : 'declined' (no offer), 'repriced' (dearer than the list rate, or moved by a gate) or
+        'standard'
+    apr : the rate that was offered; None: nothing was
+    log_delta : log δ, the sum of the contributions
+    contributions : what every factor adds to log δ, all of them, largest first
+    principal : at most four sentences, those that raised the rate most first; none where the
+        action is 'standard'
+    gate : what a gate said, where it moved the rate or vetoed; else ''
+    """
+
+    action: str
+    apr: float | None
+    log_delta: float
+    contributions: dict[str, float]
+    principal: tuple[str, ...]
+    gate: str
+
+    def __str__(self) -> str:
+        """Return them as a notice has them."""
+        offer = "no offer" if self.apr is None else f"{self.apr:.2%} a year"
+        lines = [f"{self.action}: {offer}, with δ = {np.exp(self.log_delta):.3f}"]
+        lines += [f"  {i}. {text}" for i, text in enumerate(self.principal, 1)]
+        lines += [f"  gate: {self.gate}"] if self.gate else []
+        return "\n".join(lines)
+
+
+def contributions(instance: Instance, theta: Array, x: Array) -> Array:
+    """Return what every factor adds to log δ: (N, len(FACTORS)).
+
+    Parameters
+    ----------
+    instance : with the ridge scaler of this domain
+    theta : (N, 1 + 14) coefficients in force, the intercept first
+    x : (N, p) contexts
+    """
+    scaler: Any = instance.scaler
+    phi = scaler.centred(x)[:, 1:]
+    each = theta[:, 1:] * phi
+    out = np.zeros((x.shape[0], len(FACTORS)))
+    for j, name in enumerate(FEATURES):
+        out[:, FACTORS.index(name.split("=")[0])] += each[:, j]
+    return out
+
+
+def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> list[Reasons]:
+    """Return the reasons of every row, from the coefficients (N, 15) that priced it."""
+    _check(instance)
+    parts = contributions(instance, theta, rows.x)
+    out = []
+    for i in range(rows.n):
+        ran, x = verdict.action[i], rows.x[i]
+        apr = float(ran[0]) if np.isfinite(ran).all() else None
+        action = "standard"
+        is_moved = bool((verdict.trail[i, 0] != verdict.trail[i, -1])[0])
+        if apr is None:
+            action = "declined"
+        elif apr > x[BASE] or is_moved:
+            action = "repriced"
+        order = np.argsort(-parts[i], kind="stable")
+        said = [_sentence(FACTORS[j], x) for j in order if parts[i, j] > _LEAST][:MOST]
+        gate = instance.chain.reason(verdict, rows, i) if apr is None or is_moved else ""
+        if apr is None and x[FLOOR] > x[CAP]:
+            # Then the scorecard decided, and pricing factors are not what was used.
+            said = [
+                f"the lowest rate that covers funding and the loss expected at the scorecard's "
+                f"probability of default of {x[PD]:.1%}, {x[FLOOR]:.2%}, is above the highest "
+                f"allowed, {x[CAP]:.2%}; the scorecard has the factors behind it"
+            ]
+        out.append(
+            Reasons(
+                action,
+                apr,
+                float(parts[i].sum()),
+                {FACTORS[j]: float(parts[i, j]) for j in order},
+                tuple(said) if action != "standard" else (),
+                gate,
+            )
+        )
+    return out
+
+
+def reasons_of(agent: Agent, ids: Sequence[str]) -> list[Reasons]:
+    """Return the reasons of decisions of an agent, under the scaler that made them.
+
+    Ask with the decision and keep them with it: once the scaler is refitted, the coefficients that
+    priced an earlier one are no longer in force, and this refuses.
+    """
+    out = []
+    scaler: Any = agent.instance.scaler
+    for one in ids:
+        if one not in agent.records:
+            raise UnknownDecision(f"no decision {one}")
+        record = agent.records[one]
+        if record.verdict is None:
+            raise Conflict(f"decision {one} has not met the gates yet")
+        state, owner = agent.state.scaler, np.zeros(1, dtype=np.int64)
+        if int(scaler.version(state, owner)[0]) != record.made.scaler_version:
+            raise Conflict(
+                f"decision {one} was priced by version {record.made.scaler_version} of the scaler, "
+                f"which has been refitted since; reasons are asked for with the decision"
+            )
+        out += reasons(agent.instance, state.theta[:1, 0], record.rows, record.verdict)
+    return out
+
+
+def _sentence(factor: str, x: Array) -> str:
+    if factor in NUMBERS:
+        return NUMBERS[factor]
+    kind = SCHEMA.columns[factor]
+    at = SCHEMA.positions[factor]
+    levels = getattr(kind, "levels", None)
+    level = str(int(x[at[0]])) if levels is None else levels[int(x[at].argmax())]
+    return SENTENCES[factor][level]
+
+
+def _check(instance: Instance) -> None:
+    read = [instance.context.names[at] for at in getattr(instance.scaler, "features", ())]
+    if tuple(read) != FEATURES:
+        raise InvalidInput(f"reasons: expected a scaler that reads {', '.join(FEATURES)}")
+    assert not set(read) & set(FORBIDDEN)
