@@ -282,3 +282,35 @@ def test_bad_priors_are_refused(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         with pytest.raises(InvalidInput, match=f"bandit.{name}: expected a"):
             GaussianThompson(**{name: value})
+
+
+def test_arms_have_priors_of_their_own() -> None:
+    """Means 1 and 3 worth 1 and 4 rows; a reward 2 each: (1 + 2)/2 and (4·3 + 2)/5; elsewhere 2."""
+    arms = ArmList(names=("a", "b")).build()
+    bandit = GaussianThompson(prior_mean=(1.0, 3.0), strength=(1.0, 4.0))
+    zero, both = np.zeros(1, dtype=int), np.arange(2)
+    state = bandit.init(zero, arms)
+    bandit.update(state, evidence(0 * both, both, [2.0, 2.0]))
+    assert bandit.mean(state, Setting(zero), arms.nominal)[0] == pytest.approx([1.5, 2.8])
+    nowhere = arms.locate(np.array([[[7.0]]]))
+    assert bandit.mean(state, Setting(zero), nowhere).tolist() == [[2.0]]
+    same = GaussianThompson(prior_mean=(0.5, 0.5), strength=(0.8, 0.8), shape=1.5, rate=2.0)
+    states = [one.init(zero, arms) for one in (same, BANDIT)]
+    for one, learned in zip((same, BANDIT), states, strict=True):
+        one.update(learned, evidence(0 * both, both, [1.0, 4.0]))
+    draws = [
+        one.draw(stream(3), learned, Setting(zero))
+        for one, learned in zip((same, BANDIT), states, strict=True)
+    ]
+    assert draws[0].tobytes() == draws[1].tobytes()
+
+
+@pytest.mark.parametrize("name", ["prior_mean", "strength"])
+def test_as_many_priors_as_arms(name: str) -> None:
+    settings: dict[str, Any] = {name: (1.0, 2.0)}
+    with pytest.raises(
+        InvalidInput, match=rf"bandit\.{name}: expected 3 numbers, one an arm; got 2"
+    ):
+        GaussianThompson(**settings).init(
+            np.zeros(1, dtype=int), ArmList(names=("a", "b", "c")).build()
+        )

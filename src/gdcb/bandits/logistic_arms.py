@@ -283,9 +283,11 @@ class BradleyTerryArmsThompson(LogisticArms):
 
     def _rival(self, x: Array | None, n_arms: int) -> Array:
         code = take(require_context(x, type(self).__name__), self.rival)
-        if not is_all((code >= 0) & (code < n_arms) & (code == np.floor(code))):
+        known = (code >= 0) & (code < n_arms) & (code == np.floor(code))
+        if not is_all(known):
             raise InvalidInput(
-                f"{type(self).__name__}: expected rivals from 0 to {n_arms - 1}, got {code}"
+                f"{type(self).__name__}: expected rivals from 0 to {n_arms - 1}, "
+                f"got {code[~known][0]:g}"
             )
         return code.astype(np.int64)
 
