@@ -31,9 +31,9 @@ from gdcb.instances.tools.columns import (
 from gdcb.instances.tools.incumbent import incumbent, own
 from gdcb.instances.tools.policy import ToolPolicy
 from gdcb.instances.tools.questions import SOURCES
-from gdcb.instances.tools.relevance import best_head
+from gdcb.instances.tools.relevance import best_heads
 from gdcb.instances.tools.retrieval import DEFAULT
-from gdcb.instances.tools.world import JUDGE_ERROR, UNAIDED, Routing, Tenants, relevance_of
+from gdcb.instances.tools.world import UNAIDED, Routing, Tenants, relevance_of
 from gdcb.records import History, Rows
 from gdcb.rewards import Payoff
 from gdcb.simulate import World
@@ -198,13 +198,13 @@ def best_delta(world: Routing, state: Tenants, reference: Rows) -> Array:
         return relevance_of(theta, np.tile(x, (n // TENANTS, 1))).reshape(-1, x.shape[0], K)
     part: Any = instance().scaler
     streams = Streams(_LOOK_SEED, TENANTS)
-    heads = best_head(
+    heads = best_heads(
         part,
         (world.context(streams.at(CONTEXT, t), state, t, group) for t in range(_LOOKS)),
-        lambda rows: JUDGE_ERROR + (1.0 - 2.0 * JUDGE_ERROR) * world.relevance(rows),
+        world.relevance,
         n // TENANTS,
     )
-    return np.asarray((part.phi(x)[None] @ heads[:, None, :, None])[..., 0])
+    return np.asarray((part.phi(x)[None] * heads[:, None]).sum(axis=-1))
 
 
 def specification(

@@ -16,13 +16,13 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.instances.tools.columns import P, S
 from gdcb.instances.tools.relevance import N_INPUTS, RelevanceScaler, inputs
-from gdcb.instances.tools.world import JUDGE_ERROR, Routing
+from gdcb.instances.tools.world import JUDGE_ERROR, Routing, corrected
 from gdcb.scalers.neural import trunk_of
 from gdcb.streams import CONTEXT, DRAW, WORLD, Streams
 
 SEED = 9_000_002  # no result is computed on it
 CATALOGUES, REQUESTS = 60, 60
-HIDDEN, DECAY, STEPS = 8, 1.0, 300
+HIDDEN, DECAY, STEPS = 6, 1.0, 300
 PENALTY = 4.0  # of the head beforehand, in rows
 MAP = Path(__file__).parent / "map.json"
 
@@ -38,7 +38,8 @@ def pilot(world: Routing, groups: int = CATALOGUES, requests: int = REQUESTS) ->
         u = streams.at(DRAW, t).uniform(rows.n, rows.mask.shape[1] + 1)
         arm = np.where(rows.mask, u[:, :-1], -1.0).argmax(axis=1)
         relevance = world.relevance(rows)[group, arm]
-        rated.append(np.where(u[:, -1] < JUDGE_ERROR, 1.0 - relevance, relevance))
+        wrong = u[:, -1] < JUDGE_ERROR
+        rated.append(corrected(np.where(wrong, 1.0 - relevance, relevance)))
         seen.append(inputs(rows.x[:, S], rows.x[:, P])[group, arm])
     return np.concatenate(seen), np.concatenate(rated)
 
@@ -52,7 +53,7 @@ def fitted(groups: int = CATALOGUES, requests: int = REQUESTS) -> dict[str, Any]
     mean, scale = x.mean(axis=0), x.std(axis=0)
     network = MLPRegressor(
         hidden_layer_sizes=(HIDDEN,),
-        activation="tanh",
+        activation="relu",
         solver="lbfgs",
         alpha=DECAY,
         max_iter=STEPS,

@@ -23,12 +23,13 @@ UNTUNED: dict[str, Any] = {
     "scale": 1.0,
     "signal": 1.0,
     "width": 1.0,
-    "scaler": {"sd": 0.3, "noise": 0.35},
+    "scaler": {"sd": 0.3, "own": 0.15, "noise": 0.35},
     "mean": [-1.5, 4.0],
     "group": [0.8, 1.0],
     "own": [0.6, 0.5],
 }
-EVERY = 120  # rated calls between publications: about fifty requests of each tenant
+EVERY = 400  # requests between publications: fifty of each of eight tenants
+LEAST = 0.02  # smallest standard deviation of a prior
 WEAK = 1e-2  # precision that keeps a fit finite where a tool was never offered
 
 
@@ -48,6 +49,7 @@ def scaler(tuned: Mapping[str, Any]) -> RelevanceScaler:
         near=DESCRIPTION,
         past=PAST,
         penalty=(noise / sd) ** 2,
+        own=(noise / (float(tuned["signal"]) * float(prior["own"]))) ** 2,
         every=EVERY,
         theta=tuple(prior.get("theta", theta)),
         noise=noise,
@@ -93,11 +95,12 @@ def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
     have one prior.
     """
     head, rest = _heads(found)
-    theta = head.mean(axis=0)
-    sd = float(np.sqrt(((head - theta) ** 2).mean()))
+    shared = head.mean(axis=1)
+    theta = shared.mean(axis=0)
     prior = {
         "theta": [round(float(value), 4) for value in theta],
-        "sd": round(max(sd, 0.02), 4),
+        "sd": round(max(_size(shared - theta), LEAST), 4),
+        "own": round(max(_size(head - shared[:, None]), LEAST), 4),
         "noise": round(float(rest), 4),
     }
     delta = found.delta(scaler(UNTUNED | {"scaler": prior}))
@@ -112,21 +115,27 @@ def without_relevance(found: Any, spread: Any) -> dict[str, Any]:
 
 
 def _heads(found: Any) -> tuple[Array, float]:
-    """Return θ̂ (groups, d) of the judge's ratings in every group, and their noise."""
+    """Return θ̂ (groups, K, d) of the judge's ratings in every group, and their noise."""
     part = found.instance.context
     trunk, _ = stored()
     plain = RelevanceScaler(
         near=tuple(part.names.index(name) for name in DESCRIPTION),
         past=tuple(part.names.index(name) for name in PAST),
+        penalty=1.0,
+        own=1.0,
         trunk=trunk,
     )
     label, group = found._labels(K), found.rows.group
     state = plain.init(int(group.max()) + 1)
     plain.observe(state, group, found.rows.x, found.action, label, np.ones(found.rows.n))
     owners = np.arange(int(group.max()) + 1)
-    theta = state.sums.solve(owners, 1.0)
-    noise = np.sqrt(state.sums.variance(owners, theta)).mean()
-    return theta[:, 0], float(noise)
+    theta = plain.solve(state.sums, owners)
+    noise = np.sqrt(state.sums.variance(owners, theta).mean())
+    return theta, float(noise)
+
+
+def _size(values: Array) -> float:
+    return float(np.sqrt((values * values).mean()))
 
 
 def _levels(found: Any, relevance: Array) -> Array:

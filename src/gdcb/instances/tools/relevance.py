@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column, take_all
+from gdcb.parts import Column, check_number, column, take_all
 from gdcb.records import Rows
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers import Trunk
@@ -17,7 +17,8 @@ from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.settings import columns_of, numbers_of
 
 N_INPUTS = 4  # of a tool: see `inputs`
-_WEAK = 1e-2  # penalty that keeps a fit finite and changes little else
+_MANY = 2048  # rows that are worked out at once
+_WEAK = 1.0  # penalty, in rows, that keeps a fit from going astray where no request was seen
 
 
 def inputs(near: Array, past: Array) -> Array:
@@ -70,20 +71,23 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class RelevanceScaler(LinearHead):
-    """δ_a(x) = θᵀφ(z_a), how relevant tool a is to a request: one θ for all tools of an owner.
+    """δ_a(x) = θ_aᵀφ(z_a), how relevant tool a is to a request: heads that know of each other.
 
     z_a holds the similarity of the request to what tool a says of itself, to its nearest past
     success, and by how much both lead the best other tool's (`inputs`); φ(z) = (1, z, activations
-    of a trunk at z). The trunk is fitted once to a pilot; θ is a ridge around θ₀, from sums that
-    every owner keeps. All tools share θ: a rating of one tool teaches what similarity is worth for
-    all of them, tools that were never rated included.
+    of a trunk at z). The trunk is fitted once to a pilot; heads are a ridge in two levels from sums
+    that every owner keeps: Σ (label − θ_aᵀφ)² + own·Σ_a ‖θ_a − θ‖² + penalty·‖θ − θ₀‖². So a
+    rating of one tool teaches through θ what similarity is worth for all of them, tools that were
+    never rated included, and through θ_a what is odd about this one.
 
     Parameters
     ----------
     near : context columns, one a tool: similarity to its description
     past : context columns, one a tool: similarity to its nearest past success
-    penalty : λ > 0 of the ridge around θ₀
-    every : rated rows between publications
+    penalty : λ > 0 of the ridge of θ around θ₀
+    own : λ > 0 of the ridge of every tool's θ_a around θ
+    every : rows between publications, rated or not, so that owners of equally many rows publish
+        together
     theta : θ₀, what θ is thought to be beforehand, d numbers; none: 0
     per : 'unit' or 'group'
     noise : standard deviation of a rating, before ratings tell
@@ -91,11 +95,11 @@ class RelevanceScaler(LinearHead):
 
     Notes
     -----
-    Assumes: tools are exchangeable: what makes one relevant is in its z, and a tool's own level
-    is the learner's to find. Ratings are of the tool that ran, and are missing at random given x.
+    Assumes: tools are exchangeable beforehand, and what makes one relevant is in its z. Ratings are
+    of the tool that ran, and are missing at random given x.
 
-    Stops applying: a tool whose description misleads is misjudged alike in every request. The
-    standard error is the head's alone, as if the trunk were known.
+    Stops applying: what another tool's similarity says of this one beyond the lead over the best
+    is not seen. The standard error is the heads' alone, as if trunk and θ were known.
 
     Examples
     --------
@@ -110,10 +114,12 @@ class RelevanceScaler(LinearHead):
     link: str = field(default="identity", init=False, repr=False)
     centre: tuple[float, ...] | None = field(default=None, init=False, repr=False)
     floor: float = field(default=0.0, init=False, repr=False)
+    growth: float = field(default=0.0, init=False, repr=False)
     n_arms: int = field(default=1, init=False, repr=False)
     n_columns: int = field(default=1, init=False, repr=False)
     near: tuple[Column, ...] = column((), numeric=True)
     past: tuple[Column, ...] = column((), numeric=True)
+    own: float = 10.0
     theta: tuple[float, ...] = ()
     trunk: Trunk | None = field(default=None, metadata={"reads": Trunk.read})
 
@@ -129,6 +135,7 @@ class RelevanceScaler(LinearHead):
         object.__setattr__(self, "n_arms", len(self.near))
         object.__setattr__(self, "theta", numbers_of("scaler.theta", self.theta))
         super().__post_init__()
+        check_number("scaler.own", self.own, 0.0, open_low=True)
         if self.trunk is not None and self.trunk.mean.size != N_INPUTS:
             raise InvalidInput(
                 f"scaler.trunk: expected {N_INPUTS} inputs, got {self.trunk.mean.size}"
@@ -159,24 +166,41 @@ class RelevanceScaler(LinearHead):
         return out
 
     def init(self, n_owners: int) -> RidgeState:
-        """Return empty sums and θ = θ₀."""
-        d = self.width
-        theta = np.tile(np.array(self.theta or (0.0,) * d), (n_owners, 1, 1))
+        """Return empty sums and θ_a = θ₀."""
+        k, d = self.n_arms, self.width
+        theta = np.tile(self._before, (n_owners, k, 1))
         zero = np.zeros(n_owners, dtype=np.int64)
-        sums, none = RidgeSums.zeros(n_owners, 1, d), CentredSums.zeros(0, d)
+        sums, none = RidgeSums.zeros(n_owners, k, d), CentredSums.zeros(0, d)
         return RidgeState(sums, theta, zero, zero.copy(), zero.copy(), none)
+
+    @property
+    def _before(self) -> Array:
+        """θ₀: (d,)."""
+        return np.array(self.theta or (0.0,) * self.width)
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, K, 1)."""
-        return np.asarray(self.phi(x) @ state.theta.take(owner, axis=0).swapaxes(1, 2))
+        if x.shape[0] > _MANY:  # what does not fit into the cache takes twice as long
+            starts = range(0, x.shape[0], _MANY)
+            parts = [self.predict(state, owner[i : i + _MANY], x[i : i + _MANY]) for i in starts]
+            return np.concatenate(parts)
+        phi, theta = self.phi(x), state.theta.take(owner, axis=0)
+        total = phi[..., 0] * theta[..., 0]
+        for j in range(1, phi.shape[-1]):
+            total += phi[..., j] * theta[..., j]
+        return np.asarray(total[..., None])
 
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
-        """Return the posterior standard error of δ, from all rows so far: (N, K, 1)."""
-        phi = self.phi(x)
-        gram = state.sums.penalised(owner, self.penalty)[:, 0]
-        sigma2 = state.sums.variance(owner, self.solve(state.sums, owner), self.noise**2)
-        spread = np.linalg.solve(gram, phi.swapaxes(1, 2)).swapaxes(1, 2)
-        return np.asarray(np.sqrt(sigma2[:, :, None] * (phi * spread).sum(axis=-1, keepdims=True)))
+        """Return the posterior standard error of δ given θ, from all rows so far: (N, K, 1)."""
+        phi, sums = self.phi(x), state.sums
+        gram = sums.penalised(owner, self.own + self.penalty)
+        theta = self.solve(sums, owner)
+        rest = sums.square[owner] - 2.0 * (theta * sums.moment[owner]).sum(axis=-1)
+        rest += (theta * (sums.gram[owner] @ theta[..., None])[..., 0]).sum(axis=-1)
+        count = sums.count[owner].sum(axis=1, keepdims=True)
+        sigma2 = (np.maximum(rest, 0.0).sum(axis=1, keepdims=True) + self.noise**2) / (count + 1.0)
+        spread = (phi * np.linalg.solve(gram, phi[..., None])[..., 0]).sum(axis=-1)
+        return np.asarray(np.sqrt(sigma2 * spread)[..., None])
 
     def observe(
         self, state: RidgeState, owner: Array, x: Array, action: Array, label: Array, weight: Array
@@ -186,33 +210,49 @@ class RelevanceScaler(LinearHead):
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
+        scatter_add(state.since, owner, (weight > 0).astype(np.int64))
         row, arm = np.nonzero(np.isfinite(label) & (weight > 0)[:, None])
         if row.size == 0:
             return
         rows, place = np.unique(row, return_inverse=True)
         phi = self.phi(x[rows])[place, arm]
-        state.sums.add(owner[row], phi, label[row, arm][:, None], weight[row])
-        scatter_add(state.since, owner[rows], np.ones(rows.size, dtype=np.int64))
+        flat = RidgeSums(*(_flat(part) for part in _parts(state.sums)))
+        flat.add(owner[row] * self.n_arms + arm, phi, label[row, arm][:, None], weight[row])
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
-        """Return θ̂ = (Σ wφφᵀ + λI)⁻¹(Σ wφ·label + λθ₀): (owners, 1, d)."""
-        gram, moment = sums.penalised(owners, self.penalty), sums.moment[owners]
-        if self.theta:
-            moment = moment + self.penalty * np.array(self.theta)
-        return np.asarray(np.linalg.solve(gram, moment[..., None])[..., 0])
+        """Return every tool's θ_a: (owners, K, d).
+
+        With B_a = (Σ wφφᵀ + own·I)⁻¹, θ_a = B_a(Σ wφ·label + own·θ), which put into the sum leaves
+        a ridge in θ alone.
+        """
+        inverse = np.linalg.inv(sums.penalised(owners, self.own))
+        alone = (inverse @ sums.moment[owners][..., None])[..., 0]
+        told = self.own * (np.eye(self.width) - self.own * inverse).sum(axis=1)
+        pull = self.penalty * self._before + self.own * alone.sum(axis=1)
+        gram = told + self.penalty * np.eye(self.width)
+        shared = np.linalg.solve(gram, pull[..., None])
+        return np.asarray(alone + self.own * (inverse @ shared[:, None])[..., 0])
 
 
-def best_head(
+def _parts(sums: RidgeSums) -> tuple[Array, Array, Array, Array]:
+    return sums.gram, sums.moment, sums.square, sums.count
+
+
+def _flat(part: Array) -> Array:
+    """Return the same memory with owner and tool on one axis, and one label: (owners·K, 1, …)."""
+    return part.reshape(part.shape[0] * part.shape[1], 1, *part.shape[2:])
+
+
+def best_heads(
     scaler: RelevanceScaler, rounds: Iterable[Rows], rated: Callable[[Rows], Array], groups: int
 ) -> Array:
-    """Return θ° of every group (groups, d): the least-squares fit of mean ratings (N, K).
+    """Return θ°_a of every group (groups, K, d): the least-squares fits of mean ratings (N, K).
 
-    Over the tools that are offered in all rows of `rounds`.
+    Each over the requests with which its tool is offered in all rows of `rounds`.
     """
-    sums = RidgeSums.zeros(groups, 1, scaler.width)
+    state, k = scaler.init(groups), scaler.n_arms
     for rows in rounds:
-        offered = np.ones(rated(rows).shape, dtype=bool) if rows.mask is None else rows.mask
-        row, arm = np.nonzero(offered)
-        phi, label = scaler.phi(rows.x)[row, arm], rated(rows)[row, arm]
-        sums.add(rows.group[row], phi, label[:, None], np.ones(row.size))
-    return sums.solve(np.arange(groups), _WEAK)[:, 0]
+        offered = np.ones((rows.n, k), dtype=bool) if rows.mask is None else rows.mask
+        label = np.where(offered, rated(rows), np.nan)
+        scaler.observe(state, rows.group, rows.x, label, label, np.ones(rows.n))
+    return replace(scaler, theta=(), penalty=_WEAK, own=_WEAK).solve(state.sums, np.arange(groups))

@@ -61,7 +61,7 @@ UNAIDED = 0.05  # success without any tool
 DISTRACTOR = 0.6  # chance that a tool of the catalogue is offered beside those that must be
 LEAST_SPEND = 1.0
 RATES = (0.03, 0.04, 0.04)  # of requests with a secret, an injected order, invalid arguments
-RATED, JUDGE_ERROR, JUDGE_NOISE = 0.3, 0.1, 0.15  # of the judge who rates relevance
+RATED, JUDGE_ERROR, JUDGE_NOISE = 1.0, 0.1, 0.15  # of the judge who rates relevance
 HARD = K  # hidden column behind the relevance of every tool: log odds that a request costs
 
 
@@ -212,7 +212,7 @@ class Routing:
         if self.variant == "well":
             rated = rated + JUDGE_NOISE * noise[:, None]
         else:
-            rated = np.where(u[:, 1:] < JUDGE_ERROR, 1.0 - rated, rated)
+            rated = corrected(np.where(u[:, 1:] < JUDGE_ERROR, 1.0 - rated, rated))
         is_rated = (runs & (u[:, 0] < RATED))[:, None] & (tool[:, None] == np.arange(K))
         return np.where(is_rated, rated, np.nan)
 
@@ -225,6 +225,15 @@ class Routing:
         if self.variant == "mis":
             return None
         return self.relevance(rows)[..., None]
+
+
+def corrected(rating: Array) -> Array:
+    """Return ratings of 0 and 1 so that their mean is right, the judge's share of errors known.
+
+    >>> (0.9 * corrected(np.ones(1)) + 0.1 * corrected(np.zeros(1))).round(9).tolist()
+    [1.0]
+    """
+    return np.asarray((rating - JUDGE_ERROR) / (1.0 - 2.0 * JUDGE_ERROR))
 
 
 def relevance_of(theta: Array, x: Array) -> Array:
