@@ -464,3 +464,28 @@ def test_states_come_back_from_bytes(bandit: GPCurveThompson) -> None:
 def test_keeps_what_bandits_promise(bandit: GPCurveThompson) -> None:
     """The conformance list, with both links."""
     assert report(bandit).is_conforming, str(report(bandit))
+
+
+def test_fewer_nodes_and_a_narrower_draw() -> None:
+    """With one gap the nodes are the arms and a margin of three on both sides.
+
+    Width 0 draws the mean; a width of 2 lies twice as far from it as 1.
+    """
+    coarse = replace(IDENTITY, gaps=1)
+    nodes = coarse.init(ZERO, ARMS).nodes[0]
+    assert nodes.size == ARMS.n + 6
+    np.testing.assert_allclose(nodes[3:-3], ARMS.coords[:, 0])
+    assert IDENTITY.init(ZERO, ARMS).nodes[0].size > nodes.size
+    state = learned(coarse, ARMS, evidence(ZERO, ZERO, [1.0], [0.8]))
+    drawn = [
+        replace(coarse, width=width).draw(stream(7), state, Setting(ZERO))[0]
+        for width in (0.0, 1.0, 2.0)
+    ]
+    np.testing.assert_allclose(drawn[0][0], moments(coarse, state)[0], atol=1e-12)
+    np.testing.assert_allclose(drawn[2] - drawn[0], 2.0 * (drawn[1] - drawn[0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [{"gaps": -1}, {"gaps": 2.5}, {"gaps": True}, {"width": -0.1}])
+def test_nodes_and_widths_that_cannot_be(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(bad))):
+        GPCurveThompson(**bad)

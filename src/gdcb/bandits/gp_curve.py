@@ -77,6 +77,9 @@ class GPCurveThompson:
     lengthscale : in units of the arms' span, along every coordinate
     prior_mean : m
     noise : standard deviation of a reward (identity link)
+    width : what the posterior's standard deviation is multiplied with; 1 is Thompson sampling
+    gaps : parts, at least, that the nodes divide the arms' span into; 0: 16, or 4 along each of two
+        coordinates. Fewer are quicker and blunter: with 1 the arms alone are nodes
 
     Notes
     -----
@@ -111,6 +114,8 @@ class GPCurveThompson:
     lengthscale: float = 0.5
     prior_mean: float = 0.0
     noise: float = 1.0
+    width: float = 1.0
+    gaps: int = 0
     is_curve: ClassVar[bool] = True
     is_contextual: ClassVar[bool] = False
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
@@ -121,6 +126,9 @@ class GPCurveThompson:
         check_number("bandit.prior_mean", self.prior_mean)
         for name in ("amplitude", "lengthscale", "noise"):
             check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)
+        check_number("bandit.width", self.width, 0.0)
+        if type(self.gaps) is not int or self.gaps < 0:
+            raise InvalidInput(f"bandit.gaps: expected a whole number >= 0, got {self.gaps!r}")
 
     @property
     def target(self) -> str:
@@ -140,7 +148,7 @@ class GPCurveThompson:
                 f"GPCurveThompson: expected one or two coordinates, got {arms.n_coords}; its nodes "
                 "are a grid"
             )
-        nodes = nodes_of(arms)
+        nodes = nodes_of(arms, self.gaps)
         span = 2.0 * frame_of(arms)[1]
         basis = _root_of(self.covariance(grid_of(nodes) / (self.lengthscale * span)))
         cells, b = group.shape[0], basis.shape[0]
@@ -167,7 +175,7 @@ class GPCurveThompson:
     def draw(self, rng: Stream, state: GPCurveState, at: Setting) -> tuple[Array, ...]:
         """Sample each row's curve at the nodes (N, B); behind it, where the nodes are."""
         mean = state.mean.take(at.cell, axis=0)
-        z = rng.normal(*mean.shape)
+        z = self.width * rng.normal(*mean.shape)
         z = mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
         return self._curve(state, z)
 

@@ -38,9 +38,13 @@ def frame_of(arms: Arms) -> Array:
     return np.stack(((low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)))
 
 
-def nodes_of(arms: Arms) -> tuple[Array, ...]:
-    """Return the node positions along each coordinate: fine for one, coarse for several."""
-    gaps = 16 if arms.n_coords == 1 else 4
+def nodes_of(arms: Arms, gaps: int = 0) -> tuple[Array, ...]:
+    """Return the node positions along each coordinate: fine for one, coarse for several.
+
+    The arms are nodes, with at least `gaps` parts between the first and the last; 0: 16 for one
+    coordinate, 4 for several.
+    """
+    gaps = gaps or (16 if arms.n_coords == 1 else 4)
     return tuple(_along(column, gaps) for column in arms.coords.T)
 
 
