@@ -8,6 +8,7 @@ variable for every request, is never kept, and is cut out of whatever is said.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -138,7 +139,8 @@ class Endpoint:
     def fill(self, prompt: str, tool: Tool) -> Filled:
         """Ask for the arguments of a call to the tool."""
         begin = time.monotonic()
-        check_text("prompt", prompt)
+        if not check_text("prompt", prompt, may_be_empty=True).strip():
+            raise InvalidInput("prompt: expected text, got none")
         if not _NAME.fullmatch(tool.name):
             raise InvalidInput(
                 f"tool: endpoints take names of letters, digits, _ and -, got '{tool.name}'"
@@ -193,7 +195,7 @@ class Endpoint:
             if isinstance(error.reason, TimeoutError):
                 raise _Trouble("timed out", f"no answer within {self.timeout:g} s") from error
             raise _Trouble("unreachable", f"{type(error.reason).__name__}") from error
-        except (OSError, ValueError, urllib.error.ContentTooShortError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise _Trouble("unreachable", type(error).__name__) from error
 
     def _read(self, reply: Any, deadline: float) -> bytes:

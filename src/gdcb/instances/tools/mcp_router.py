@@ -80,17 +80,12 @@ def instance_for(tools: Mapping[str, Tool], may: Permissions) -> Instance:
     tools that write, and the tool policy is the last gate.
     """
     names = tuple(tools)
-    if not names:
-        raise InvalidInput("tools: expected at least one, got none")
+    if len(names) < 2:
+        raise InvalidInput(f"tools: expected at least two to choose from, got {len(names)}")
     near, past = (
         tuple(f"{kind}_{i + 1}" for i in range(len(names))) for kind in ("description", "past")
     )
     writes = tuple(name for name in names if not may.is_reading(tools[name]))
-    person = Review(
-        categories=tuple(names.index(name) for name in writes),
-        kernel=CategoryKernel(n_categories=len(names)),
-        name="approval",
-    )
     policy = ToolPolicy(
         tools=names,
         denied=tuple(name for name in names if name in may.denied),
@@ -101,6 +96,14 @@ def instance_for(tools: Mapping[str, Tool], may: Permissions) -> Instance:
         injected="injected",
         invalid="invalid",
     )
+    gates: list[Any] = [policy]
+    if writes:
+        person = Review(
+            categories=tuple(names.index(name) for name in writes),
+            kernel=CategoryKernel(n_categories=len(names)),
+            name="approval",
+        )
+        gates.insert(0, person)
     return Instance(
         name="router",
         title="Tools of an MCP server",
@@ -117,7 +120,7 @@ def instance_for(tools: Mapping[str, Tool], may: Permissions) -> Instance:
         arms=ArmList(names=names),
         scaler=RelevanceScaler(near=near, past=past, theta=(0.0, 1.0, 0.0, 0.0, 0.0)),
         composition=Prompt(examples=2),
-        gate=[*([person] if writes else []), policy],
+        gate=gates,
         reward=Payoff(outcome=("success",)),
         null=NullAction(mean=0.0),
     )
