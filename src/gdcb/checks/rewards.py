@@ -41,8 +41,13 @@ class RewardCase:
         return _sealed(0.5 + np.random.default_rng(6).random((_N, _M, _D)))
 
     def outcomes(self, seed: int = 7) -> Array:
-        """Return outcomes that can be: (N, outcomes), read-only."""
+        """Return outcomes that can be: (N, outcomes), read-only.
+
+        A reward whose outcomes are not any numbers says so by a method `possible(rng, n)`.
+        """
         rng, shape = np.random.default_rng(seed), (_N, len(self.reward.outcome))
+        if callable(getattr(self.reward, "possible", None)):
+            return _sealed(np.array(self.reward.possible(rng, _N), dtype=float))
         y = rng.normal(size=shape)
         if self.reward.target == "class":
             y = (rng.random(shape) < 0.5).astype(float)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array, logistic
+from gdcb.arrays import Array, is_all, logistic
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take
+from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
 from gdcb.records import Rows
 
 
@@ -80,6 +80,11 @@ class AppealFilter(HardGate):
         check_number(f"{where}: limit", self.limit, 0.0, 1.0)
         check_choice(f"{where}: otherwise", self.otherwise, ("milder", "veto"))
 
+    @classmethod
+    def example(cls) -> AppealFilter:
+        """Return a filter for the checks of parts, which try it with three categories."""
+        return cls((-3.0, -1.0, 0.0), columns=("first",), weights=(0.5,))
+
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse an action without categories, or with other ones."""
         super().check(columns)
@@ -93,8 +98,8 @@ class AppealFilter(HardGate):
     def predicted(self, rows: Rows) -> Array:
         """Return the predicted probability of an appeal of every category: (N, categories)."""
         odds = np.zeros(rows.n)
-        for name, weight in zip(self.columns, self.weights, strict=True):
-            odds = odds + weight * take(rows.x, name)
+        if self.columns:
+            odds = (take_all(rows.x, self.columns) * np.array(self.weights)).sum(axis=1)
         return logistic(odds[:, None] + np.array(self.levels))
 
     def project(self, e: Array, rows: Rows) -> Array:
@@ -103,15 +108,16 @@ class AppealFilter(HardGate):
         place = np.where(allowed, np.arange(len(self.levels)), -1)
         if self.otherwise == "milder":
             place = np.maximum.accumulate(place, axis=1)
+        runs = np.where(place < 0, np.nan, place)
         kind = e[..., self.action]
-        code = np.where(np.isfinite(kind), kind, -1.0)
-        known = (code >= 0) & (code < len(self.levels)) & (code == np.floor(code))
-        index = np.where(known, code, 0).astype(np.int64)
-        found = np.where(known, np.take_along_axis(place, index, axis=1), -1)
+        left = np.full(kind.shape, np.nan)
+        for code in range(len(self.levels)):
+            left = np.where(kind == code, runs[:, code, None], left)
+        if is_all(left == kind):
+            return e
         out = e.copy()
-        out[..., self.action] = np.where(found < 0, np.nan, found)
-        out[found < 0] = np.nan
-        return np.asarray(out)
+        out[..., self.action] = left
+        return np.asarray(np.where(np.isnan(left)[..., None], np.nan, out))
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Say how likely an appeal was, and what runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class BandedThompson(HierarchicalThompson):
     """
 
     table: tuple[tuple[float, ...], ...] = field(default=(), kw_only=True)
+    on_device: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +63,11 @@ class BandedThompson(HierarchicalThompson):
             check_list(f"bandit.table[{i}]", row)
         if len({len(row) for row in self.table}) > 1:
             raise InvalidInput("bandit.table: expected as many numbers in every band")
+
+    @classmethod
+    def example(cls) -> BandedThompson:
+        """Return a learner for the checks of parts, which try it with five arms and no bands."""
+        return cls(table=((0.0, 0.1, 0.2, 0.1, 0.0),))
 
     def init(self, group: Array, arms: Arms) -> HierarchicalState:
         """Return the prior: no sums, and the band's means in every group."""

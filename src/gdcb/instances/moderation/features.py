@@ -92,7 +92,7 @@ def check_post(where: str, text: Any) -> str:
 
 def of(text: str) -> Array:
     """Return the twelve features of one text (12,), the original model asked."""
-    return np.asarray(of_all([text])[0])
+    return np.asarray(of_all([check_post("text", text)])[0])
 
 
 def of_all(texts: Sequence[str]) -> Array:

@@ -16,7 +16,7 @@ from gdcb.instances.moderation.severity import SeverityScaler
 
 # Bands of severity of the learner's cells.
 EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-EVERY = 40  # rated posts between two publications
+EVERY, GROWTH = 24, 0.25  # rated posts between two publications; then a quarter more each time
 PENALTY = 25.0  # (noise of a rating / spread of a head's weight)², 0.15² / 0.03²
 # A cautious prior for whoever has not tuned one: mild posts stay, severe ones go.
 UNTUNED: dict[str, Any] = {
@@ -41,6 +41,7 @@ def scaler(tuned: Mapping[str, Any]) -> SeverityScaler:
         link="identity",
         penalty=PENALTY / float(tuned["signal"]) ** 2,
         every=EVERY,
+        growth=GROWTH,
         trunk=model.trunk,
         start=tuple(model.theta.tolist()),
     )

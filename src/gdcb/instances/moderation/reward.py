@@ -73,6 +73,10 @@ class ModerationReward:
     def fits(self, n_columns: int) -> None:
         """Fit any action: it reads none."""
 
+    def possible(self, rng: np.random.Generator, n: int) -> Array:
+        """Return n outcomes that can be, for the checks of parts: (n, 3)."""
+        return np.asarray(rng.random((n, 3)) < 0.5, dtype=float)
+
     def check(self, y: Array) -> None:
         """Refuse what is not 0 or 1."""
         bad = (y != 0.0) & (y != 1.0)

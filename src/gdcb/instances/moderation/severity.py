@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.scalers.head import RidgeState
-from gdcb.scalers.neural import NeuralScaler
+from gdcb.scalers.neural import NeuralScaler, Trunk
 from gdcb.scalers.settings import numbers_of
 
 
@@ -41,7 +41,6 @@ class SeverityScaler(NeuralScaler):
     One input, one hidden unit max(x, 0), θ₀ = (0.1, 0.5): at x = 1 the pilot reads 0.6. A panel
     says 0.9; with λ = 1, φ = (1, 1) and 0.3 left, θ = (0.3, 0.3)/3, so δ = 0.6 + 0.2.
 
-    >>> from gdcb.scalers.neural import Trunk
     >>> trunk = Trunk(np.zeros(1), np.ones(1), (np.ones((1, 1)),), (np.zeros(1),))
     >>> scaler = SeverityScaler(features=(0,), link="identity", trunk=trunk, start=(0.1, 0.5))
     >>> x, zero = np.array([[1.0]]), np.zeros(1, dtype=int)
@@ -66,6 +65,15 @@ class SeverityScaler(NeuralScaler):
                 f"got {len(self.start)}"
             )
 
+    @classmethod
+    def example(cls) -> SeverityScaler:
+        """Return a scaler for the checks of parts."""
+        rng = np.random.default_rng(0)
+        weights, biases = (rng.normal(size=(2, 6)),), (rng.normal(size=6),)
+        trunk = Trunk(np.ones(2), np.ones(2), weights, biases, "tanh")
+        start = tuple(np.linspace(0.0, 0.3, 7).tolist())
+        return cls(features=("first", "second"), link="identity", trunk=trunk, start=start)
+
     def _before(self, x: Array) -> Array:
         """Return θ₀ᵀφ(x): (N,)."""
         return np.asarray((self.phi(x) * np.array(self.start)).sum(axis=1))
@@ -81,4 +89,8 @@ class SeverityScaler(NeuralScaler):
         """Add rows to the sums: what their labels have above the pilot's reading."""
         if label.shape != (x.shape[0], 1):
             raise InvalidInput(f"label: expected shape {(x.shape[0], 1)}, got {label.shape}")
-        super().observe(state, owner, x, action, label - self._before(x)[:, None], weight)
+        seen = np.flatnonzero(np.isfinite(label[:, 0]))  # most posts are never rated
+        if seen.size == 0:
+            return
+        left = label[seen] - self._before(x[seen])[:, None]
+        super().observe(state, owner[seen], x[seen], action[seen], left, weight[seen])

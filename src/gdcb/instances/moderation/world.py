@@ -21,6 +21,7 @@ from gdcb.instances.moderation.columns import (
     APPEAL_COST,
     REACH,
     REPORTS,
+    ROUND,
     SCHEMA,
     SEVERITY,
     TEXT,
@@ -46,7 +47,8 @@ APPEAL_LEVEL, APPEAL_SD, APPEAL_SLOPE = 0.8, 0.5, 6.0
 # What violations and appeals cost: medians, and standard deviation of their logarithms.
 VIOLATION, APPEAL, COST_SD = 1.0, 0.5, 0.3
 REACH_LAW = (1.2, 3.0)
-RATED, RATING_SD = 0.3, 0.15  # share of posts that the panel rates, and how far it scatters
+# The panel sits in three rounds of ten and rates every post; of the past it rated three in ten.
+SITS, RATED, RATING_SD = (0, 3, 6), 0.3, 0.15
 CUE = 0.12  # severity a standard deviation of what only a private moderator knows
 
 
@@ -194,8 +196,10 @@ class Forum:
 
     def label(self, rng: Stream, state: Communities, e: Array, rows: Rows) -> Array:
         """Return the panel's rating of severity, with noise, of those posts that it rates."""
-        z, u = rng.normal(rows.n), rng.uniform(rows.n)
-        return np.where(u < RATED, severity(rows) + RATING_SD * z, np.nan)[:, None]
+        assert rows.hidden is not None
+        z, u, t = rng.normal(rows.n), rng.uniform(rows.n), rows.hidden[:, ROUND]
+        rated = np.where(t < 0, u < RATED, np.isin(t % 10, SITS))
+        return np.where(rated, severity(rows) + RATING_SD * z, np.nan)[:, None]
 
     def advance(
         self, rng: Stream, state: Communities, e: Array, outcome: Array, rows: Rows
