@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -304,6 +304,29 @@ def test_what_a_model_writes_is_screened_and_gated_like_anybody_elses(local: Any
     judged = guard.judge(sources, SEND.name, endpoint(local).fill("Query", SEND).arguments)
     assert not judged.may_run
     assert "required property" in judged.reason
+
+
+def test_the_example_takes_its_arguments_from_an_endpoint(local: Any, capsys: Any) -> None:
+    pytest.importorskip("mcp")
+    from examples import route_tools
+
+    def model(handler: Any) -> None:
+        body = handler.server.got[-1][2]
+        function, prompt = body["tools"][0]["function"], body["messages"][-1]["content"]
+        tool = Tool(function["name"], function["description"], function["parameters"])
+        filled = route_tools.by_rules(prompt, tool, prompt.split("Query: ")[-1])
+        data = json.dumps(completion(json.dumps(filled.arguments), tool.name)).encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    local.script = [(200, model, {})]
+    cast(Any, route_tools).main(["--endpoint", local.url, "--model", "some-model"])
+    said = capsys.readouterr().out
+    assert "calculate answered: 14400.0" in said
+    assert len(local.got) == len(route_tools.REQUESTS)
+    assert "Use the tool 'calculate'" in local.got[1][2]["messages"][-1]["content"]
 
 
 @settings(max_examples=80, deadline=None)

@@ -221,5 +221,10 @@ def test_tools_of_another_order_are_refused_with_the_instance() -> None:
     POLICY.check(columns)
 
 
+def test_it_keeps_the_promises_of_gates() -> None:
+    report = gdcb.checks.check(ToolPolicy.example())
+    assert len(report.results) >= 15
+
+
 def test_every_flag_has_its_words() -> None:
     assert set(FLAGS) == {"secret", "injected", "invalid"}

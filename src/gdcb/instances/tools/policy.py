@@ -116,6 +116,18 @@ class ToolPolicy(HardGate):
                 f"{where}: clean needs a flag column: give one of {', '.join(FLAGS)}"
             )
 
+    @classmethod
+    def example(cls) -> ToolPolicy:
+        """Return one that can be checked."""
+        return cls(
+            ("a", "b", "c"),
+            denied=("c",),
+            cost=(0.0, 1.0, 0.0),
+            spend="spend",
+            clean=("b",),
+            injected="injected",
+        )
+
     def _flags(self) -> dict[str, Column]:
         """Return the flag columns that are given, by the name of their rule."""
         given = {rule: getattr(self, rule) for rule in FLAGS}
