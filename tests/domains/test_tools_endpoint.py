@@ -314,7 +314,7 @@ def test_the_example_takes_its_arguments_from_an_endpoint(local: Any, capsys: An
         body = handler.server.got[-1][2]
         function, prompt = body["tools"][0]["function"], body["messages"][-1]["content"]
         tool = Tool(function["name"], function["description"], function["parameters"])
-        filled = route_tools.by_rules(prompt, tool, prompt.split("Query: ")[-1])
+        filled = cast(Any, route_tools).by_rules(prompt, tool, prompt.split("Query: ")[-1])
         data = json.dumps(completion(json.dumps(filled.arguments), tool.name)).encode()
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(data)))
