@@ -17,7 +17,7 @@ from gdcb.gates import Approval, Chain, NumberKernel, PolicyFilter
 from gdcb.instance import Instance, NullAction
 from gdcb.instances import past as before
 from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
-from gdcb.instances.dosing import learners, need, physician
+from gdcb.instances.dosing import learners, physician
 from gdcb.instances.dosing.columns import FEATURES, SCHEMA
 from gdcb.instances.dosing.limits import BolusLimits
 from gdcb.instances.dosing.words import ABOUT, specification
@@ -27,12 +27,13 @@ from gdcb.rewards import Scaled
 from gdcb.simulate import World
 from gdcb.streams import Streams
 
-LEVELS = (1.0, 2.5, 4.0, MIDDLE, 8.0, 12.0)
+LEVELS = (1.0, 2.5, 4.0, 5.0, 7.0, 11.0)
 NO_BOLUS_BELOW = 70.0  # mg/dL
 PATIENTS = 8
 ROWS = 1_200  # of history: 150 meals a patient, some seven weeks
 NULL = {"well": -1.7, "mis": 0.36}  # E[r] without a bolus, over all meals
 SHRINK, REFIT = 64.0, 0.05
+TIMES = 4.0  # how often each meal counts in δ°: about as many rows as a run shows
 EDGES = np.linspace(0.0, 25.0, 51)
 
 
@@ -107,25 +108,32 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
 
 
 def delta(world: Meals, state: Clinic, rows: Rows) -> Array:
-    """Return δ° (groups, N) on reference contexts: the best offset of the patient who has them.
+    """Return δ° (groups, N) on reference contexts: what the scaler tends to in each clinic.
 
-    In `well` a clinic's δ*(x), which is the same for all its patients. In `mis` the right dose of
-    the meal, less its middle: the family is wide enough to come near any smooth function, and what
-    it comes near to is the label's mean.
+    Its fit to all meals of the clinic's patients, each `TIMES` times, without noise. Most reference
+    contexts are other patients': there it is what the family makes of the clinic's own.
     """
-    if state.need is None:
-        offset = world.table.right[place(rows)] - MIDDLE
-        return np.tile(offset, (state.patient.size // PATIENTS, 1))
-    theta = state.need.theta[::PATIENTS]
-    level = state.need.level.reshape(-1, PATIENTS).mean(axis=1) - MIDDLE
-    return np.asarray((theta[:, None] * need.terms(rows.x)).sum(axis=-1) + level[:, None])
+    groups, states = state.patient.size // PATIENTS, world.table.states
+    at = (state.patient[:, None] * states + np.arange(states)).ravel()
+    unit = np.repeat(np.arange(state.patient.size), states)
+    meals = Rows(unit, unit // PATIENTS, world.table.x[at], hidden=at[:, None].astype(float))
+    label = world.right(state, meals)[:, None] - MIDDLE
+    scaler = instance(world.variant).scaler  # its columns are bound to positions there
+    known, weight = scaler.init(groups), np.full(unit.size, TIMES)
+    scaler.observe(known, meals.group, meals.x, label, label, weight)
+    scaler.publish(known, np.arange(groups))
+    owner = np.repeat(np.arange(groups), rows.n)
+    found = scaler.predict(known, owner, np.tile(rows.x, (groups, 1)))
+    return np.asarray(found[:, 0, 0].reshape(groups, rows.n))
 
 
 def measures(world: Meals) -> tuple[Measure, ...]:
     """Return what clinicians read: time in range and below it, of what was executed.
 
-    In `well` there is no glucose: the measures are those of the same dose in `mis`' patients.
+    In `well` there is no glucose, and nothing to read.
     """
+    if world.variant == "well":
+        return ()
 
     def share(of: int, state: Clinic, e: Array, rows: Rows) -> Array:
         dose = given(e)[:, None]

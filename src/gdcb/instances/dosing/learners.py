@@ -74,6 +74,8 @@ def learner(tuned: Mapping[str, Any]) -> Bandit:
             lengthscale=LENGTHSCALE,
             prior_mean=prior["mean"],
             noise=tuned["noise"],
+            width=float(tuned["width"]),
+            gaps=1,
         )
     return NormalCurveThompson(
         CurveThompson(
@@ -95,7 +97,7 @@ def fitted(variant: str, found: Any, spread: Any, form: str) -> dict[str, Any]:
     coefficients (units, d) into their moments.
     """
     delta = found.delta(scaler(variant, UNTUNED))
-    space, n = found.instance.space, found.rows.n
+    space = found.instance.space
     asked = found.ask(found.instance.composition.compose(space, delta, found.rows.x), found.rows)
     by_unit = found.by_unit(asked)  # (units, contexts, K)
     means = by_unit.mean(axis=1)
@@ -109,7 +111,6 @@ def fitted(variant: str, found: Any, spread: Any, form: str) -> dict[str, Any]:
         weights = _least_squares(inputs, means)
         left = by_unit - (weights @ inputs.T)[:, None]
         out[form] = spread(weights, found.units)
-    del n
     out["noise"] = round(float(np.sqrt(found.noise**2 + (left**2).mean())), 4)
     return out
 

@@ -12,7 +12,7 @@ from gdcb.records import Rows
 from gdcb.streams import Stream
 
 TRUST = 0.97  # how often a dose equal to the physician's own is approved
-NEAR, NEAR_SHARE = 1.0, 0.3  # how far off a dose may be: units, and a share of the own dose
+NEAR, NEAR_SHARE = 1.0, 0.5  # how far off a dose may be: units, and a share of the own dose
 SCATTER = 0.05  # of the physician's own dose, as a share of it
 VETO = 0.05  # share of the doses not approved that are refused, and none is given
 INCUMBENT_SCATTER = 0.15  # sd of the log of an incumbent's dose: rounding, habits, guesses
@@ -25,7 +25,7 @@ def own(rows: Rows) -> Array:
 
 
 def approve(e: Array, rows: Rows) -> Array:
-    """Approve with 0.97·exp(−½·(gap / (1 U + 0.3·own))²): (N, M)."""
+    """Approve with 0.97·exp(−½·(gap / (1 U + 0.5·own))²): (N, M)."""
     mine = own(rows)
     return np.asarray(TRUST * np.exp(-0.5 * ((e[..., 0] - mine) / (NEAR + NEAR_SHARE * mine)) ** 2))
 

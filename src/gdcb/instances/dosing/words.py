@@ -44,7 +44,7 @@ def specification(variant: str, rows: int) -> tuple[tuple[str, str, str], ...]:
     }
     return (
         ("𝒳", "context", "glucose, its trend, announced carbohydrate, insulin on board, weight"),
-        ("𝒜", "nominal arms", "six dose levels, 1 to 12 U"),
+        ("𝒜", "nominal arms", "six dose levels, 1 to 11 U"),
         ("Δ, δ_θ", "scaler", "Gaussian process on the five columns, inducing points, a head a clinic"),
         ("Φ", "composition", "dose = level + δ(x)"),
         (

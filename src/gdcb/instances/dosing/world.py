@@ -23,7 +23,7 @@ from gdcb.streams import Stream
 
 VARIANTS = ("well", "mis")
 KNOWS = 0.5  # how much of what sets a patient apart the physician knows, in logarithms
-LABEL_SHARE, LABEL_SD = 0.15, 0.4  # of a chart review: sd a unit of dose, and units besides
+LABEL_SHARE, LABEL_SD = 0.15, 0.25  # of a chart review: sd a unit of dose, and units besides
 MIDDLE = 5.5  # units from which offsets are counted: the mean of the right doses is near it
 NOISE = 0.1  # of the reward: all that a day brings and the table does not know
 MEALTIME, OWN = 0, 1  # hidden columns: the place in the table, and the physician's own dose
@@ -115,13 +115,14 @@ class Meals:
             mean = self.table.read(self.table.by_node, dose, place(rows), at)
         return np.asarray((mean[:, 0] + noise)[:, None])
 
+    def right(self, state: Clinic, rows: Rows) -> Array:
+        """Return the dose that a chart review would find right, without its noise: (N,)."""
+        return self.table.right[place(rows)] if state.need is None else state.need.of(rows)
+
     def label(self, rng: Stream, state: Clinic, e: Array, rows: Rows) -> Array:
-        """Return how far from `MIDDLE` the right dose was, as a chart review finds it, with noise."""
-        if state.need is not None:
-            right, sd = state.need.of(rows), np.full(rows.n, need.LABEL_SD)
-        else:
-            right = self.table.right[place(rows)]
-            sd = LABEL_SD + LABEL_SHARE * right
+        """Return how far from `MIDDLE` the right dose was, as a chart review finds it."""
+        right = self.right(state, rows)
+        sd = LABEL_SD + LABEL_SHARE * right if state.need is None else need.LABEL_SD
         return np.asarray((right - MIDDLE + sd * rng.normal(rows.n))[:, None])
 
     def advance(self, rng: Stream, state: Clinic, e: Array, outcome: Array, rows: Rows) -> Clinic:
