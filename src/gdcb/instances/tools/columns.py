@@ -18,7 +18,7 @@ NAMES = (
 CLEAN = NAMES[READS:]  # they change, send or pay: only on clean requests
 DENIED = NAMES[-1:]
 COST = (0.2, 0.5, 1.0, 1.5, 2.0, 1.0, 2.0, 1.0)  # cents a call
-LATENCY = np.array([0.04, 0.08, 0.12, 0.16, 0.20, 0.06, 0.12, 0.10])  # −log of the latency factor
+LATENCY = (0.04, 0.08, 0.12, 0.16, 0.20, 0.06, 0.12, 0.10)  # −log of the latency factor
 PER_EXAMPLE = 0.005  # the same for every example in the prompt
 EXAMPLES = 4  # examples that a prompt carries at most
 MOST_WORDS, MOST_FIGURES, MOST_SPEND = 60.0, 8.0, 5.0
@@ -48,16 +48,6 @@ SCHEMA = Schema(
 S, P = slice(0, K), slice(K, 2 * K)
 LENGTH, FIGURES, SPEND, SECRET, INJECTED, INVALID = range(2 * K, 2 * K + 6)
 FEATURES = (*DESCRIPTION, *PAST, "length", "figures")
-
-
-def latency_factor(e: Array, _x: Array) -> Array:
-    """Return what a success is worth after its latency: 1 without a tool, less with examples.
-
-    >>> latency_factor(np.array([[[0.0, 4.0, 1.0]]]), np.zeros((1, 22))).round(4).tolist()
-    [[0.9418]]
-    """
-    tool, examples, runs = parts_of(e)
-    return np.where(runs, np.exp(-LATENCY[tool] - PER_EXAMPLE * examples), 1.0)
 
 
 def parts_of(e: Array) -> tuple[Array, Array, Array]:

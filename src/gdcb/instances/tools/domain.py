@@ -25,7 +25,6 @@ from gdcb.instances.tools.columns import (
     NAMES,
     SCHEMA,
     K,
-    latency_factor,
     parts_of,
 )
 from gdcb.instances.tools.incumbent import incumbent, own
@@ -33,9 +32,8 @@ from gdcb.instances.tools.policy import ToolPolicy
 from gdcb.instances.tools.questions import SOURCES
 from gdcb.instances.tools.relevance import best_heads
 from gdcb.instances.tools.retrieval import DEFAULT
-from gdcb.instances.tools.world import UNAIDED, Routing, Tenants, relevance_of
+from gdcb.instances.tools.world import REWARD, UNAIDED, Routing, Tenants, relevance_of
 from gdcb.records import History, Rows
-from gdcb.rewards import Payoff
 from gdcb.simulate import World
 from gdcb.streams import CONTEXT, Streams
 
@@ -96,7 +94,7 @@ def instance() -> Instance:
         scaler=learners.scaler(learners.UNTUNED),
         composition=Prompt(examples=EXAMPLES),
         gate=POLICY,
-        reward=Payoff(outcome=("success",), win=latency_factor),
+        reward=REWARD,
         null=NullAction(mean=UNAIDED),
     )
 
@@ -167,8 +165,8 @@ def measures(world: Routing) -> tuple[Measure, ...]:
     def success(state: Tenants, e: Array, rows: Rows) -> Array:
         return world.chance(state, e[:, None], rows)[:, 0]
 
-    def latency(_state: Tenants, e: Array, rows: Rows) -> Array:
-        return np.where(parts_of(e)[2], latency_factor(e[:, None], rows.x)[:, 0], np.nan)
+    def latency(_state: Tenants, e: Array, _rows: Rows) -> Array:
+        return np.where(parts_of(e)[2], REWARD.factor(e), np.nan)
 
     def vetoed(_state: Tenants, e: Array, _rows: Rows) -> Array:
         return np.asarray(~parts_of(e)[2], dtype=float)

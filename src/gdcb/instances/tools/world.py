@@ -25,24 +25,28 @@ from gdcb.instances.tools.columns import (
     FIGURES,
     INJECTED,
     INVALID,
+    LATENCY,
     LENGTH,
     MOST_SPEND,
     NAMES,
+    PER_EXAMPLE,
     SCHEMA,
     SECRET,
     SPEND,
     K,
     P,
     S,
-    latency_factor,
     parts_of,
 )
 from gdcb.instances.tools.questions import SOURCES
 from gdcb.instances.tools.relevance import inputs
 from gdcb.instances.tools.retrieval import DEFAULT
+from gdcb.instances.tools.reward import Latency
 from gdcb.parts import check_choice, check_text
 from gdcb.records import Rows
 from gdcb.streams import Stream
+
+REWARD = Latency(latency=LATENCY, per_example=PER_EXAMPLE)
 
 # The prior over tenants. Of a catalogue's tools: mean and standard deviation; then of a tenant
 # around them.
@@ -185,7 +189,7 @@ class Routing:
 
     def mean(self, state: Tenants, e: Array, rows: Rows) -> Array:
         """Return P(success) · latency factor."""
-        return np.asarray(self.chance(state, e, rows) * latency_factor(e, rows.x))
+        return np.asarray(self.chance(state, e, rows) * REWARD.factor(e))
 
     def best(self, state: Tenants, rows: Rows) -> Array:
         """Return the best prompt of the tools that are offered, whatever the policy says."""
