@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gdcb.protocol.across import tables
+from gdcb.protocol.across.drawing import ratios
 from gdcb.protocol.across.tables import Words
 from gdcb.protocol.files import write_summary, write_text_whole
 from gdcb.protocol.report.layout import folded, prose
@@ -15,6 +16,10 @@ from gdcb.protocol.report.style import CSS
 from gdcb.protocol.report.tables import table
 
 PAGE, MARKDOWN, TABLE = "index.html", "table.md", "table.json"
+CAPTION = (
+    "Filled: B4 against the best rival with the history. Hollow: A3 against the best without. "
+    "Lines are 95 % intervals; the dashed line is one half."
+)
 REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
 
 
@@ -43,13 +48,18 @@ def page(found: Mapping[str, Any], command: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>gdcb: all instances</title><style>{CSS}</style></head><body>
 <header><h1>All instances</h1><p class="facts">{e(_facts(found))}</p></header>
-<main><section><p>{REACH}</p>{_html(tables.overview(found))}{lost}</section>
+<main><section><p>{REACH}</p>{_figure(found)}
+{_html(tables.overview(found))}{lost}</section>
 <section><h2>What the paper predicts</h2>{_html(tables.predictions(found))}</section>
 <section><h2>Every method</h2>{every}</section>
 <section><h2>Reports</h2><ul>{runs}</ul></section>
 <section><h2>Reproduction</h2><pre><code>{e(command)}</code></pre></section></main>
 </body></html>
 """
+
+
+def _figure(found: Mapping[str, Any]) -> str:
+    return f"<figure>{ratios(found)}<figcaption>{html.escape(CAPTION)}</figcaption></figure>"
 
 
 def folder_of(run: Mapping[str, Any]) -> str:
@@ -72,19 +82,20 @@ def _html(words: Words) -> str:
 def markdown(found: Mapping[str, Any], command: str) -> str:
     """Return the tables as Markdown."""
     parts = [f"Made by `{command}`: {_facts(found)}. {REACH}"]
-    parts.append(_markdown(tables.overview(found)))
+    parts.append(markdown_table(tables.overview(found)))
     reasons = tables.reasons(found)
     if reasons:
         parts.append("Where GDCB is not first:\n\n" + "\n".join(f"- {one}" for one in reasons))
-    parts.append("## What the paper predicts\n\n" + _markdown(tables.predictions(found)))
+    parts.append("## What the paper predicts\n\n" + markdown_table(tables.predictions(found)))
     parts.append("## Every method")
     parts += [
-        f"### {tables.name_of(run)}\n\n{_markdown(tables.methods(run))}" for run in found["runs"]
+        f"### {tables.name_of(run)}\n\n{markdown_table(tables.methods(run))}"
+        for run in found["runs"]
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown(words: Words) -> str:
+def markdown_table(words: Words) -> str:
     """Return one table; what would break its cells is escaped."""
     rule = ["---" if i < words.n_words else "---:" for i in range(len(words.head))]
     lines = [words.head, rule, *words.rows]

@@ -51,6 +51,7 @@ def _run(document: Mapping[str, Any]) -> dict[str, Any]:
         "methods": [_method(m, run) for m in run.distinct if not m.is_ungated],
         "standing": _standing(run),
         "cells": [asdict(cell) for cell in cells(run)],
+        "readings": [asdict(one) for one in run.readings],
         "left_out": dict(document.get("left_out") or {}),
     }
 

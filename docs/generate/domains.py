@@ -1,0 +1,92 @@
+"""Results of all instances, from the table that `gdcb run --all` left in `docs/domains/`."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gdcb.pages.numbers import percent, plus_minus
+from gdcb.protocol.across import tables
+from gdcb.protocol.across.drawing import ratios
+from gdcb.protocol.across.files import CAPTION, REACH, markdown_table
+from gdcb.protocol.across.tables import Words, estimate_of
+
+TABLE = Path(__file__).parents[1] / "domains" / "table.json"
+
+
+@cache
+def found() -> dict[str, Any]:
+    """Return the table as it was made."""
+    read: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return read
+
+
+def made_by() -> str:
+    """Say which command made it, and what it reaches."""
+    one = found()["runs"][0]
+    size = f"{one['replicates']:,} replicates of {one['episodes']:,} episodes"
+    return f"```sh\n{found()['command']}\n```\n\n{size}, seed {one['seed']}. {REACH}"
+
+
+def figure() -> str:
+    """Return the drawing of all ratios."""
+    return f"<figure>\n{ratios(found())}\n<figcaption>{CAPTION}</figcaption>\n</figure>"
+
+
+def overview() -> str:
+    """Return the table of how GDCB stands."""
+    return markdown_table(tables.overview(found()))
+
+
+def reasons() -> str:
+    """Return where GDCB is not first, and why."""
+    said = tables.reasons(found())
+    if not said:
+        return "GDCB is first in every instance, variant and start."
+    return "\n".join(f"- {one}" for one in said)
+
+
+def predictions() -> str:
+    """Return the paper's Table 3 beside what was measured."""
+    return markdown_table(tables.predictions(found()))
+
+
+def every_method() -> str:
+    """Return all methods of all runs, folded."""
+    parts = []
+    for run in found()["runs"]:
+        body = "\n".join(f"    {line}" for line in markdown_table(tables.methods(run)).split("\n"))
+        parts.append(f'??? note "{tables.name_of(run)}"\n\n{body}')
+    return "\n\n".join(parts)
+
+
+def results(instance: str) -> str:
+    """Return what came out for one instance, in both variants."""
+    parts = []
+    for run in found()["runs"]:
+        if run["instance"] != instance:
+            continue
+        parts.append(f"### `{run['variant']}`\n\n{markdown_table(tables.methods(run))}")
+        read = measures(run)
+        if read is not None:
+            parts.append(markdown_table(read))
+    return "\n\n".join(parts)
+
+
+def measures(run: dict[str, Any]) -> Words | None:
+    """Return what people of the field read beside regret; None where there is nothing."""
+    readings = run.get("readings") or []
+    if not readings:
+        return None
+    rows = []
+    listed = sorted(run["methods"], key=lambda m: (m["regret"] or {"mean": 0.0})["mean"])
+    for method in listed:
+        cells = []
+        for one in readings:
+            value = estimate_of(method["measures"].get(one["name"]))
+            cells.append(percent(value) if one["is_share"] else plus_minus(value))
+        rows.append([f"{method['key']} {method['label']}", *cells])
+    caption = f"{tables.name_of(run)}: what was executed, expected values, 95 % intervals."
+    return Words(caption, ["method", *(one["label"] for one in readings)], rows)
