@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.instances.credit.columns import BASE, PD, on_offer
+from gdcb.instances.credit.columns import BASE, PD, tenors
 from gdcb.records import Rows
 from gdcb.streams import Stream
 
@@ -22,14 +22,14 @@ def own(rows: Rows) -> Array:
     """Return what the card says: the band's rate, over the duration asked for: (N, 2)."""
     x = rows.x
     rate = x[:, BASE] * np.array(CARD)[np.searchsorted(BANDS, x[:, PD])]
-    return np.stack((rate, on_offer(x)[:, 1]), axis=1)
+    return np.stack((rate, tenors(x)[:, 1]), axis=1)
 
 
 def incumbent(rng: Stream, _state: Any, rows: Rows) -> Array:
     """Return the card's offer with what specials and branches make of it: (N, 2)."""
     offer, u = own(rows), rng.uniform(rows.n)
     offer[:, 0] *= np.exp(SPECIALS_SD * rng.normal(rows.n))
-    tenors = on_offer(rows.x)
-    offer[u < OTHER, 1] = tenors[u < OTHER, 0]
-    offer[u > 1.0 - OTHER, 1] = tenors[u > 1.0 - OTHER, 2]
+    months = tenors(rows.x)
+    offer[u < OTHER, 1] = months[u < OTHER, 0]
+    offer[u > 1.0 - OTHER, 1] = months[u > 1.0 - OTHER, 2]
     return offer

@@ -17,6 +17,7 @@ HISTORY = ("poor", "clean", "proven")
 SAVINGS = ("none", "little", "good")
 EMPLOYMENT = ("short", "medium", "long")
 PURPOSE = ("car_new", "car_used", "household", "other")
+WANTED_RANGE = (0.5, 4.0)  # years that may be asked for
 SCHEMA = Schema(
     {
         "checking": Category(CHECKING, "balance of the checking account: none, below 0, below 200"),
@@ -27,7 +28,7 @@ SCHEMA = Schema(
         "plans": Flag("instalment plans elsewhere"),
         "guarantor": Flag("somebody stands surety"),
         "amount": Number(0.1, 100, "amount asked for, in thousands"),
-        "wanted": Number(0.1, 10, "duration asked for, in years"),
+        "wanted": Number(*WANTED_RANGE, "duration asked for, in years"),
         "age": Number(18, 120, "checked by law, and read by no scaler and no learner"),
         "base": Number(0.005, 1, "the lender's list rate, a year"),
         "funding": Number(0, 1, "cost of funds, a year"),
@@ -64,7 +65,7 @@ FORBIDDEN = ("age", "sex")  # kept for the diagnostic, never a feature
 
 TENORS = (12.0, 24.0, 36.0)  # nominal months: of an offer to whom two years were asked for
 TYPICAL = 2.0  # years asked for at which nominal months are months
-SHORTEST, LONGEST = 6.0, 60.0  # months that are lent for at all
+SHORTEST, LONGEST = 6.0 * WANTED_RANGE[0], 18.0 * WANTED_RANGE[1]  # months that are lent for
 MIDDLE = 24.0  # months, for which `pd` is stated
 UNIT = 1000.0  # marks in one of `amount`
 LGD = 0.45  # of the amount: the share that a default loses on average
@@ -89,10 +90,9 @@ def features(x: Array) -> Array:
     return np.asarray(x[:, POSITIONS] - centre())
 
 
-def on_offer(x: Array) -> Array:
+def tenors(x: Array) -> Array:
     """Return the tenors that are on offer, in months: (N, 3)."""
-    asked = np.array(TENORS) * (x[:, WANTED] / TYPICAL)[:, None]
-    return np.asarray(np.clip(asked, SHORTEST, LONGEST))
+    return np.asarray(np.array(TENORS) * (x[:, WANTED] / TYPICAL)[:, None])
 
 
 def loan_years(tenor: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from gdcb.arrays import Array
@@ -11,6 +13,7 @@ from gdcb.instances.credit.columns import (
     N_FACTORS,
     SCHEMA,
     WANTED,
+    WANTED_RANGE,
     position,
     recorded,
 )
@@ -37,6 +40,7 @@ def drawn_applicants(u: Array, z: Array) -> Array:
     for at, name, normal in ((AMOUNT, "log_amount", z[:, 0]), (WANTED, "log_years", other)):
         mean, sd = found[name]
         x[:, at] = np.exp(mean + sd * np.clip(normal, -2.5, 2.5))
+    x[:, WANTED] = np.clip(x[:, WANTED], *WANTED_RANGE)
     mean, sd = found["age"]
     x[:, AGE] = np.clip(np.round(mean + sd * z[:, 2]), 19.0, 75.0)
     return x
@@ -44,9 +48,21 @@ def drawn_applicants(u: Array, z: Array) -> Array:
 
 def factor_score(x: Array) -> Array:
     """Return the fitted log odds of default less their mean, at the same duration for all: (N,)."""
+    return np.asarray(factor_scores(x).sum(axis=1))
+
+
+def factor_scores(x: Array) -> Array:
+    """Return what every level, every flag and the amount add to it: (N, 20)."""
+    weights, means = _scorecard()
+    columns = np.concatenate((x[:, :N_FACTORS], np.log(x[:, AMOUNT, None])), axis=1)
+    return np.asarray((columns - means) * weights)
+
+
+@cache
+def _scorecard() -> tuple[Array, Array]:
+    """Return weights and means of the levels, the flags and the log amount: (20,) each."""
     found = recorded()
-    weights = found["weights"]
-    w = np.array([weights[name] for name in SCHEMA.names[:N_FACTORS]])
-    score = (x[:, :N_FACTORS] * w).sum(axis=1) + weights["log amount"] * np.log(x[:, AMOUNT])
-    at_mean = found["mean_score"] - weights["years"] * found["means"]["wanted"]
-    return np.asarray(score - at_mean)
+    names = (*SCHEMA.names[:N_FACTORS], "log amount")
+    means = [share for name in _CATEGORIES for share in found["shares"][name]]
+    means += [found["shares"][name][1] for name in _FLAGS] + [found["log_amount"][0]]
+    return np.array([found["weights"][name] for name in names]), np.array(means)

@@ -42,7 +42,8 @@ class Group:
     take_up, default : share of the offers that was taken, and of these that defaulted
     favourable : share of all applications that was offered the list rate or better
     ratio : its ratio to the most favoured group of the attribute, with a 95 % interval
-    finding : 'below four fifths', 'not below' or 'too few to tell', by that interval
+    finding : 'the most favoured', 'below four fifths', 'not below' or 'too few to tell', by that
+        interval
     """
 
     by: str
@@ -79,7 +80,11 @@ def table(
     groups += [("sex", "labelled female", female), ("sex", "labelled male", ~female)]
     is_good = np.nan_to_num(apr, nan=np.inf) <= base
     best = {
-        by: max((is_good[of].mean(), int(of.sum())) for b, _, of in groups if b == by and of.any())
+        by: max(
+            (float(is_good[of].mean()), int(of.sum()))
+            for b, _, of in groups
+            if b == by and of.any()
+        )
         for by in ("age", "sex")
     }
     out = []
@@ -90,7 +95,8 @@ def table(
         offers = of & np.isfinite(apr)
         loans = float(taken[offers].sum())
         good = float(is_good[of].mean())
-        ratio = adverse_impact_ratio(good, n, *best[by])
+        is_best = (good, n) == best[by]
+        ratio = (1.0, 1.0, 1.0) if is_best else adverse_impact_ratio(good, n, *best[by])
         out.append(
             Group(
                 by,
@@ -103,7 +109,7 @@ def table(
                 float(defaulted[offers].sum() / loans) if loans > 0 else np.nan,
                 good,
                 ratio,
-                _finding(ratio),
+                "the most favoured" if is_best else _finding(ratio),
             )
         )
     return out

@@ -12,15 +12,20 @@ from gdcb.records import Rows
 
 
 def take_up(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
-    """Return P(the offer is taken): (N,); 0 where nothing was offered."""
-    repaid, defaulted = world.chances(state, e[:, None], rows)
-    return np.asarray(np.nan_to_num(repaid + defaulted))[:, 0]
+    """Return P(the offer is accepted): (N,); 0 where nothing was offered."""
+    taken, _ = world.chances(state, e[:, None], rows)
+    return np.asarray(np.nan_to_num(taken))[:, 0]
+
+
+def defaults(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
+    """Return P(accepted and not repaid): (N,); 0 where nothing was offered."""
+    taken, default = world.chances(state, e[:, None], rows)
+    return np.asarray(np.nan_to_num(taken * default))[:, 0]
 
 
 def default_rate(world: Lending, state: Branches, e: Array, rows: Rows) -> Array:
-    """Return P(default | taken): (N,); NaN where nothing was offered."""
-    repaid, defaulted = world.chances(state, e[:, None], rows)
-    return np.asarray(defaulted / (repaid + defaulted))[:, 0]
+    """Return P(default | accepted): (N,); NaN where nothing was offered."""
+    return world.chances(state, e[:, None], rows)[1][:, 0]
 
 
 def apr(e: Array) -> Array:
@@ -38,8 +43,13 @@ def measures(world: Lending) -> tuple[Measure, ...]:
     return (
         Measure("take_up", "offers taken", lambda s, e, rows: take_up(world, s, e, rows)),
         Measure(
+            "defaults",
+            "applications that end in default",
+            lambda s, e, rows: defaults(world, s, e, rows),
+        ),
+        Measure(
             "default_rate",
-            "defaults among loans taken",
+            "risk of default of an offer, if it were taken",
             lambda s, e, rows: default_rate(world, s, e, rows),
         ),
         Measure("apr", "mean APR offered", lambda _, e, __: apr(e)),

@@ -78,14 +78,22 @@ class Offer:
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return (base · δ · a, wanted/typical · b): (N, K, 2)."""
         out = self._units(x) * arms.coords
-        out[..., 0] *= _only(delta)
+        out[..., 0] *= delta[..., 0]
         return np.asarray(out)
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
         """Find the arm nearest to (apr / (base · δ), tenor · typical/wanted)."""
         coord = e / self._units(x)
-        coord[..., 0] /= _only(delta)
-        return arms.locate(coord)
+        if delta.shape[1] == 1:
+            coord[..., 0] /= delta[..., 0]
+            return arms.locate(coord)
+        by_arm = np.repeat(coord[:, :, None], arms.n, axis=2)  # each arm judges by its own δ
+        by_arm[..., 0] /= delta[:, None, :, 0]
+        gap = arms.distance(by_arm, slice(None))
+        arm = gap.argmin(axis=-1)
+        steps = np.take_along_axis(gap, arm[..., None], axis=-1)[..., 0]
+        nearest = np.take_along_axis(by_arm, arm[..., None, None], axis=2)[:, :, 0]
+        return Located(arm, nearest, lambda: steps)
 
     def relative(self, e: Array, x: Array) -> Array:
         """Return (apr / base, tenor · typical/wanted)."""
@@ -94,10 +102,3 @@ class Offer:
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return max |base · a| over rows and arms."""
         return float(np.abs(arms.coords[:, 0]).max() * np.abs(take(x, self.base)).max())
-
-
-def _only(delta: Array) -> Array:
-    """Return δ of every row (N, 1); one an arm, or of several columns, is refused."""
-    if delta.shape[1:] != (1, 1):
-        raise InvalidInput(f"composition: expected one δ a row, got the shape {delta.shape}")
-    return np.asarray(delta[:, :, 0])

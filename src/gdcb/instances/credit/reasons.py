@@ -5,6 +5,10 @@ applicant adds, against the average applicant φ̄ that the scaler is centred on
 category are one factor. Contributions add up to log δ exactly, so a reason is never a story told
 beside the model. Regulation B (12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and
 those actually used; its commentary holds that more than four are not likely to help the applicant.
+
+Who gets no offer, because no rate between cost and cap is left, was declined by the scorecard's
+probability of default and not by the spread. Their reasons are the factors of the scorecard, again
+against the average applicant: contributions to the log odds of default.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.instance import Instance
-from gdcb.instances.credit.columns import BASE, CAP, FEATURES, FLOOR, FORBIDDEN, PD, SCHEMA
+from gdcb.instances.credit.columns import AMOUNT, BASE, CAP, FEATURES, FLOOR, PD, SCHEMA
+from gdcb.instances.credit.drawn import factor_scores
 from gdcb.records import Rows, Verdict
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 MOST = 4  # principal reasons
 _LEAST = 0.005  # of log δ: half a per cent of the rate is no principal reason
 FACTORS = tuple(dict.fromkeys(name.split("=")[0] for name in FEATURES))
+SCORED = tuple(dict.fromkeys(name.split("=")[0] for name in SCHEMA.names[: AMOUNT + 1]))
 
 SENTENCES = {
     "checking": {
@@ -73,6 +79,7 @@ class Reasons:
     apr : the rate that was offered; None: nothing was
     log_delta : log δ, the sum of the contributions
     contributions : what every factor adds to log δ, all of them, largest first
+    score : the same for the log odds of default, where the scorecard declined; else empty
     principal : at most four sentences, those that raised the rate most first; none where the
         action is 'standard'
     gate : what a gate said, where it moved the rate or vetoed; else ''
@@ -82,6 +89,7 @@ class Reasons:
     apr: float | None
     log_delta: float
     contributions: dict[str, float]
+    score: dict[str, float]
     principal: tuple[str, ...]
     gate: str
 
@@ -112,10 +120,19 @@ def contributions(instance: Instance, theta: Array, x: Array) -> Array:
     return out
 
 
+def score_contributions(x: Array) -> Array:
+    """Return what every factor adds to the scorecard's log odds of default: (N, len(SCORED))."""
+    each = factor_scores(x)
+    out = np.zeros((x.shape[0], len(SCORED)))
+    for j, name in enumerate(SCHEMA.names[: AMOUNT + 1]):
+        out[:, SCORED.index(name.split("=")[0])] += each[:, j]
+    return out
+
+
 def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> list[Reasons]:
     """Return the reasons of every row, from the coefficients (N, 15) that priced it."""
     _check(instance)
-    parts = contributions(instance, theta, rows.x)
+    parts, scores = contributions(instance, theta, rows.x), score_contributions(rows.x)
     out = []
     for i in range(rows.n):
         ran, x = verdict.action[i], rows.x[i]
@@ -126,26 +143,15 @@ def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> l
             action = "declined"
         elif apr > x[BASE] or is_moved:
             action = "repriced"
-        order = np.argsort(-parts[i], kind="stable")
-        said = [_sentence(FACTORS[j], x) for j in order if parts[i, j] > _LEAST][:MOST]
+        priced: dict[str, float] = _ranked(FACTORS, parts[i])
+        scored: dict[str, float] = {}
         gate = instance.chain.reason(verdict, rows, i) if apr is None or is_moved else ""
         if apr is None and x[FLOOR] > x[CAP]:
-            # Then the scorecard decided, and pricing factors are not what was used.
-            said = [
-                f"the lowest rate that covers funding and the loss expected at the scorecard's "
-                f"probability of default of {x[PD]:.1%}, {x[FLOOR]:.2%}, is above the highest "
-                f"allowed, {x[CAP]:.2%}; the scorecard has the factors behind it"
-            ]
-        out.append(
-            Reasons(
-                action,
-                apr,
-                float(parts[i].sum()),
-                {FACTORS[j]: float(parts[i, j]) for j in order},
-                tuple(said) if action != "standard" else (),
-                gate,
-            )
-        )
+            scored, gate = _ranked(SCORED, scores[i]), _uncovered(x)
+        used = scored or priced
+        said = [_sentence(factor, x) for factor, adds in used.items() if adds > _LEAST]
+        principal = tuple(said[:MOST]) if action != "standard" else ()
+        out.append(Reasons(action, apr, float(parts[i].sum()), priced, scored, principal, gate))
     return out
 
 
@@ -173,6 +179,18 @@ def reasons_of(agent: Agent, ids: Sequence[str]) -> list[Reasons]:
     return out
 
 
+def _ranked(names: tuple[str, ...], adds: Array) -> dict[str, float]:
+    """Return contributions by name, largest first."""
+    return {names[j]: float(adds[j]) for j in np.argsort(-adds, kind="stable")}
+
+
+def _uncovered(x: Array) -> str:
+    return (
+        f"no offer: the lowest rate that covers funding and the loss expected at a probability of "
+        f"default of {x[PD]:.1%} is {x[FLOOR]:.2%}, above the highest allowed, {x[CAP]:.2%}"
+    )
+
+
 def _sentence(factor: str, x: Array) -> str:
     if factor in NUMBERS:
         return NUMBERS[factor]
@@ -187,4 +205,3 @@ def _check(instance: Instance) -> None:
     read = [instance.context.names[at] for at in getattr(instance.scaler, "features", ())]
     if tuple(read) != FEATURES:
         raise InvalidInput(f"reasons: expected a scaler that reads {', '.join(FEATURES)}")
-    assert not set(read) & set(FORBIDDEN)

@@ -11,21 +11,21 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_number, column, take
 
-OUTCOME = ("repaid", "accepted", "loss")
+OUTCOME = ("accepted", "repaid", "loss")
 
 
 @dataclass(frozen=True)
 class NetInterest:
     """Pay a loan that is repaid its net interest, take a default's loss off, pay 0 for no loan.
 
-    The outcome is (repaid, accepted, loss): three classes, and of a default the share of the
+    The outcome is (accepted, repaid, loss): three classes, and of a default the share of the
     amount that was lost. r = repaid·W − loss·amount with W = (apr − funding)·years·amount, the
     years being those for which the whole amount is out, (tenor + 1)/24 for equal parts a month.
 
-    The learner's posterior is on P, the probability that the loan is taken *and* repaid. What the
-    other class pays hangs on how many of them are defaults, and that is declared by the lender's
-    scorecard: for every loan repaid, o = odds(pd)·exp(growth·(tenor − 24)) default. So an action is
-    worth P·W − min(P·o, 1 − P)·lgd·amount.
+    The learner's posterior is on P, the probability that the offer is accepted: that is known at
+    once, and no loan pays nothing. What an accepted one pays is known in expectation, from the
+    lender's scorecard: with o = odds(pd)·exp(growth·(tenor − 24)) and q = o/(1 + o) for the tenor,
+    an action is worth P·((1 − q)·W − q·lgd·amount).
 
     Parameters
     ----------
@@ -38,22 +38,22 @@ class NetInterest:
 
     Notes
     -----
-    Assumes: the scorecard's odds are right, and the rate does not move them; loss given default
+    Assumes: the scorecard is right, and the rate does not move who defaults; loss given default
     does not depend on the applicant.
 
     Stops applying: where a dearer loan defaults more often, or the scorecard is off, worth is off
-    by (o − ô)·P·lgd·amount. The realised reward is not: it has the loss that came.
+    by P·(q̂ − q)·(W + lgd·amount). The realised reward is not: it has the loss that came.
 
     Examples
     --------
-    1,000 over 23 months at 15 %, funded at 5 %: 0.1 · 1 year · 1,000 = 100. With P = ½ and odds of
-    1 : 9 (pd 0.1) at no growth, ½·100 − ½·(1/9)·0.45·1,000 = 25.
+    1,000 over 23 months at 15 %, funded at 5 %: 0.1 · 1 year · 1,000 = 100. With P = ½, a
+    probability of default of 0.1 and no growth, ½·(0.9·100 − 0.1·0.45·1,000) = 22.5.
 
     >>> reward = NetInterest(funding=0, amount=1, pd=2, lgd=0.45, growth=0.0)
     >>> x, e = np.array([[0.05, 1000.0, 0.1]]), np.array([[[0.15, 23.0]]])
     >>> reward.worth(np.array([[0.5]]), e, x).round(9).tolist()
-    [[25.0]]
-    >>> reward.reward(np.array([[0.0, 1.0, 0.4]]), e[:, 0], x).tolist()
+    [[22.5]]
+    >>> reward.reward(np.array([[1.0, 0.0, 0.4]]), e[:, 0], x).tolist()
     [-400.0]
     """
 
@@ -67,6 +67,8 @@ class NetInterest:
     tenor: int = 1
     outcome: tuple[str, ...] = OUTCOME
     on_device: ClassVar[bool] = False
+    # What a loan that is accepted pays is known in expectation only.
+    is_exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("reward.lgd", self.lgd, 0.0, 1.0)
@@ -77,7 +79,7 @@ class NetInterest:
 
     @property
     def target(self) -> str:
-        """The learner learns the class 'repaid'."""
+        """The learner learns the class 'accepted'."""
         return "class"
 
     def _amount(self, x: Array) -> Array:
@@ -89,27 +91,32 @@ class NetInterest:
         margin = e[..., self.rate] - take(x, self.funding)[:, None]
         return np.asarray(margin * years * self._amount(x)[:, None])
 
-    def odds(self, e: Array, x: Array) -> Array:
-        """Return how many default for every loan repaid, as the scorecard has it: (N, M)."""
+    def default(self, e: Array, x: Array) -> Array:
+        """Return q, the scorecard's probability of default over the tenors: (N, M)."""
         pd = take(x, self.pd)[:, None]
-        return np.asarray(pd / (1.0 - pd) * np.exp(self.growth * (e[..., self.tenor] - 24.0)))
+        odds = pd / (1.0 - pd) * np.exp(self.growth * (e[..., self.tenor] - 24.0))
+        return np.asarray(odds / (1.0 + odds))
 
     def reward(self, y: Array, e: Array, x: Array) -> Array:
         """Return the net interest of a loan repaid, less what a default lost; 0 for no loan."""
         gain = self.interest(e[:, None], x)[:, 0]
-        realised = y[:, 0] * gain - y[:, 2] * self._amount(x)
-        return np.where((y[:, 1] == 0.0) & np.isfinite(gain), 0.0, realised)
+        realised = y[:, 1] * gain - y[:, 2] * self._amount(x)
+        return np.where((y[:, 0] == 0.0) & np.isfinite(gain), 0.0, realised)
 
     def learn(self, y: Array, x: Array) -> tuple[Array, None]:
-        """Learn the class 'repaid'."""
+        """Learn the class 'accepted'."""
         return y[:, 0], None
 
     def worth(self, value: Array, e: Array, x: Array) -> Array:
-        """Return P·W − min(P·o, 1 − P)·lgd·amount."""
-        defaults = np.minimum(value * self.odds(e, x), 1.0 - value)
-        return np.asarray(
-            value * self.interest(e, x) - defaults * (self.lgd * self._amount(x))[:, None]
-        )
+        """Return P·((1 − q)·W − q·lgd·amount)."""
+        default, lost = self.default(e, x), (self.lgd * self._amount(x))[:, None]
+        return np.asarray(value * ((1.0 - default) * self.interest(e, x) - default * lost))
+
+    def possible(self, rng: np.random.Generator, n: int) -> Array:
+        """Draw outcomes that can be: (n, 3)."""
+        kind = np.arange(n) % 3
+        lost = np.where(kind == 2, rng.random(n), 0.0)
+        return np.stack((kind > 0, kind == 1, lost), axis=1).astype(float)
 
     def fits(self, n_columns: int) -> None:
         """Refuse an action without a rate or a tenor."""
@@ -119,11 +126,11 @@ class NetInterest:
 
     def check(self, y: Array) -> None:
         """Refuse what cannot be: a loan repaid and not accepted, a loss without default."""
-        repaid, accepted, loss = y.T
+        accepted, repaid, loss = y.T
         is_flag = ((y[:, :2] == 0.0) | (y[:, :2] == 1.0)).all(axis=1)
         if not is_flag.all():
             raise InvalidInput(
-                f"outcome: expected repaid and accepted of 0 or 1, got {y[~is_flag]}"
+                f"outcome: expected accepted and repaid of 0 or 1, got {y[~is_flag]}"
             )
         if (repaid > accepted).any():
             raise InvalidInput("outcome.repaid: expected 0 where the offer was not accepted, got 1")

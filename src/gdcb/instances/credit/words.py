@@ -38,10 +38,10 @@ ABOUT: dict[str, Any] = {
 def specification(variant: str, applications: int) -> tuple[tuple[str, str, str], ...]:
     """Return the tuple in words: (symbol, word, value) rows."""
     truths = {
-        "well": "repaid with σ(α − β·apr/(base·δ*(x)) + γ·years); the scorecard's odds default",
+        "well": "accepted with σ(α − β·apr/(base·δ*(x)) + γ·years); the scorecard is right",
         "mis": (
-            "taken with a kinked logistic in the rate over other offers; defaults as fitted to the "
-            "German credit data, a little more at dear rates"
+            "accepted with a kinked logistic in the rate over other offers; defaults as fitted to "
+            "the German credit data, a little more at dear rates"
         ),
     }
     return (

@@ -2,12 +2,12 @@
 
 Three classes: the offer is declined, or the loan is taken and repaid, or taken and not repaid.
 
-- `well`: P(repaid) = σ(α − β·(c − 1) + γ·t), with c = apr / (base·δ*(x)), log δ* linear in the
-  scaler's features, and t the years beyond those asked for, at two asked for. For each loan repaid
-  the scorecard's odds default.
-- `mis`: applicants of the German credit data. P(taken) = σ(…) in the rate relative to what such an
-  applicant is offered elsewhere, steeper above it; P(default) as fitted to the data, and a little
-  higher at dearer rates. Nothing of it is in the scaler's or the learner's family.
+- `well`: P(accepted) = σ(α − β·(c − 1) + γ·t), with c = apr / (base·δ*(x)), log δ* linear in the
+  scaler's features, and t the years beyond those asked for, at two asked for. P(default) is what
+  the scorecard says.
+- `mis`: applicants of the German credit data. P(accepted) = σ(…) in the rate relative to what such
+  an applicant is offered elsewhere, steeper above it; P(default) as fitted to the data, and a
+  little higher at dearer rates. Nothing of it is in the scaler's or the learner's family.
 
 See README.md for where every number comes from.
 """
@@ -31,24 +31,21 @@ from gdcb.instances.credit.columns import (
     LGD,
     MIDDLE,
     PD,
-    TENORS,
-    TYPICAL,
     UNIT,
     WANTED,
+    WANTED_RANGE,
     features,
     loan_years,
-    on_offer,
     recorded,
+    tenors,
 )
+from gdcb.instances.credit.demand import MisDemand, WellDemand, peak
 from gdcb.instances.credit.drawn import drawn_applicants, factor_score
 from gdcb.parts import check_choice
 from gdcb.records import Rows
 from gdcb.streams import Stream
 
 _AROUND = (0.6, 0.8, 0.9, 1.0, 1.1, 1.25, 1.6)  # candidates, around the best rate of a tenor
-_COARSE = np.geomspace(0.35, 6.0, 24)  # rates over the going one among which a search begins
-_GOLDEN = (5.0**0.5 - 1.0) / 2.0
-_STEPS = 26  # of the search: the bracket then is 4e-6 wide, in logarithms
 
 
 @dataclass(slots=True)
@@ -135,6 +132,7 @@ class Lending:
             people = applicants()
             at = np.minimum((u[:, 0] * len(people.x)).astype(np.int64), len(people.x) - 1)
             x = people.x[at]
+            x[:, WANTED] = np.clip(x[:, WANTED], *WANTED_RANGE)
             hidden[:, 0], hidden[:, 1] = people.is_female[at], at
             risk = factor_score(x) + state.error
         noise = pr.SCORE_NOISE[self.variant] * z[:, 3]
@@ -157,90 +155,73 @@ class Lending:
         return np.asarray(state.funding[u] + pr.MARGIN + LGD * odds / loan_years(np.array(MIDDLE)))
 
     def chances(self, state: Branches, e: Array, rows: Rows) -> tuple[Array, Array]:
-        """Return P(repaid) and P(defaulted) of offers (N, M, 2): (N, M) each; NaN: no offer."""
+        """Return P(accepted) and P(default | accepted) of offers (N, M, 2): (N, M) each."""
+        demand = self._demand(state, rows)
+        return demand.taken(e), demand.default(e)
+
+    def _demand(self, state: Branches, rows: Rows) -> WellDemand | MisDemand:
+        """Return what these applicants are like."""
         u, x = rows.unit, rows.x
-        rate, years = e[..., 0], e[..., 1] / 12.0
-        relative = rate / self.going(state, rows)[:, None]
+        going, wanted = self.going(state, rows)[:, None], x[:, WANTED, None]
         level, slope, tenor = state.level[u, None], state.slope[u, None], state.tenor[u, None]
-        late = pr.GROWTH * (years - MIDDLE / 12.0)
         if self.is_well:
-            wish = years * TYPICAL / x[:, WANTED, None]
-            repaid = logistic(level - slope * (relative - 1.0) + tenor * (wish - TYPICAL))
-            odds = _odds(x[:, PD])[:, None] * np.exp(late)
-            return repaid, np.minimum(repaid * odds, 1.0 - repaid)
-        above = relative - 1.0
-        steep = above + (pr.KINK - 1.0) * np.maximum(above, 0.0)
-        off = np.log(years / x[:, WANTED, None])
-        miss = np.where(off < 0.0, -pr.SHORTER * off, off)
-        taken = logistic(level - slope * steep - tenor * miss)
-        score = state.odds[u] + factor_score(x)
-        default = logistic(score[:, None] + late + pr.STRAIN * above)
-        return taken * (1.0 - default), taken * default
+            return WellDemand(going, wanted, level, slope, tenor, _odds(x[:, PD])[:, None])
+        score = (state.odds[u] + factor_score(x))[:, None]
+        return MisDemand(going, wanted, level, slope, tenor, score)
 
     def chance(self, state: Branches, e: Array, rows: Rows) -> Array:
-        """Return P(repaid), the class that the learner learns: (N, M)."""
-        return self.chances(state, e, rows)[0]
+        """Return P(accepted), the class that the learner learns: (N, M)."""
+        return self._demand(state, rows).taken(e)
 
     def mean(self, state: Branches, e: Array, rows: Rows) -> Array:
         """Return E[r | e, x] of offers (N, M, 2), by the true classes; no offer earns nothing."""
-        repaid, defaulted = self.chances(state, e, rows)
-        margin = (e[..., 0] - rows.x[:, FUNDING, None]) * loan_years(e[..., 1])
         amount = UNIT * rows.x[:, AMOUNT, None]
-        return np.asarray(np.nan_to_num((repaid * margin - defaulted * LGD) * amount))
+        gain = _gain(self._demand(state, rows), e, rows.x[:, FUNDING, None])
+        return np.asarray(np.nan_to_num(gain * amount))
 
-    def best_rates(self, state: Branches, rows: Rows) -> Array:
-        """Return the best rate of each tenor on offer: (N, 3), by golden section in log apr."""
-        going = np.log(self.going(state, rows))[:, None]
-        tenors = on_offer(rows.x)
+    def best_rates(self, state: Branches, rows: Rows, months: Array) -> Array:
+        """Return the best rate of some tenors (N, T): (N, T)."""
+        demand, funding = self._demand(state, rows), rows.x[:, FUNDING, None]
+        if isinstance(demand, WellDemand):
+            return demand.best_rate(months, funding)
 
         def worth(log_rate: Array) -> Array:
-            return self.mean(state, np.stack((np.exp(log_rate), tenors), axis=-1), rows)
+            return _gain(demand, np.stack((np.exp(log_rate), months), axis=-1), funding)
 
-        steps = np.log(_COARSE)
-        found = np.stack([worth(going + step + 0.0 * tenors) for step in steps])
-        at = np.clip(found.argmax(axis=0), 1, steps.size - 2)
-        low, high = going + steps[at - 1], going + steps[at + 1]
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        at_left, at_right = worth(left), worth(right)
-        for _ in range(_STEPS):
-            is_left = at_left > at_right
-            low, high = np.where(is_left, low, left), np.where(is_left, right, high)
-            kept, known = np.where(is_left, left, right), np.where(is_left, at_left, at_right)
-            fresh = np.where(is_left, high - _GOLDEN * (high - low), low + _GOLDEN * (high - low))
-            asked = worth(fresh)
-            left, right = np.where(is_left, fresh, kept), np.where(is_left, kept, fresh)
-            at_left, at_right = np.where(is_left, asked, known), np.where(is_left, known, asked)
-        return np.asarray(np.exp(np.where(at_left > at_right, left, right)))
+        return np.asarray(np.exp(peak(worth, np.log(demand.going), months.shape)))
 
     def best(self, state: Branches, rows: Rows) -> Array:
-        """Return the best rate of the best tenor: (N, 2)."""
-        offers = self._offers(self.best_rates(state, rows), (1.0,), rows)
+        """Return the best rate of the best of the arms' tenors: (N, 2)."""
+        months = tenors(rows.x)
+        offers = self._offers(self.best_rates(state, rows, months), months, (1.0,))
         chosen = self.mean(state, offers, rows).argmax(axis=1)
         return np.asarray(offers[np.arange(rows.n), chosen])
 
     def candidates(self, state: Branches, rows: Rows) -> Array:
-        """Return rates around the best of every tenor: (N, 21, 2).
+        """Return rates around the best of every tenor on offer: (N, 21, 2).
 
         The mean rises to the best rate of a tenor and falls behind it, so that the best within
         limits is the best brought within them: these are candidates enough.
         """
-        return self._offers(self.best_rates(state, rows), _AROUND, rows)
+        months = tenors(rows.x)
+        return self._offers(self.best_rates(state, rows, months), months, _AROUND)
 
-    def _offers(self, rates: Array, factors: tuple[float, ...], rows: Rows) -> Array:
-        offers = np.empty((rates.shape[0], len(factors), len(TENORS), 2))
+    def _offers(self, rates: Array, months: Array, factors: tuple[float, ...]) -> Array:
+        offers = np.empty((rates.shape[0], len(factors), rates.shape[1], 2))
         offers[..., 0] = rates[:, None] * np.array(factors)[:, None]
-        offers[..., 1] = on_offer(rows.x)[:, None]
+        offers[..., 1] = months[:, None]
         return offers.reshape(rates.shape[0], -1, 2)
 
     def sample(self, rng: Stream, state: Branches, e: Array, rows: Rows) -> Array:
-        """Draw (repaid, accepted, loss): a default loses much or little, `LGD` on average."""
-        repaid, defaulted = (np.nan_to_num(p)[:, 0] for p in self.chances(state, e[:, None], rows))
-        u = rng.uniform(rows.n, 2)
-        is_repaid, is_taken = u[:, 0] < repaid, u[:, 0] < repaid + defaulted
-        loss = np.where(u[:, 1] < pr.CURED, pr.LIGHT, pr.HEAVY)
+        """Draw (accepted, repaid, loss): a default loses much or little, `LGD` on average."""
+        taken, default = (np.nan_to_num(p)[:, 0] for p in self.chances(state, e[:, None], rows))
+        u = rng.uniform(rows.n, 3)
+        is_taken = u[:, 0] < taken
+        is_lost = is_taken & (u[:, 1] < default)
+        loss = np.where(u[:, 2] < pr.CURED, pr.LIGHT, pr.HEAVY)
         out = np.zeros((rows.n, 3))
-        out[:, 0], out[:, 1] = is_repaid, is_taken
-        out[:, 2] = np.where(is_taken & ~is_repaid, loss, 0.0)
+        out[:, 0], out[:, 1] = is_taken, is_taken & ~is_lost
+        out[:, 2] = np.where(is_lost, loss, 0.0)
         return out
 
     def label(self, rng: Stream, state: Branches, e: Array, rows: Rows) -> Array:
@@ -277,6 +258,13 @@ class Lending:
         x = np.tile(rows.x, (units.size, 1))
         rate = self.fair(state, Rows(every, every, x))
         return np.asarray(np.log(rate / state.base[every])).reshape(units.size, rows.n)
+
+
+def _gain(demand: WellDemand | MisDemand, e: Array, funding: Array) -> Array:
+    """Return E[r | e, x] of one mark lent, offers (N, M, 2), funding (N, 1): (N, M)."""
+    default = demand.default(e)
+    margin = (e[..., 0] - funding) * loan_years(e[..., 1])
+    return np.asarray(demand.taken(e) * ((1.0 - default) * margin - default * LGD))
 
 
 def _odds(p: Array) -> Array:
