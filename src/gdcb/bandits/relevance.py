@@ -169,7 +169,7 @@ class RelevanceThompson:
         """Return z of every arm: (N, K, q)."""
         if self.own:
             values = take_all(require_context(x, "RelevanceThompson"), self.own)
-            return values.reshape(n, -1, k).swapaxes(1, 2)
+            return values.reshape(n, len(self.own) // k, k).swapaxes(1, 2)
         if delta is None:
             raise InvalidInput("RelevanceThompson needs δ, or context columns of the arms: `own`")
         if delta.ndim != 3 or delta.shape[1] not in (1, k) or delta.shape[2] != self.columns:

@@ -53,12 +53,15 @@ class ScalerCase:
         return 600 if self.learns_from == "outcome" else 60
 
     def signal(self, x: Array) -> Array:
-        """Return the truth behind the labels (N,): it rises with the first column in use."""
+        """Return the truth behind the labels (N, labels): it rises with the first column in use.
+
+        A scaler whose arms read columns of their own names the first of each by `leading`.
+        """
         features = getattr(self.scaler, "features", ()) or (0,)
-        first = features[0] if isinstance(features[0], int) else 0
-        column = x[:, first]
-        middle, size = column.mean(), column.std() or 1.0
-        return np.asarray(0.5 * (column - middle) / size)
+        leading = getattr(self.scaler, "leading", features[:1] * max(self.scaler.n_labels, 1))
+        column = x[:, [first if isinstance(first, int) else 0 for first in leading]]
+        middle, size = column.mean(axis=0), column.std(axis=0)
+        return np.asarray(0.5 * (column - middle) / np.where(size > 0, size, 1.0))
 
     def lesson(self, n: int, seed: int = 3) -> Lesson:
         """Return n rows over all owners, whose labels or outcomes follow the signal."""
@@ -67,11 +70,11 @@ class ScalerCase:
         signal = self.signal(x)
         action = np.exp(0.5 * rng.normal(size=(n, 1)))
         if self.learns_from == "outcome":
-            chance = 1.0 / (1.0 + np.exp(-6.0 + 6.0 * action[:, 0] / np.exp(signal)))
+            chance = 1.0 / (1.0 + np.exp(-6.0 + 6.0 * action[:, 0] / np.exp(signal[:, 0])))
             label = (rng.random((n, 1)) < chance[:, None]).astype(float)
         else:
             noise = 0.1 * rng.normal(size=(n, self.scaler.n_labels))
-            label = signal[:, None] + noise
+            label = signal + noise
         return Lesson(np.arange(n) % OWNERS.size, x, action, label, 0.5 + rng.random(n))
 
     def state(self, lesson: Lesson | None = None, n_owners: int = OWNERS.size) -> Any:

@@ -179,7 +179,7 @@ def it_learns_the_signal(case: ScalerCase) -> None:
     for j in range(delta.shape[1]):
         spread = float(delta[:, j].std())
         require(spread > 0, "δ is the same for all contexts after 400 rows")
-        together = float(np.corrcoef(delta[:, j], signal)[0, 1])
+        together = float(np.corrcoef(delta[:, j], signal[:, j])[0, 1])
         require(together > 0.5, f"δ and the signal correlate by {together:.2f} only")
 
 
@@ -195,13 +195,13 @@ def delta_is_as_large_as_the_signal(case: ScalerCase) -> None:
         require((delta > 0).all(), "δ is not above 0")
         delta = np.log(delta)
     for j in range(delta.shape[1]):
-        slope = float(np.polyfit(signal, delta[:, j], 1)[0])
+        slope = float(np.polyfit(signal[:, j], delta[:, j], 1)[0])
         text = f"δ moves by {slope:.2f} where the signal moves by 1"
         require(0.7 <= slope <= 1.3, text)
 
 
 def _learned(case: ScalerCase) -> tuple[Array, Array]:
-    """Return δ (200, K·q) after 400 rows an owner, and the signal (200,) at its contexts."""
+    """Return δ (200, K·q) after 400 rows an owner, and the signal (200, K·q) at its contexts."""
     state, x = case.published(1600), case.ground.contexts(200, seed=6)
     delta = case.scaler.predict(state, np.zeros(200, dtype=np.int64), x).reshape(200, -1)
     return delta, case.signal(x)

@@ -146,6 +146,11 @@ class RelevanceScaler(LinearHead):
             )
 
     @property
+    def leading(self) -> tuple[Column, ...]:
+        """The column by which each tool is judged first."""
+        return self.near
+
+    @property
     def is_informed(self) -> bool:
         """Whether δ is known to some degree before any row."""
         return bool(self.theta)
