@@ -6,6 +6,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.context import Category, Number, Schema
+from gdcb.errors import InvalidInput
 
 # Contiguous parts of feeder 1 of the CIGRE network, by their buses: an aggregator's zone each.
 ZONES: dict[str, tuple[int, ...]] = {
@@ -62,6 +63,14 @@ def rating(temperature: Array) -> Array:
 
 
 def hour_columns(hour: Array) -> tuple[Array, Array]:
-    """Return sine and cosine of an hour's angle, 0 at midnight."""
-    angle = 2.0 * np.pi * np.asarray(hour) / 24.0
+    """Return sine and cosine of an hour's angle, 0 at midnight.
+
+    >>> [float(column.round(6)) for column in hour_columns(np.array(6.0))]
+    [1.0, 0.0]
+    """
+    hour = np.asarray(hour, dtype=float)
+    if not ((hour >= 0.0) & (hour <= 24.0)).all():
+        wrong = hour[~((hour >= 0.0) & (hour <= 24.0))]
+        raise InvalidInput(f"hour: expected 0 to 24, got {wrong.ravel()[0]:g}")
+    angle = 2.0 * np.pi * hour / 24.0
     return np.sin(angle), np.cos(angle)

@@ -67,11 +67,21 @@ def fit(networks: int = NETWORKS, hours: int = HOURS) -> dict[str, Any]:
     state = scaler.init(networks)
     scaler.observe(state, rows.group, x, label, label, np.ones(rows.n))
     heads = scaler.solve(state.sums, np.arange(networks))[:, 0, 1:]
+    head = {"mean": heads.mean(axis=0), "sd": heads.std(axis=0, ddof=1)}
     return {
-        "trunk": scaler.trunk.table(),
-        "centre": list(scaler.centre or ()),
-        "head": {"mean": heads.mean(axis=0).tolist(), "sd": heads.std(axis=0, ddof=1).tolist()},
+        "trunk": _short(scaler.trunk.table()),
+        "centre": _short(list(scaler.centre or ())),
+        "head": {name: _short(values.tolist()) for name, values in head.items()},
     }
+
+
+def _short(found: Any) -> Any:
+    """Return numbers with six digits behind the point, as they are stored."""
+    if isinstance(found, dict):
+        return {name: _short(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_short(value) for value in found]
+    return round(found, 6) if isinstance(found, float) else found
 
 
 def main() -> None:

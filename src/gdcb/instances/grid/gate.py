@@ -111,8 +111,7 @@ class PowerFlow(HardGate):
 
     def _row(self, sheds: Array, row: Rows) -> Array:
         """Return what may run instead of the sheds (M,) of one row."""
-        most = float(take(row.x, self.flexible)[0])
-        ask = self.asked(row)
+        most, ask = self.most(row), self.asked(row)
         out = np.full(sheds.shape, np.nan)
         ends: tuple[float, float] | None = None
         for k, shed in enumerate(sheds):
@@ -157,6 +156,12 @@ class PowerFlow(HardGate):
                 outside = middle
         return inside
 
+    def most(self, row: Rows) -> float:
+        """Return what can be shed at the most: what is flexible, and never more than there is."""
+        network = self.open()
+        size = network.zone_load(float(take(row.x, self.load)[0]), self.buses(row))
+        return min(float(take(row.x, self.flexible)[0]), size)
+
     def asked(self, row: Rows) -> Any:
         """Return the margin of one row as a function of the shed; a solve is made once."""
         network, seen = self.open(), dict[float, float]()
@@ -164,17 +169,13 @@ class PowerFlow(HardGate):
             float(take(row.x, one)[0])
             for one in (self.load, self.pv, self.voltage, self.temperature)
         )
-        buses = self.buses(row, network)
-        size = network.zone_load(load, buses)
+        buses = self.buses(row)
 
         def margin(shed: float) -> float:
             if shed not in seen:
-                if shed > size:
-                    seen[shed] = -np.inf  # nobody can shed more than there is
-                else:
-                    flow = network.solve(load, pv, voltage, buses, shed)
-                    found = float(margin_of(flow, np.array(heat)))
-                    seen[shed] = found if np.isfinite(found) else -np.inf
+                flow = network.solve(load, pv, voltage, buses, shed)
+                found = float(margin_of(flow, np.array(heat)))
+                seen[shed] = found if np.isfinite(found) else -np.inf
             return seen[shed]
 
         return margin
@@ -183,7 +184,7 @@ class PowerFlow(HardGate):
         """Return the network; refuse one that is not there, or is not whole."""
         return open_network(self.network)
 
-    def buses(self, row: Rows, network: Network) -> tuple[int, ...]:
+    def buses(self, row: Rows) -> tuple[int, ...]:
         """Return the buses of a row's zone."""
         said = np.flatnonzero(take_all(row.x, self.zone)[0] == 1.0)
         if said.size != 1 or said[0] >= len(ZONES):
@@ -192,7 +193,7 @@ class PowerFlow(HardGate):
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Name the limit that the proposal would have broken."""
-        shed, most = float(entered[self.action]), float(take(row.x, self.flexible)[0])
+        shed, most = float(entered[self.action]), self.most(row)
         if not np.isfinite(left).all():
             return f"no shed from 0 to {most:.3g} MW keeps voltages and loadings within limits"
         if shed < 0.0:
@@ -210,7 +211,7 @@ class PowerFlow(HardGate):
             float(take(row.x, one)[0])
             for one in (self.load, self.pv, self.voltage, self.temperature)
         )
-        flow = network.solve(load, pv, voltage, self.buses(row, network), shed)
+        flow = network.solve(load, pv, voltage, self.buses(row), shed)
         return words_of(flow, heat)
 
 

@@ -40,7 +40,6 @@ from gdcb.records import Rows
 from gdcb.streams import Stream
 
 _AROUND = np.linspace(0.0, 1.0, 41)[:, None]  # candidates, as a share of what can be shed
-_STEPS = 30  # of the search for the best shed: to a millionth of what can be shed
 
 
 @dataclass(slots=True)
@@ -193,27 +192,25 @@ class Feeder:
     def best(self, state: Zones, rows: Rows) -> Array:
         """Return the best shed of what the zone has: (N, 1).
 
-        In `well` by the first-order condition; in `mis`, where μ is concave in the shed between
-        the solved points and nearly so across them, by golden sections from the best of the
-        candidates.
+        By the first-order condition, in `mis` between every two points along the shares: there the
+        margin is linear, μ concave, and its top where σ(−m/τ) = price/(VOLL·RATED·m′), or an end.
         """
-        most = rows.x[:, FLEXIBLE]
+        u, most, price = rows.unit, rows.x[:, FLEXIBLE], self.price(state, rows)
         if self.variant == "well":
-            pull = self.price(state, rows) * state.width[rows.unit] ** 2 / (2.0 * prior.STAKE)
+            pull = price * state.width[u] ** 2 / (2.0 * prior.STAKE)
             shed = np.minimum(np.maximum(self.need(state, rows) - pull, 0.0), most)
             return np.asarray(shed[:, None])
-        tried = self.candidates(state, rows)
-        at = self.mean(state, tried, rows).argmax(axis=1)
-        step = _AROUND[1, 0]
-        low, high = np.maximum(at * step - step, 0.0), np.minimum(at * step + step, 1.0)
-        golden = 0.5 * (np.sqrt(5.0) - 1.0)
-        for _ in range(_STEPS):
-            a, b = high - golden * (high - low), low + golden * (high - low)
-            pair = np.stack((a, b), axis=1) * most[:, None]
-            value = self.mean(state, pair[..., None], rows)
-            is_left = value[:, 0] >= value[:, 1]
-            low, high = np.where(is_left, low, a), np.where(is_left, b, high)
-        return np.asarray((0.5 * (low + high) * most)[:, None])
+        s, hidden = self.table.n_shares, np.asarray(rows.hidden)
+        step, margin = hidden[:, :1], hidden[:, 1 : 1 + s]
+        rise = np.diff(margin, axis=1)
+        odds = prior.RATED * (state.voll[u] / price)[:, None] * rise / step - 1.0
+        falls = (odds <= 0.0) | (rise <= 0.0)  # never worth its price: the lower end is better
+        top = state.swing[u, None] * np.log(np.where(falls, 1.0, odds))
+        part = np.where(falls, 0.0, (top - margin[:, :-1]) / np.where(falls, 1.0, rise))
+        place = step * (np.arange(s - 1) + np.clip(part, 0.0, 1.0))
+        tried = np.minimum(np.concatenate((place, most[:, None]), axis=1), most[:, None])
+        at = self.mean(state, tried[..., None], rows).argmax(axis=1)
+        return np.asarray(np.take_along_axis(tried, at[:, None], axis=1))
 
     def candidates(self, state: Zones, rows: Rows) -> Array:
         """Return sheds from nothing to all that the zone has: (N, 41, 1)."""
