@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,26 +62,18 @@ class RidgeSums:
         scatter_add(self.count, owner, w)
 
     def _add_wide(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
-        """Add rows of many features, without a matrix for every row.
-
-        An owner's bytes do not depend on the rows of others: it has one product of its own rows.
-        """
-        order = np.argsort(owner, kind="stable")
-        who, start, count = np.unique(owner[order], return_index=True, return_counts=True)
-        for n in np.unique(count):  # owners with as many rows go together, in a stack of products
-            some = np.flatnonzero(count == n)
-            for part in np.array_split(some, -(-some.size * n * phi.shape[1] // _MOST)):
-                rows = order[start[part][:, None] + np.arange(n)]
-                mine, label, given = phi[rows], y[rows], weight[rows]
-                for j in range(y.shape[1]):
-                    seen = np.isfinite(label[..., j])
-                    w = np.where(seen, given, 0.0)
-                    value = np.where(seen, label[..., j], 0.0)
-                    turned = (w[..., None] * mine).swapaxes(-1, -2)
-                    self.gram[who[part], j] += turned @ mine
-                    self.moment[who[part], j] += (turned @ value[..., None])[..., 0]
-                    self.square[who[part], j] += (w * value * value).sum(axis=1)
-                    self.count[who[part], j] += w.sum(axis=1)
+        """Add rows of many features, without a matrix for every row."""
+        for who, rows in by_owner(owner, phi.shape[1]):
+            mine, label, given = phi[rows], y[rows], weight[rows]
+            for j in range(y.shape[1]):
+                seen = np.isfinite(label[..., j])
+                w = np.where(seen, given, 0.0)
+                value = np.where(seen, label[..., j], 0.0)
+                turned = (w[..., None] * mine).swapaxes(-1, -2)
+                self.gram[who, j] += turned @ mine
+                self.moment[who, j] += (turned @ value[..., None])[..., 0]
+                self.square[who, j] += (w * value * value).sum(axis=1)
+                self.count[who, j] += w.sum(axis=1)
 
     def solve(self, owner: Array, penalty: Array | float) -> Array:
         """Return θ̂ = (Σ wφφᵀ + diag(penalty))⁻¹ Σ wφy: (N, m, d)."""
@@ -115,6 +107,23 @@ class RidgeSums:
         if before is None:
             return np.asarray(np.maximum(rest, 0.0) / np.maximum(count, 1.0))
         return np.asarray((np.maximum(rest, 0.0) + before) / (count + 1.0))
+
+
+def by_owner(owner: Array, width: int) -> Iterator[tuple[Array, Array]]:
+    """Yield owners (k,) that have n rows each, and these (k, n), in their order.
+
+    A stack of products (k, n, d) has one product an owner, of its own rows: its bytes do not depend
+    on the rows of others. `width` is d, and keeps a stack small.
+
+    >>> [(who.tolist(), rows.tolist()) for who, rows in by_owner(np.array([4, 2, 4, 1]), 3)]
+    [([1, 2], [[3], [1]]), ([4], [[0, 2]])]
+    """
+    order = np.argsort(owner, kind="stable")
+    who, start, count = np.unique(owner[order], return_index=True, return_counts=True)
+    for n in np.unique(count):
+        some = np.flatnonzero(count == n)
+        for part in np.array_split(some, -(-some.size * n * width // _MOST)):
+            yield who[part], order[start[part][:, None] + np.arange(n)]
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
 from gdcb.records import Evidence, Located, Setting
+from gdcb.regression import by_owner
 from gdcb.streams import Stream
 
 _MOST = 2**20  # numbers in the matrices of rows that are read together
@@ -355,11 +356,9 @@ def _add_products(precision: Array, cell: Array, phi: Array, strength: Array) ->
 
     A cell's bytes do not depend on the rows of others: it has one product of its own rows.
     """
-    order = np.argsort(cell, kind="stable")
-    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    for rows in np.split(order, starts[1:]):
+    for who, rows in by_owner(cell, phi.shape[1]):
         own = phi[rows]
-        precision[cell[rows[0]]] += (own * strength[rows, None]).T @ own
+        precision[who] += (own * strength[rows][..., None]).swapaxes(-1, -2) @ own
 
 
 def _root_of(covariance: Array) -> Array:

@@ -116,7 +116,10 @@ class GaussianProcessScaler(LinearHead):
         """Return k(x, points): (N, M). Summed by columns: a row knows nothing of the others."""
         square = np.zeros((x.shape[0], points.shape[0]))
         for j, length in enumerate(self.lengths):
-            square += ((x[:, j, None] - points[:, j]) / length) ** 2
+            gap = x[:, j, None] - points[:, j]
+            gap /= length
+            gap *= gap
+            square += gap
         if self.kernel == "rbf":
             return np.asarray(self.variance * np.exp(-0.5 * square))
         if self.kernel == "matern32":

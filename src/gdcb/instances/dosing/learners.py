@@ -30,7 +30,7 @@ UNTUNED: dict[str, Any] = {
 }
 FORMS = ("smooth", "quadratic")
 LENGTHSCALE = 0.15  # of a smooth curve, in spans of the levels
-EVERY, GROWTH = 80, 0.5  # ten meals of eight patients; then half as many rows again
+EVERY, GROWTH = 80, 1.0  # ten meals of eight patients; then as many rows again
 WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
 
 

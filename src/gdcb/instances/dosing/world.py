@@ -138,7 +138,7 @@ class Meals:
 
 def given(e: Array) -> Array:
     """Return the units that flow: none where nothing runs, none where the dose is negative."""
-    return np.asarray(np.nan_to_num(np.maximum(e[..., 0], 0.0)))
+    return np.asarray(np.fmax(e[..., 0], 0.0))
 
 
 def place(rows: Rows) -> Array:
