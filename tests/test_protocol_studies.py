@@ -270,9 +270,7 @@ def test_a_study_is_tuned_and_what_was_found_is_written(
     monkeypatch.setattr(tuning, "tuned_file", lambda _: path)
     monkeypatch.setattr(tuning, "VARIANTS", ("well",))
     monkeypatch.setattr(engine, "named", lambda _: engine.Local())
-    monkeypatch.setattr(
-        tuning, "_priors", lambda *_: fitting.fitted_priors(made_study(name), 4, 30)
-    )
+    monkeypatch.setattr(tuning, "_sample", lambda *_: sample_of(name, 4, 30))
     study = made_study(name)
     out = tuning.tune_all(made)
     assert out == json.loads(path.read_text())

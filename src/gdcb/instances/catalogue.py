@@ -108,8 +108,8 @@ class Tuning:
     knobs: tuple[str, ...] = ("scale", "signal", "width")
     is_centred: bool = True
     unscaled: Callable[[Any, Any], dict[str, Any]] | None = None
-    replicates: int = 50
-    episodes: int = 120
+    replicates: int = 30
+    episodes: int = 100
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -96,51 +95,63 @@ def key_of(family: str, form: dict[str, Any]) -> str:
     return f"{family} {json.dumps(form, sort_keys=True)}" if form else family
 
 
-def fitted_priors(study: Study, groups: int = GROUPS, contexts: int = CONTEXTS) -> dict[str, Any]:
-    """Return the prior of every family, and of every form of it."""
+def tuning_sample(study: Study, groups: int = GROUPS, contexts: int = CONTEXTS) -> Sample:
+    """Return the tuning worlds of a study, to which all its priors are fitted."""
     plain = study.domain.instance
     without = replace(plain, scaler=neutral_of(plain), gate=plain.chain)
-    found = sample(study, without, PRIOR_SEED, groups, contexts)
-    wanted = families_of(study)
-    out = dict(_rivals(study, found)) | dict(_ours(study, found))
-    return {key: value for key, value in out.items() if key.split()[0] in wanted}
+    return sample(study, without, PRIOR_SEED, groups, contexts)
 
 
-def _rivals(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the priors of methods without a scaler."""
+def fitted_priors(study: Study, groups: int = GROUPS, contexts: int = CONTEXTS) -> dict[str, Any]:
+    """Return the prior of every family, and of every form of it."""
+    found = tuning_sample(study, groups, contexts)
+    out: dict[str, Any] = {}
+    for family in families_of(study):
+        out |= prior_of(study, found, family)
+    return out
+
+
+def prior_of(study: Study, found: Sample, family: str) -> dict[str, Any]:
+    """Return the prior of a family in every form of it, by `key_of`."""
+    if family in SCALED:
+        return {
+            key_of(family, form): _ours(study, found, family, form["form"])
+            for form in forms_of(study, family)
+        }
+    if family in SHAPES:
+        make = _by_arm if has_categories(found.instance) else _shared
+        return {
+            key_of(family, form): make(study, found, family, form)
+            for form in forms_of(study, family)
+        }
+    if family == "B5":
+        return {family: _taste(study, found)}
+    if family == "B2":
+        centre = _centre(study, found)
+        weights = priors.arm_weights(found, study.features, centre=centre)
+        chosen = {name: weights[name] for name in ("mean", "sd", "noise")}
+        return {family: chosen | _said(centre)}
+    if family == "A1":
+        return {family: _unscaled(study, found)}
     flat = priors.arm_moments(found, priors.arm_targets(found))
-    yield "B1", flat
-    yield "B3", {"noise": found.noise} | flat
-    centre = _centre(study, found)
-    weights = priors.arm_weights(found, study.features, centre=centre)
-    yield "B2", {name: weights[name] for name in ("mean", "sd", "noise")} | _said(centre)
-    yield "B5", _taste(study, found)
-    yield "A1", _unscaled(study, found, flat)
-    for family in SHAPES:
-        if family == "B2g" and not found.is_class:
-            continue
-        for form in forms_of(study, family):
-            make = _by_arm if has_categories(found.instance) else _shared
-            yield key_of(family, form), make(study, found, family, form)
+    return {family: ({"noise": found.noise} if family == "B3" else {}) | flat}
 
 
-def _ours(study: Study, found: Sample) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the priors of methods with a scaler, in every form."""
-    tuning, instance = tuning_of(study), found.instance
-    for one in tuning.forms:
-        ours = tuning.fitted(found, priors.spread, one)
-        if tuning.sample_delta is not None:
-            delta = tuning.sample_delta(found, one)
-        else:
-            delta = found.delta(study.scaler(START | ours))
-        targets, key = priors.arm_targets(found, delta), {"form": one}
-        signal = {"form": one} | ({"scaler": ours["scaler"]} if "scaler" in ours else {})
-        yield key_of("B4", key), ours
-        yield key_of("B4avg", key), ours
-        yield key_of("B4flat", key), priors.arm_moments(found, targets, delta) | signal
-        if found.is_class and instance.space.levels.shape[1] > 1:
-            levels = priors.level_moments(found, targets, instance, delta)
-            yield key_of("B4fac", key), levels | signal
+def _ours(study: Study, found: Sample, family: str, form: str) -> dict[str, Any]:
+    """Return the prior of a method with a scaler, in one form."""
+    tuning = tuning_of(study)
+    ours = tuning.fitted(found, priors.spread, form)
+    if family in ("B4", "B4avg"):
+        return ours
+    if tuning.sample_delta is not None:
+        delta = tuning.sample_delta(found, form)
+    else:
+        delta = found.delta(study.scaler(START | ours))
+    targets = priors.arm_targets(found, delta)
+    signal = {"form": form} | ({"scaler": ours["scaler"]} if "scaler" in ours else {})
+    if family == "B4fac":
+        return priors.level_moments(found, targets, found.instance, delta) | signal
+    return priors.arm_moments(found, targets, delta) | signal
 
 
 def _centre(study: Study, found: Sample) -> tuple[float, ...]:
@@ -173,13 +184,13 @@ def _taste(study: Study, found: Sample) -> dict[str, Any]:
     return {"sd": [1.0] * (2 * coords) + signal * coords} | _said(centre)
 
 
-def _unscaled(study: Study, found: Sample, flat: dict[str, Any]) -> dict[str, Any]:
+def _unscaled(study: Study, found: Sample) -> dict[str, Any]:
     """Return the prior of the learner without a scaler (A1)."""
     fit = tuning_of(study).unscaled
     if fit is not None:
         return fit(found, priors.spread)
     if has_categories(found.instance):
-        return flat
+        return priors.arm_moments(found, priors.arm_targets(found))
     frame = frame_of(found.instance.space)
     curve = CurveThompson() if found.is_class else CurveThompson(link="identity", degree=2)
     design = found.by_unit(curve.inputs(frame, found.coord, None))

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from gdcb.protocol.block import run_setup
 from gdcb.protocol.fitting import PRIOR_SEED, START, families_of, judged_by, key_of, knobs_of
 from gdcb.protocol.ground import shared_by
 from gdcb.protocol.methods import build
-from gdcb.protocol.sampling import CONTEXTS, GROUPS, tuning_of
+from gdcb.protocol.sampling import CONTEXTS, GROUPS, Sample, tuning_of
 from gdcb.protocol.task import Task
 
 SEED = 9_000_001  # no result is computed on it
@@ -63,9 +63,9 @@ def _subject(name: str, variant: str) -> Study:
     return study(name, variant, {}, episodes)
 
 
-@cache
-def _priors(name: str, variant: str) -> dict[str, Any]:
-    return fitting.fitted_priors(_subject(name, variant))
+@lru_cache(maxsize=1)
+def _sample(name: str, variant: str) -> Sample:
+    return fitting.tuning_sample(_subject(name, variant))
 
 
 def judge(search: Search, settings: Mapping[str, Any]) -> Array:
@@ -85,7 +85,8 @@ def judge(search: Search, settings: Mapping[str, Any]) -> Array:
 def tune(search: Search) -> dict[str, Any]:
     """Return the settings of one family, as the procedure finds them, and how long it took."""
     began, subject = time.perf_counter(), subject_of(search)
-    found, family = _priors(search.name, search.variant), search.family
+    family, known = search.family, _sample(search.name, search.variant)
+    found = fitting.prior_of(subject, known, family)
     forms, knobs = fitting.forms_of(subject, family), knobs_of(subject, family)
     best, score = _best(search, [found[key_of(family, form)] | START for form in forms])
     tried = {_place(best)}
