@@ -49,9 +49,9 @@ class NormalCurveThompson:
     the curve and v_u ~ N(0, own_sd²); r = s·φᵀw_u + N(0, noise²) with the curve's features φ and,
     behind them, the powers of δ up to `level`: what δ says of the context may also move the level
     of the reward, whichever arm runs. With L_u and L_u·ŵ_u what u's own rows say of w_u (precision
-    and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g, and hears from the others N(their
-    mean, their variance + own_sd²). The posterior of every unit is exact after every row, linear in
-    the number of units.
+    and shift), u tells its group (L_u⁻¹ + own_sd²)⁻¹ of m_g; given m_g, w_u is a normal regression
+    around it, and m_g is integrated out. The posterior of every unit is exact after every row,
+    linear in the number of units.
 
     Parameters
     ----------
@@ -246,25 +246,23 @@ class NormalCurveThompson:
     def _refresh(self, state: NormalCurveState, groups: Array) -> None:
         """Work out the posterior of some groups' units from their sums."""
         mean, variance, apart = self._prior(state.frame.shape[1])
-        near, m = 1.0 / apart, mean.size
-        n_groups = int(state.group.max()) + 1
-        is_asked = np.zeros(n_groups, dtype=bool)
+        near = 1.0 / apart
+        is_asked = np.zeros(int(state.group.max()) + 1, dtype=bool)
         is_asked[groups] = True
         cells = np.flatnonzero(is_asked[state.group])
-        own, shift = state.precision[cells], state.shift[cells]
-        # (L⁻¹ + D)⁻¹ = D⁻¹ − D⁻¹(L + D⁻¹)⁻¹D⁻¹, which needs no inverse of L.
-        inner = np.linalg.inv(own + np.diag(near))
-        told = np.diag(near) - near[:, None] * inner * near
-        pull = near * _times(inner, shift)
-        total, sums = np.zeros((n_groups, m, m)), np.zeros((n_groups, m))
-        scatter_add(total, state.group[cells], told)
-        scatter_add(sums, state.group[cells], pull)
-        rest = total[state.group[cells]] - told + np.diag(1.0 / variance)
-        pulled = sums[state.group[cells]] - pull + mean / variance
-        spread = np.linalg.inv(rest)
-        others = np.linalg.inv(spread + np.diag(apart))
-        covariance = np.linalg.inv(others + own)
-        state.mean[cells] = _times(covariance, shift + _times(others, _times(spread, pulled)))
+        place = np.cumsum(is_asked)[state.group[cells]] - 1  # of a cell's group among those asked
+        # Given m_g a unit is N(inner·(shift + D⁻¹m_g), inner), and it tells the group
+        # (L⁻¹ + D)⁻¹ = D⁻¹ − D⁻¹·inner·D⁻¹: no inverse of L is needed.
+        inner = np.linalg.inv(state.precision[cells] + np.diag(near))
+        alone = _times(inner, state.shift[cells])
+        total = np.tile(np.diag(1.0 / variance), (groups.size, 1, 1))
+        sums = np.tile(mean / variance, (groups.size, 1))
+        scatter_add(total, place, np.diag(near) - near[:, None] * inner * near)
+        scatter_add(sums, place, near * alone)
+        spread = np.linalg.inv(total)
+        pull = inner * near
+        state.mean[cells] = alone + _times(pull, _times(spread, sums)[place])
+        covariance = inner + pull @ spread[place] @ pull.swapaxes(-1, -2)
         state.root[cells] = np.linalg.cholesky(covariance)
 
     def decay(self, state: NormalCurveState, factor: float, cell: Array) -> None:

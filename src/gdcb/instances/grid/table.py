@@ -44,18 +44,15 @@ class Table:
 
     def profiles(self, zone: Array, load: Array, pv: Array, voltage: Array) -> Array:
         """Return the flows of rows (N,) at every share of the zone's load: (N, shares, 6)."""
-        out = np.zeros((zone.shape[0], *self.flow.shape[4:]))
-        corners = [
-            _corner(self.voltage, voltage),
-            _corner(self.load, load),
-            _corner(self.pv, pv),
-        ]
-        for v, at_v in corners[0]:
-            for i, at_i in corners[1]:
-                for j, at_j in corners[2]:
-                    part = at_v * at_i * at_j
-                    out += part[:, None, None] * self.flow[zone, v, i, j]
-        return out
+        points, wide = self.flow.shape[:4], self.flow.shape[4:]
+        flat = self.flow.reshape(-1, wide[0] * wide[1])
+        out = np.zeros((zone.shape[0], flat.shape[1]))
+        for v, at_v in _corner(self.voltage, voltage):
+            for i, at_i in _corner(self.load, load):
+                for j, at_j in _corner(self.pv, pv):
+                    place = ((zone * points[1] + v) * points[2] + i) * points[3] + j
+                    out += (at_v * at_i * at_j)[:, None] * flat.take(place, axis=0)
+        return out.reshape(-1, *wide)
 
     def margins(
         self, zone: Array, load: Array, pv: Array, voltage: Array, temperature: Array
