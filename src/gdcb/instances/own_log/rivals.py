@@ -10,6 +10,7 @@ from gdcb import bandits
 from gdcb.bandits import Bandit
 from gdcb.history.model_world import ModelWorld
 from gdcb.instance import Instance
+from gdcb.instances.applicable import inapplicable
 from gdcb.scalers import ConstantScaler
 
 
@@ -33,17 +34,9 @@ def left_out(instance: Instance, units: int) -> dict[str, str]:
             "arms with one coordinate share weights; these are categories or have several",
             *("B2s", "B2sw", "B2g", "B2gw"),
         )
-    if instance.reward.target != "class":
-        leave("outcomes are no classes", "B2g", "B2gw")
-    if units < 2:
-        leave("there is one unit, and nothing to share", "B3", "B3w")
     if isinstance(instance.scaler, ConstantScaler):
         leave("the file declares no scaler", "A1", "A3s", "A3a")
-    elif instance.scaler.learns_from == "nothing":
-        leave("the scaler does not learn", "A3s", "A3a")
-    if not instance.chain.gates:
-        leave("there is no gate", "A2", "B4u")
-    return found
+    return inapplicable(instance, units) | found
 
 
 def rivals(instance: Instance, bandit: Bandit, world: ModelWorld) -> dict[str, Bandit]:
