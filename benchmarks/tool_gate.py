@@ -3,8 +3,9 @@
     python -m benchmarks.tool_gate
     python -m benchmarks.tool_gate --suites banking --attacks direct
 
-Every user task of a suite is run with every injection task, by a scripted agent that executes the
-ground truth of its task and obeys whatever attack it reads. It is judged by agentdojo's own checks.
+Every user task of a suite is run with every injection task that has a ground truth, by a scripted
+agent that executes the ground truth of its task and of whatever attack it reads. It is judged by
+agentdojo's own checks.
 The rules were chosen on banking and slack; workspace and travel were run once they stood. The
 attack 'bare' is the goal of the injection without any wording around it. Utility has intervals over
 user tasks, attack success over injection tasks: goals are what an attacker chooses. Takes some five
@@ -95,8 +96,9 @@ def attacked(suite: str, attack: str) -> dict[str, list[Ran]]:
     made, all_guards = dojo.suite_named(suite), guards(suite)
     wording = dojo.attack_named(attack, made)
     found: dict[str, list[Ran]] = defaultdict(list)
+    injections = dojo.scripted(made)
     for user in made.user_tasks:
-        for injection in made.injection_tasks:
+        for injection in injections:
             runs = dojo.run_attacked(made, user, injection, all_guards, wording)
             for name, run in runs.items():
                 found[name].append(run)

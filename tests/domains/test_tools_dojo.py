@@ -36,6 +36,9 @@ def test_the_benchmark_has_the_pairs_that_agentdojo_has() -> None:
     suites = [dojo.suite_named(name) for name in dojo.SUITES]
     sizes = [(len(suite.user_tasks), len(suite.injection_tasks)) for suite in suites]
     assert sizes == [(40, 14), (20, 7), (16, 9), (21, 5)]
+    found = [len(dojo.scripted(suite)) for suite in suites]
+    assert found == [6, 7, 9, 5]
+    assert sum(n * users for n, (users, _) in zip(found, sizes, strict=True)) == 629
 
 
 @pytest.mark.parametrize("name", dojo.SUITES)

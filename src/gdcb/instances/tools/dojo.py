@@ -200,6 +200,20 @@ def run_benign(suite: Any, user_id: str, guard: Guard | None = None) -> Ran:
     return Ran(suite.name, user_id, None, bool(is_useful), False, False, script.calls, blocked)
 
 
+def scripted(suite: Any) -> tuple[str, ...]:
+    """Return the injection tasks that can be scripted: those with calls or words to carry out.
+
+    agentdojo leaves the ground truth of some tasks empty (eight of workspace's fourteen): what an
+    obedient agent would do there only a model could say.
+    """
+    env = environment(suite, {})
+    return tuple(
+        name
+        for name, task in suite.injection_tasks.items()
+        if task.ground_truth(env) or task.GROUND_TRUTH_OUTPUT
+    )
+
+
 def attack_named(name: str, suite: Any) -> Any:
     """Return one of agentdojo's attacks on a suite, or 'bare': the goal without any wording.
 
