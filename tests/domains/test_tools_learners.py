@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from gdcb.streams import Stream
 TOOLS = ArmList(names=("a", "b", "c")).build()
 
 
-def _evidence(n=40, units=2, seed=1, k=3, q=1):
+def _evidence(n: int = 40, units: int = 2, seed: int = 1, k: int = 3, q: int = 1) -> Any:
     rng = np.random.default_rng(seed)
     cell, arm = np.arange(n) % units, rng.integers(0, k, n)
     delta, x = rng.random((n, k, q)), rng.random((n, k * q))
@@ -31,7 +32,7 @@ def _evidence(n=40, units=2, seed=1, k=3, q=1):
     return Evidence(cell, arm, arm[:, None].astype(float), y, None, np.ones(n), x, delta)
 
 
-def test_the_refit_is_the_joint_mode_of_units_and_group():
+def test_the_refit_is_the_joint_mode_of_units_and_group() -> None:
     bandit = RelevanceThompson(level=-0.5, level_sd=0.8, level_own=0.4, slope=1.0, slope_own=0.3)
     seen, group = _evidence(), np.zeros(2, dtype=int)
     state = bandit.init(group, TOOLS)
@@ -41,7 +42,7 @@ def test_the_refit_is_the_joint_mode_of_units_and_group():
     middle = np.array([-0.5, -0.5, -0.5, 1.0])
     sd, own = np.array([0.8] * 3 + [2.0]), np.array([0.4] * 3 + [0.3])
 
-    def loss(flat):
+    def loss(flat: Any) -> Any:
         common, units = flat[:4], flat[4:].reshape(2, 4)
         eta = (phi * units[seen.cell]).sum(axis=1)
         fit = np.logaddexp(0.0, eta).sum() - (seen.y * eta).sum()
@@ -55,7 +56,7 @@ def test_the_refit_is_the_joint_mode_of_units_and_group():
     np.testing.assert_allclose(state.mean, best[4:].reshape(2, 4), atol=1e-5)
 
 
-def test_a_batch_is_a_loop_and_units_do_not_hang_on_other_groups():
+def test_a_batch_is_a_loop_and_units_do_not_hang_on_other_groups() -> None:
     bandit = RelevanceThompson()
     seen, group = _evidence(n=24, units=4), np.array([0, 0, 1, 1])
     whole, loop, alone = (bandit.init(group, TOOLS) for _ in range(3))
@@ -67,15 +68,15 @@ def test_a_batch_is_a_loop_and_units_do_not_hang_on_other_groups():
     assert (alone.mean[:2] == whole.mean[:2]).all()
 
 
-def _take(seen, index):
-    columns = {
+def _take(seen: Any, index: Any) -> Any:
+    columns: dict[str, Any] = {
         name: None if getattr(seen, name) is None else getattr(seen, name)[index]
         for name in seen.__dataclass_fields__
     }
     return Evidence(**columns)
 
 
-def test_columns_of_the_arms_stand_in_for_delta():
+def test_columns_of_the_arms_stand_in_for_delta() -> None:
     """Columns (one of each arm, then another of each) say what δ with two columns says."""
     seen = _evidence(q=2)
     flat = seen.delta.swapaxes(1, 2).reshape(40, 6)
@@ -92,7 +93,7 @@ def test_columns_of_the_arms_stand_in_for_delta():
     assert (one == two).all()
 
 
-def test_a_more_relevant_tool_is_worth_more_whatever_it_is():
+def test_a_more_relevant_tool_is_worth_more_whatever_it_is() -> None:
     bandit = RelevanceThompson(slope=4.0)
     state = bandit.init(np.zeros(1, dtype=int), TOOLS)
     delta = np.array([[[0.1], [0.9], [0.5]]])
@@ -110,7 +111,7 @@ def test_a_more_relevant_tool_is_worth_more_whatever_it_is():
         ({"scale": np.ones(40)}, "takes no reward scale"),
     ],
 )
-def test_bad_evidence_is_refused_and_changes_nothing(change, match):
+def test_bad_evidence_is_refused_and_changes_nothing(change: Any, match: Any) -> None:
     bandit = RelevanceThompson()
     state = bandit.init(np.zeros(2, dtype=int), TOOLS)
     before = to_bytes(copy(state))
@@ -120,7 +121,7 @@ def test_bad_evidence_is_refused_and_changes_nothing(change, match):
     assert to_bytes(state) == before
 
 
-def test_settings_and_arms_that_do_not_fit_are_refused():
+def test_settings_and_arms_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidInput, match="categories"):
         RelevanceThompson().init(np.zeros(1, int), ArmList(values=(1.0, 2.0)).build())
     with pytest.raises(InvalidInput, match="multiple of 3"):
@@ -141,21 +142,21 @@ def test_settings_and_arms_that_do_not_fit_are_refused():
     ],
     ids=["learner", "own columns", "scaler", "reward"],
 )
-def test_parts_keep_their_promises(part):
+def test_parts_keep_their_promises(part: Any) -> None:
     checks.check(part, instance())
 
 
-def _scaler(**settings):
+def _scaler(**settings: Any) -> Any:
     return RelevanceScaler(near=(0, 1, 2), past=(3, 4, 5), **settings)
 
 
-def test_what_is_seen_of_a_tool_is_by_hand():
+def test_what_is_seen_of_a_tool_is_by_hand() -> None:
     seen = inputs(np.array([[0.6, 0.1, 0.4]]), np.array([[0.0, 0.3, 0.3]]))
     np.testing.assert_allclose(seen[0, :, 2], [0.2, -0.5, -0.2])
     np.testing.assert_allclose(seen[0, :, 3], [-0.3, 0.0, 0.0])  # of equals neither leads
 
 
-def test_heads_are_the_minimum_of_the_two_level_ridge():
+def test_heads_are_the_minimum_of_the_two_level_ridge() -> None:
     rng = np.random.default_rng(2)
     x, label = rng.random((30, 6)), np.full((30, 3), np.nan)
     ran = rng.integers(0, 2, 30)  # the third tool never runs
@@ -167,7 +168,7 @@ def test_heads_are_the_minimum_of_the_two_level_ridge():
     assert scaler.publish(state, np.array([0])).tolist() == [0]
     phi = scaler.phi(x)[np.arange(30), ran]
 
-    def loss(flat):
+    def loss(flat: Any) -> Any:
         shared, heads = flat[:5], flat[5:].reshape(3, 5)
         error = label[np.arange(30), ran] - (phi * heads[ran]).sum(axis=1)
         apart = ((heads - shared) ** 2).sum()
@@ -179,7 +180,7 @@ def test_heads_are_the_minimum_of_the_two_level_ridge():
     np.testing.assert_allclose(state.theta[0, 2], best[:5], atol=1e-5)
 
 
-def test_the_trunk_is_that_of_the_neural_scaler():
+def test_the_trunk_is_that_of_the_neural_scaler() -> None:
     trunk, _ = learners.stored()
     x = np.random.default_rng(3).random((5, 6))
     scaler = _scaler(trunk=trunk)
@@ -188,7 +189,7 @@ def test_the_trunk_is_that_of_the_neural_scaler():
     np.testing.assert_allclose(scaler.phi(x)[..., 5:], expected, atol=1e-12)
 
 
-def test_rows_stand_alone_in_large_batches():
+def test_rows_stand_alone_in_large_batches() -> None:
     scaler = learners.scaler(learners.UNTUNED)
     bound = instance().scaler
     x = np.random.default_rng(4).random((5000, 22))
@@ -206,14 +207,14 @@ def test_rows_stand_alone_in_large_batches():
         ({"penalty": -1.0}, "scaler.penalty"),
     ],
 )
-def test_bad_settings_are_refused(settings, match):
+def test_bad_settings_are_refused(settings: Any, match: Any) -> None:
     with pytest.raises(InvalidInput, match=match):
         _scaler(**settings)
     with pytest.raises(InvalidInput, match="as many columns of past"):
         RelevanceScaler(near=(0, 1), past=(2,))
 
 
-def test_the_best_heads_find_a_truth_in_the_family():
+def test_the_best_heads_find_a_truth_in_the_family() -> None:
     scaler, rng = _scaler(), np.random.default_rng(5)
     theta = np.array([0.1, 1.0, 0.5, 0.3, 0.2])
     rounds = []
@@ -224,7 +225,7 @@ def test_the_best_heads_find_a_truth_in_the_family():
     np.testing.assert_allclose(heads[0], np.tile(theta, (3, 1)), atol=0.02)
 
 
-def test_the_stored_map_is_the_pilots():
+def test_the_stored_map_is_the_pilots() -> None:
     """A tenth of the pilot says nearly the same as the stored one; all of it is a soak test."""
     stored = json.loads((files("gdcb.instances.tools") / "map.json").read_text("utf-8"))
     assert stored["trunk"]["activation"] == "relu"
@@ -241,7 +242,7 @@ def test_the_stored_map_is_the_pilots():
 
 
 @pytest.mark.soak
-def test_the_pilot_gives_the_stored_map():
+def test_the_pilot_gives_the_stored_map() -> None:
     from gdcb.instances.tools import fit, questions
 
     try:
@@ -256,7 +257,7 @@ def test_the_pilot_gives_the_stored_map():
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-def test_a_success_pays_what_latency_leaves_of_it():
+def test_a_success_pays_what_latency_leaves_of_it() -> None:
     reward = Latency((0.1, 0.3), 0.02)
     e = np.array([[[0.0, 0.0, 1.0], [1.0, 4.0, 1.0], [np.nan] * 3, [7.0, 1.0, 1.0]]])
     expected = [np.exp(-0.1), np.exp(-0.38), 1.0, 1.0]

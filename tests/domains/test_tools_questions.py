@@ -3,7 +3,9 @@
 import json
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,13 +48,13 @@ def _write(folder: Path) -> Path:
 
 
 @pytest.fixture
-def fresh():
+def fresh() -> Any:
     questions.bank.cache_clear()
     yield
     questions.bank.cache_clear()
 
 
-def test_questions_are_read_as_bfcl_has_them(tmp_path, monkeypatch, fresh):
+def test_questions_are_read_as_bfcl_has_them(tmp_path: Any, monkeypatch: Any, fresh: Any) -> None:
     monkeypatch.setenv(questions.VARIABLE, str(_write(tmp_path / "data")))
     bank = questions.bank("bfcl")
     assert bank.tools == ("Weather_1_GetWeather", "book_hotel")
@@ -65,14 +67,16 @@ def test_questions_are_read_as_bfcl_has_them(tmp_path, monkeypatch, fresh):
     assert bank.descriptions[0] == "weather get weather Weather of a city. city date"
 
 
-def test_an_environment_is_searched_for_the_data(tmp_path, monkeypatch, fresh):
+def test_an_environment_is_searched_for_the_data(
+    tmp_path: Any, monkeypatch: Any, fresh: Any
+) -> None:
     inside = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "bfcl_eval" / "data"
     _write(inside)
     monkeypatch.setenv(questions.VARIABLE, str(tmp_path / "env"))
     assert questions.data_folder() == inside
 
 
-def test_absent_questions_say_what_to_do(tmp_path, monkeypatch, fresh):
+def test_absent_questions_say_what_to_do(tmp_path: Any, monkeypatch: Any, fresh: Any) -> None:
     monkeypatch.setenv(questions.VARIABLE, str(tmp_path))
     with pytest.raises(InvalidInput, match=r"make bfcl.*pip install --no-deps bfcl-eval"):
         questions.bank("bfcl")
@@ -80,7 +84,7 @@ def test_absent_questions_say_what_to_do(tmp_path, monkeypatch, fresh):
         questions.bank("mmlu")
 
 
-def test_an_absent_agentdojo_says_what_to_install(monkeypatch, fresh):
+def test_an_absent_agentdojo_says_what_to_install(monkeypatch: Any, fresh: Any) -> None:
     monkeypatch.setitem(sys.modules, "agentdojo.task_suite.load_suites", None)
     monkeypatch.setitem(sys.modules, "agentdojo.task_suite", None)
     monkeypatch.setitem(sys.modules, "agentdojo", None)
@@ -88,7 +92,7 @@ def test_an_absent_agentdojo_says_what_to_install(monkeypatch, fresh):
         questions.bank("agentdojo")
 
 
-def _stand_in(n_tools=14, each=6) -> catalogues.Retrieved:
+def _stand_in(n_tools: int = 14, each: int = 6) -> catalogues.Retrieved:
     """Return a bank of tools that read and write, five questions each, with their similarities."""
     words = [f"w{chr(97 + i)}x" for i in range(n_tools)]
     tools = tuple(f"{'send' if i % 3 == 0 else 'find'}_{word}" for i, word in enumerate(words))
@@ -125,7 +129,7 @@ def _stand_in(n_tools=14, each=6) -> catalogues.Retrieved:
     )
 
 
-def test_catalogues_fill_their_slots_and_keep_past_and_requests_apart():
+def test_catalogues_fill_their_slots_and_keep_past_and_requests_apart() -> None:
     found = _stand_in()
     table = catalogues.draw(found, np.random.default_rng(1).random((20, catalogues.DRAWS)))
     for g in range(20):
@@ -147,16 +151,11 @@ def test_catalogues_fill_their_slots_and_keep_past_and_requests_apart():
         assert table.past[g][real].sum(axis=1) == pytest.approx(own)
 
 
-def test_twins_are_never_distractors():
+def test_twins_are_never_distractors() -> None:
     found = _stand_in()
     far = np.zeros_like(found.is_twin)
     far[0, 5] = far[5, 0] = True
-    both = catalogues.Retrieved(
-        *(
-            far if name == "is_twin" else getattr(found, name)
-            for name in catalogues.Retrieved.__dataclass_fields__
-        )
-    )
+    both = replace(found, is_twin=far)
     table = catalogues.draw(both, np.random.default_rng(2).random((60, catalogues.DRAWS)))
     seen = 0
     for g in range(60):
@@ -168,7 +167,7 @@ def test_twins_are_never_distractors():
     assert seen > 0
 
 
-def test_tf_idf_is_that_of_scikit_learn():
+def test_tf_idf_is_that_of_scikit_learn() -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts = (
@@ -190,34 +189,35 @@ def test_tf_idf_is_that_of_scikit_learn():
 class _Letters:
     """A fake model: how often a text has the letters a to c."""
 
-    def embed(self, texts):
+    def embed(self, texts: Any) -> Any:
         counts = np.array([[text.count(letter) for letter in "abc"] for text in texts], float)
         length = np.sqrt((counts**2).sum(axis=1, keepdims=True))
         return counts / np.where(length > 0, length, 1.0)
 
 
-def test_another_embedder_takes_the_place_of_tf_idf():
+def test_another_embedder_takes_the_place_of_tf_idf() -> None:
     retriever = Retriever({"one": "aa", "two": "bb"}, _Letters())
     retriever.remember("two", "b c")
     context = retriever.context("ab", ("one", "two"))
     half = 0.5**0.5
     assert context["description_1"] == pytest.approx(half)
     assert context["description_2"] == pytest.approx(half)
-    assert (context["past_1"], context["past_2"]) == (0.0, pytest.approx(0.5))
+    assert context["past_1"] == 0.0
+    assert context["past_2"] == pytest.approx(0.5)
     only = retriever.context("ab", ("one",))
     assert (only["description_2"], only["past_2"]) == (0.0, 0.0)
 
 
-def test_a_sentence_model_is_loaded_by_name(monkeypatch):
+def test_a_sentence_model_is_loaded_by_name(monkeypatch: Any) -> None:
     class Model:
-        def __init__(self, name):
+        def __init__(self, name: Any) -> None:
             self.name = name
 
-        def encode(self, texts, normalize_embeddings):
+        def encode(self, texts: Any, normalize_embeddings: Any) -> Any:
             assert normalize_embeddings
             return [[1.0, 0.0] if "rain" in text else [0.0, 1.0] for text in texts]
 
-    fake = types.ModuleType("sentence_transformers")
+    fake: Any = types.ModuleType("sentence_transformers")
     fake.SentenceTransformer = Model
     monkeypatch.setitem(sys.modules, "sentence_transformers", fake)
     model = embedder_of("mini", ("rain", "sun"))
@@ -225,13 +225,13 @@ def test_a_sentence_model_is_loaded_by_name(monkeypatch):
     assert model.embed(["will it rain"]).tolist() == [[1.0, 0.0]]
 
 
-def test_an_absent_sentence_model_says_what_to_install(monkeypatch):
+def test_an_absent_sentence_model_says_what_to_install(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(InvalidInput, match=r"pip install sentence-transformers, or take retrieval"):
         embedder_of("mini", ("rain",))
 
 
-def test_examples_come_nearest_first_and_as_many_as_asked():
+def test_examples_come_nearest_first_and_as_many_as_asked() -> None:
     retriever = Retriever({"one": "aa", "two": "bb"}, _Letters())
     for text in ("b c", "b", "c c b"):
         retriever.remember("two", text)
@@ -241,13 +241,13 @@ def test_examples_come_nearest_first_and_as_many_as_asked():
 
 
 @pytest.mark.parametrize("request_", ["", "   ", None])
-def test_an_empty_request_is_refused(request_):
+def test_an_empty_request_is_refused(request_: Any) -> None:
     retriever = Retriever({"one": "aa"}, _Letters())
     with pytest.raises(InvalidInput, match="request: expected text"):
         retriever.context(request_, ("one",))
 
 
-def test_a_tool_that_vanished_and_no_candidate_at_all_are_refused():
+def test_a_tool_that_vanished_and_no_candidate_at_all_are_refused() -> None:
     retriever = Retriever({"one": "aa"}, _Letters())
     with pytest.raises(InvalidInput, match="tool 'gone' is not in the catalogue any more"):
         retriever.context("a", ("one", "gone"))
@@ -257,16 +257,16 @@ def test_a_tool_that_vanished_and_no_candidate_at_all_are_refused():
         retriever.context("a", ())
 
 
-def test_vectors_that_are_no_numbers_are_refused():
+def test_vectors_that_are_no_numbers_are_refused() -> None:
     class Broken:
-        def embed(self, texts):
+        def embed(self, texts: Any) -> Any:
             return np.full((len(texts), 2), np.nan)
 
     with pytest.raises(InvalidInput, match="expected 1 finite vectors"):
         Retriever({"one": "aa"}, Broken())
 
 
-def test_the_real_questions_where_they_are():
+def test_the_real_questions_where_they_are() -> None:
     try:
         questions.data_folder()
     except InvalidInput:

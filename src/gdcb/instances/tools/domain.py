@@ -12,6 +12,7 @@ from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.composition import Prompt
 from gdcb.errors import InvalidInput
+from gdcb.gates import Bounds
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
 from gdcb.instances.past import generate
@@ -39,6 +40,7 @@ from gdcb.streams import CONTEXT, Streams
 
 TENANTS = 8
 ROWS = 1500  # requests of the past in a replicate
+SIZE = Bounds(low=0.0, high=float(EXAMPLES), action=1, outside="veto", name="prompt size")
 POLICY = ToolPolicy(
     tools=NAMES,
     denied=DENIED,
@@ -93,7 +95,7 @@ def instance() -> Instance:
         arms=ArmList(names=NAMES),
         scaler=learners.scaler(learners.UNTUNED),
         composition=Prompt(examples=EXAMPLES),
-        gate=POLICY,
+        gate=(SIZE, POLICY),
         reward=REWARD,
         null=NullAction(mean=UNAIDED),
     )
