@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 from gdcb.analysis.regret import Ledger, regret_parts
-from gdcb.arms import ArmList
+from gdcb.arms import ArmList, Grid
 from gdcb.arrays import Array
 from gdcb.bandits import BradleyTerryThompson
-from gdcb.composition import Add, Multiply
+from gdcb.composition import Add, Identity, Multiply
 from gdcb.context import Number, Schema
 from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel, SimulatedPerson
 from gdcb.instance import Instance, NullAction
 from gdcb.instances import load
-from gdcb.protocol.preferences import Preferences, with_rival, without_rival
+from gdcb.protocol.families import asker
+from gdcb.protocol.ground import neutral_of
+from gdcb.protocol.preferences import Preferences, taste_of, with_rival, without_rival
 from gdcb.records import Rows
 from gdcb.rewards import Payoff
 from gdcb.scalers import ConstantScaler
@@ -258,3 +260,123 @@ def test_where_there_can_be_no_rival_it_is_refused(instance: Instance, message: 
 def test_bad_noise_is_refused(noise: Any) -> None:
     with pytest.raises(InvalidInput, match=r"preferences\.noise: expected a"):
         Preferences(DOMAIN.world, PLAIN, own_price, noise=noise)
+
+
+# Several coordinates, and categories
+
+
+OFFERS = Instance(
+    Schema({"base": Number(1, 1000)}),
+    Grid({"rate": (0.8, 1.0, 1.2), "tenor": (12.0, 24.0, 36.0)}, combine="none"),
+    Multiply(base=("base",), names=("rate", "tenor")),
+    reward=Payoff(action=0),
+)
+CHOICES = Instance(
+    Schema({"busy": Number(-5, 5)}),
+    ArmList(names=("allow", "warn", "remove")),
+    Identity(),
+    reward=Payoff(),
+)
+
+
+def test_every_coordinate_has_a_rival_and_a_distance() -> None:
+    """Own offer 100 at 24 months, noise 0.1 and 6 months; 110 for 36 months beside 80 for 24.
+
+    The first is 1 and 2 steps off, u = −½·(1 + 4); the rival 2 steps: −½·4. σ(−½).
+    """
+    asked = with_rival(OFFERS)
+    assert list(asked.context.columns) == ["base", "rival_1", "rival_2"]
+    rival = asked.context.columns["rival_2"]
+    assert isinstance(rival, Number)
+    assert (rival.low, rival.high) == (12.0, 36.0)
+
+    def own(rows: Rows) -> Array:
+        return np.tile([100.0, 24.0], (rows.n, 1))
+
+    world = Preferences(DOMAIN.world, OFFERS, own, noise=(0.1, 6.0))
+    x = np.array([[100.0, 0.8, 24.0]])
+    rows = Rows(np.zeros(1, int), np.zeros(1, int), x)
+    chance = world.chance(np.array([[110.0, 36.0]]), rows)
+    assert chance == pytest.approx([1 / (1 + np.exp(0.5))])
+    assert world.chance(np.array([[np.nan, np.nan]]), rows).tolist() == [0.0]
+    any_tenor = Preferences(
+        DOMAIN.world,
+        OFFERS,
+        lambda rows: np.tile([100.0, np.nan], (rows.n, 1)),
+        noise=(0.1, 6.0),
+    )
+    chance = any_tenor.chance(np.array([[110.0, 36.0]]), rows)  # who does not care: ½ and 2
+    assert chance == pytest.approx([1 / (1 + np.exp(-1.5))])
+    # 3/8 of 0.2 and of 12.
+    assert taste_of(OFFERS) == pytest.approx((0.075, 4.5))
+    with pytest.raises(InvalidInput, match="expected 2 numbers, one a coordinate, got 3"):
+        Preferences(DOMAIN.world, OFFERS, own, noise=(1.0, 1.0, 1.0))
+
+
+def test_another_category_is_a_mismatch() -> None:
+    """Own category 'warn': beside 'remove' it wins with σ(½·2²), and two others are alike."""
+    asked = with_rival(CHOICES)
+    assert list(asked.context.columns) == ["busy", "rival"]
+
+    def own(rows: Rows) -> Array:
+        return np.tile([1.0, np.nan], (rows.n, 1))
+
+    world = Preferences(DOMAIN.world, CHOICES, own)
+    x = np.array([[0.0, 2.0], [0.0, 2.0], [0.0, 1.0], [0.0, 1.0]])
+    rows = Rows(np.zeros(4, int), np.zeros(4, int), x)
+    e = np.array([[1.0, 0.3], [0.0, 0.3], [2.0, 0.3], [1.0, 0.9]])
+    sure = 1 / (1 + np.exp(-2.0))
+    assert world.chance(e, rows) == pytest.approx([sure, 0.5, 1 - sure, 0.5])
+    with pytest.raises(InvalidInput, match=r"preferences\.mismatch: expected"):
+        Preferences(DOMAIN.world, CHOICES, own, mismatch=0.0)
+
+
+def test_rivals_are_among_the_allowed() -> None:
+    """Two of three arms allowed: each half of 20,000 times, within 4.5 standard errors."""
+    world, n = Preferences(DOMAIN.world, CHOICES, own_price), 20_000
+    mask = np.tile([True, False, True], (n, 1))
+    drawn = world.rivals(stream(1), n, mask)[:, 0]
+    assert set(drawn) == {0.0, 2.0}
+    assert abs((drawn == 0).mean() - 0.5) < 4.5 * 0.5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize("name", ["credit", "moderation"])
+def test_it_proposes_what_the_operator_would(name: str) -> None:
+    """After 150 rounds, 6 replicates: nearer to the own action than at first; at a fixed seed.
+
+    Lenders like the middle tenor at 1.1 times the base rate; moderators what they read off a post.
+    """
+    domain = load(name)
+    plain = replace(domain.instance, scaler=neutral_of(domain.instance))
+    if name == "credit":
+        features: tuple[str, ...] = ("debt", "utilisation", "score")
+
+        def own(rows: Rows) -> Array:
+            return np.stack((1.1 * rows.x[:, 3], np.full(rows.n, 24.0)), axis=1)
+    else:
+        features = ("toxicity", "reports", "reach")
+        person: Any = plain.chain.gates[0]
+        own = person.person.own
+    settings = {"scale": 2.0, "width": 0.25}
+    off: list[float] = []
+
+    def watch(turn: Turn) -> None:
+        mine, theirs = turn.decision.action, own(turn.rows)
+        if name == "credit":
+            rate = mine[:, 0] / turn.rows.x[:, 3]
+            off.append(float((np.abs(rate - 1.1) / 0.3 + np.abs(mine[:, 1] - 24.0) / 12.0).mean()))
+        else:
+            off.append(float((mine[:, 0] != theirs[:, 0]).mean()))
+
+    simulate(
+        with_rival(plain),
+        asker(plain, settings, features),
+        Preferences(domain.world, plain, own, taste_of(plain)),
+        rounds=150,
+        replicates=6,
+        units=4,
+        seed=3,
+        watch=without_rival(plain, watch),
+    )
+    early, late = np.mean(off[:10]), np.mean(off[-30:])
+    assert late < (0.6 if name == "credit" else 0.75) * early

@@ -10,22 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
 
-from gdcb.arms import ArmList
+from gdcb.arms import ArmList, Grid
 from gdcb.arrays import Array, logistic
-from gdcb.composition import Multiply
+from gdcb.composition import Identity, Multiply
 from gdcb.context import Number, Schema
-from gdcb.instance import Instance
+from gdcb.instance import Cells, Instance
 from gdcb.instances import study
 from gdcb.instances.str_pricing.columns import POSITIONS, scale_of
 from gdcb.instances.str_pricing.learners import delta_of
 from gdcb.protocol import fitting, priors
 from gdcb.protocol.ground import shared_by
-from gdcb.protocol.importance import CLIP, reweighted
+from gdcb.protocol.importance import CLIP, chances, reweighted
 from gdcb.protocol.sampling import Sample, sample, tuning_of
 from gdcb.protocol.task import GROUND, Task
 from gdcb.records import History, Log, Rows, Verdict, to_bytes
-from gdcb.rewards import Payoff
+from gdcb.rewards import Payoff, Scaled
 from gdcb.scalers import ConstantScaler
 from tests.parts.builders import rng_of
 
@@ -340,3 +341,198 @@ def test_a_reweighted_history_counts_as_its_effective_size() -> None:
     edges = 0.63 - 0.5 * 0.035, 1.43 + 0.5 * 0.065
     inside = (relative > edges[0]) & (relative < edges[1])
     assert (on_arm == inside).all()
+
+
+# Masks, bands and several coordinates
+
+
+def hand_made(
+    target: Any, mask: Any = None, edges: tuple[float, ...] = (), is_class: bool = True
+) -> Sample:
+    """Return a sample of two units a group, two rows each, of two categories."""
+    instance = Instance(
+        context=Schema({"busy": Number(-9, 9)}),
+        arms=ArmList(names=("a", "b")),
+        composition=Identity(),
+        reward=Payoff() if is_class else Scaled(),
+        cells=Cells(edges),
+    )
+    values = np.asarray(target, dtype=float)
+    n = values.shape[0]
+    unit = np.arange(n) // 2
+    rows = Rows(unit, unit // 2, np.zeros((n, 1)), None if mask is None else np.array(mask))
+    none = np.zeros(n, dtype=np.int64)
+    return Sample(
+        instance=instance,
+        world=None,  # type: ignore[arg-type]
+        state=None,
+        units=2,
+        contexts=2,
+        seed=0,
+        rows=rows,
+        arm=none,
+        coord=none[:, None] * 1.0,
+        action=np.zeros((n, 2)),
+        target=values[:, 0],
+        scale=None,
+        noise=0.5,
+        ask=lambda e, rows: values,
+    )
+
+
+def test_an_arm_s_mean_is_of_the_rows_that_allow_it() -> None:
+    """Arm b of the first unit: 0.4 alone, its other row is barred; of the second none at all."""
+    yes, no = True, False
+    targets = [[0.2, 0.9], [0.4, 0.4], [0.6, 0.7], [0.8, 0.7]] * 2
+    mask = [[yes, no], [yes, yes], [yes, no], [yes, no]] + [[yes, yes]] * 4
+    found = hand_made(targets, mask)
+    means = priors.arm_means(found, np.array(targets))
+    assert means.shape == (1, 4, 2)
+    assert means[0, :, 0] == pytest.approx([0.3, 0.7, 0.3, 0.7])
+    assert means[0, [0, 2, 3], 1] == pytest.approx([0.4, 0.65, 0.7])
+    assert np.isnan(means[0, 1, 1])
+    moments = priors.arm_moments(found, np.array(targets))
+    assert moments["mean"] == pytest.approx([0.5, (0.4 + 0.65 + 0.7) / 3], abs=1e-4)
+    assert all(np.isfinite(moments["total"]))
+
+
+def test_an_arm_that_was_never_allowed_has_the_prior_of_all() -> None:
+    targets = [[0.2, 0.9], [0.4, 0.9], [0.6, 0.9], [0.8, 0.9]] * 2
+    moments = priors.arm_moments(hand_made(targets, [[True, False]] * 8), np.array(targets))
+    assert moments["mean"] == pytest.approx([0.5, 0.5])
+    assert all(np.isfinite(moments["total"]))
+
+
+def test_bands_of_delta_are_cells_of_their_own() -> None:
+    """Rows below 0.5 and above, one each a unit: arm a is 0.1 and 0.9 there, whatever the unit."""
+    targets = np.array([[0.1, 0.5], [0.9, 0.5]] * 4)
+    found = hand_made(targets, edges=(0.5,))
+    delta = np.array([0.2, 0.7] * 4)[:, None, None]
+    means = priors.arm_means(found, targets, delta)
+    assert means.shape == (2, 4, 2)
+    assert (means[0, :, 0] == 0.1).all()
+    assert (means[1, :, 0] == 0.9).all()
+    moments = priors.arm_moments(found, targets, delta)
+    # Over all eight cells: mean ½, variance 8·0.16/7; groups and units do not differ.
+    total = 0.25 / (8 * 0.16 / 7) - 1.0
+    assert moments["mean"] == [0.5, 0.5]
+    assert moments["total"][0] == pytest.approx(max(total, 0.5), abs=1e-3)
+    assert moments["group"] == moments["own"] == [0.02]
+    # Without a scaler all rows are in one band, and the prior is that of their mean.
+    assert np.isfinite(priors.arm_means(found, targets)).sum() == 8
+    assert priors.arm_moments(found, targets)["total"] == pytest.approx([624.0, 624.0])
+
+
+def test_rewards_have_a_spread_and_a_noise() -> None:
+    """Means 1 and 3 a unit of arm a, two rows ±1 around: noise √(½² + 1) for a, beside b's ½."""
+    targets = np.array([[0.0, 2.0], [2.0, 2.0], [2.0, 2.0], [4.0, 2.0]] * 2)
+    moments = priors.arm_moments(hand_made(targets, is_class=False), targets)
+    assert moments["mean"] == [2.0, 2.0]
+    assert moments["sd"][0] == pytest.approx(np.std([1, 3, 1, 3], ddof=1), abs=1e-4)
+    assert moments["noise"] == pytest.approx(math.sqrt(0.25 + 0.5), abs=1e-3)
+    assert "total" not in moments
+
+
+def test_a_pool_of_two_coordinates_by_hand() -> None:
+    """One feature, two units, degree 1: (1, x, u, c, d), then x·c, u·c, x·d and u·d."""
+    moments = {
+        "mean": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+        "sd": [0.5] * 6,
+        "group": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+        "own": [0.06, 0.0, 0.07, 0.08, 0.0, 0.0],
+    }
+    found = priors.pooled_moments(moments, 1, 2, degree=1, interactions=True, n_coords=2)
+    assert found["mean"] == [1.0, 2.0, 0.0, 3.0, 4.0, 5.0, 0.0, 6.0, 0.0]
+    apart, c, d = (round(math.sqrt(2) * own, 4) for own in (0.06, 0.07, 0.08))
+    assert found["sd"] == [0.5, 0.2, apart, 0.3, 0.4, 0.5, c, 0.6, d]
+
+
+def test_small_numbers_keep_their_digits() -> None:
+    """A weight on a column of size 200 has a least sd of 0.0001, and is stored as finely."""
+    weights = np.array([[0.000123456], [0.000223456]])
+    found = priors.spread(weights, 1, np.array([0.0001]))
+    assert found["mean"] == [0.0001735]
+    assert found["sd"] == [0.0001]
+
+
+# Importance of categories and of offers
+
+
+def test_categories_weigh_as_rare_as_they_were() -> None:
+    """Without features: 6 of 'a' and 2 of 'b' in one replicate weigh 1/6 and 1/2 each, scaled."""
+    instance, history, study = categories([0] * 6 + [1] * 2)
+    weight = reweighted(instance, history, study).log.weight
+    assert weight[:6].sum() == pytest.approx(weight[6:].sum(), rel=1e-3)
+    raw = np.array([8 / 6] * 6 + [8 / 2] * 2)
+    assert weight.sum() == pytest.approx(raw.sum() ** 2 / (raw**2).sum(), rel=1e-3)
+
+
+def test_what_was_not_allowed_is_no_surprise() -> None:
+    """'b' ran in each of the two rows that allowed nothing else: there it was certain.
+
+    Where both are allowed, 'a' and 'b' ran 3 times each: chance ½ of 2 arms. All weigh the same.
+    """
+    both, only = [True, True], [False, True]
+    instance, history, study = categories([0, 0, 0, 1, 1, 1, 1, 1], [both] * 6 + [only] * 2)
+    weight = reweighted(instance, history, study).log.weight
+    assert weight == pytest.approx(np.ones(8), rel=1e-3)
+
+
+def test_rows_in_which_nothing_ran_weigh_nothing() -> None:
+    instance, history, study = categories([0, 0, 1, 1])
+    history.log.is_null[3] = True
+    history.log.action[3] = np.nan
+    weight = reweighted(instance, history, study).log.weight
+    assert weight[3] == 0.0
+    assert weight[2] > weight[0] > 0.0
+
+
+def test_chances_are_scikit_learn_s() -> None:
+    """Three classes on two columns, standardised, ridge 1 on the slopes."""
+    rng = rng_of(8)
+    x = rng.normal(size=(300, 2)) * np.array([3.0, 0.1]) + 5.0
+    label = (x[:, 0] + rng.normal(size=300) > 5).astype(int) + (x[:, 1] > 5.05)
+    ours = chances(x, label, np.zeros(300, dtype=int))
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    fit = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(scaled, label)
+    assert ours == pytest.approx(fit.predict_proba(scaled)[np.arange(300), label], abs=2e-3)
+
+
+def test_offers_weigh_by_rate_and_by_tenor() -> None:
+    """Rates vary around 1 whatever the tenor, which is 12 in 3 rows of 4: those weigh less."""
+    instance = Instance(
+        context=Schema({"base": Number(1, 1000)}),
+        arms=Grid({"rate": (0.8, 1.0, 1.2), "tenor": (12.0, 24.0)}),
+        composition=Multiply(base=("base",)),
+        reward=Payoff(action=0),
+    )
+    rng = rng_of(3)
+    n = 400
+    rate, tenor = 1.0 + 0.08 * rng.normal(size=n), np.where(np.arange(n) % 4 < 3, 12.0, 24.0)
+    _, plain, study = tiny([1.0] * n)
+    context = np.full((n, 1), 100.0)
+    log = replace(plain.log, x=context, action=np.stack((100.0 * rate, tenor), axis=1))
+    history = replace(plain, log=log, rows=replace(plain.rows, x=context))
+    weight = reweighted(instance, history, study).log.weight
+    edges = np.array([0.7, 0.9, 1.1, 1.3])
+    law = stats.norm(rate.mean(), rate.std())
+    cell = np.searchsorted(edges, rate) - 1
+    known = (cell >= 0) & (cell < 3)
+    mass = np.diff(law.cdf(edges))[np.clip(cell, 0, 2)] * np.where(tenor == 12.0, 0.75, 0.25)
+    assert (weight[~known] == 0).all()
+    ratio = (weight * mass)[known]
+    assert ratio == pytest.approx(np.full(ratio.shape, ratio.mean()), rel=0.1)
+
+
+def categories(ran: list[int], mask: Any = None) -> tuple[Any, History, Any]:
+    """Return an instance of categories a and b, and a history in which some of them ran."""
+    instance = Instance(
+        context=Schema({"base": Number(1, 1000), "busy": Number(-9, 9)}),
+        arms=ArmList(names=("a", "b")),
+        composition=Identity(severity=False),
+        reward=Payoff(),
+    )
+    _, history, study = tiny([1.0] * len(ran))
+    action = np.array(ran, dtype=float)[:, None]
+    rows = replace(history.rows, mask=None if mask is None else np.array(mask))
+    return instance, replace(history, log=replace(history.log, action=action), rows=rows), study
