@@ -70,6 +70,8 @@ def test_nothing_infeasible_is_ever_executed(
 class Adversary(BetaThompson):
     """A bandit whose draws are whatever it was given: (K,) numbers."""
 
+    wants: Any = None
+
     def draw(self, rng: Any, state: Any, at: Any) -> Any:
         return np.tile(self.wants, (at.cell.size, 1))
 
@@ -121,7 +123,8 @@ def test_the_prompt_is_rendered_with_retrieved_examples_and_its_inverse_is_the_t
     for text in ("read a thing", "read another thing"):
         retriever.remember("read 2", text)
     action = np.array([1.0, 2.0, 1.0])
-    phi, arms = HERE.composition, HERE.space
+    phi: Any = HERE.composition
+    arms = HERE.space
     found = retriever.examples("read 2", "read this thing", int(action[1]))
     text = phi.render(arms, action, "read this thing", found)
     assert text.splitlines()[0] == "[template 1] Use the tool 'read 2'."
@@ -192,12 +195,13 @@ def test_the_protocol_runs_it(key: Any) -> None:
     record = run_setup(
         build(shared.study, key, {"B1": family, "B4": family, "A1": family}), shared, task
     )
-    parts = record.parts
+    parts, measures = record.parts, record.measures
+    assert measures is not None
     np.testing.assert_allclose(parts[..., 0], parts[..., 1:].sum(axis=-1), atol=1e-9)
     names = [one.name for one in shared.study.measures]
     assert names == ["success", "latency_factor", "vetoed", "cost"]
-    assert record.measures.shape[-1] == 4
-    assert np.isfinite(record.measures).all()
+    assert measures.shape[-1] == 4
+    assert np.isfinite(measures).all()
 
 
 def test_the_report_has_its_words() -> None:
@@ -206,5 +210,6 @@ def test_the_report_has_its_words() -> None:
         assert {"title", "unit", "action", "real", "made"} <= set(found.about)
         assert ("oracle_knows" in found.about) == (variant == "mis")
         assert len(found.specification) == 9
+        assert found.edges is not None
         assert found.edges.size == K + 1
         assert set(found.features) <= set(SCHEMA.names)
