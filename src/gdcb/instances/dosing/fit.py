@@ -1,6 +1,7 @@
 """The first layer of the scaler, fitted once: kernel, noise and inducing points.
 
-`python -m gdcb.instances.dosing.fit` writes `map.json` anew. Lengths, variance and noise come from
+`python -m gdcb.instances.dosing.fit` writes `map.json` and the scaler's table of `dosing.toml`
+anew. Lengths, variance and noise come from
 a pilot clinic by marginal likelihood; how far lengths are stretched, since few points stand for many,
 is chosen by the error on held-out labels of other pilot clinics. None of them is in any result.
 """
@@ -23,6 +24,8 @@ from gdcb.streams import CONTEXT, LABEL, WORLD, Streams
 SEED = 9_000_002  # no result is computed on it
 CLINICS, PATIENTS, MEALS, HELD_OUT = 24, 8, 150, 30
 POINTS, ROWS = 48, 400  # inducing points; rows for the marginal likelihood
+TOML = MAP.with_name("dosing.toml")
+BEGINS, ENDS = "# The feature map begins.\n", "# The feature map ends.\n"
 STRETCHES = (1.0, 1.5, 2.0, 3.0)
 
 
@@ -106,10 +109,25 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
+def declared(text: str, found: dict[str, Any]) -> str:
+    """Return the instance's file with a feature map in its scaler's table."""
+    points = ",\n".join(f"  {point}" for point in found["inducing"])
+    table = (
+        f'kernel = "{found["kernel"]}"\nvariance = {found["variance"]}\npenalty = {found["noise"]}\n'
+        f"shift = [{found['shift']}]\nunit = [{found['unit']}]\nlengths = {found['lengths']}\n"
+        f"inducing = [\n{points},\n]\n"
+    )
+    before, _, rest = text.partition(BEGINS)
+    _, _, after = rest.partition(ENDS)
+    return f"{before}{BEGINS}{table}{ENDS}{after}"
+
+
 def main() -> None:
     """Write the maps of both variants."""
     found = {variant: fit(variant, pilot(variant)) for variant in VARIANTS}
     MAP.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    text = TOML.read_text(encoding="utf-8")
+    TOML.write_text(declared(text, found["mis"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

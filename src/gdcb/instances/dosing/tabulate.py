@@ -149,7 +149,7 @@ def read(path: Path = FILE) -> Table:
     try:
         with np.load(path, allow_pickle=False) as found:
             return Table(**{name: found[name] for name in Table.__dataclass_fields__})
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, EOFError, KeyError, ValueError) as error:
         raise InvalidInput(
             f"{path.name}: not the table of meals ({error}); "
             "python -m gdcb.instances.dosing.tabulate makes it"

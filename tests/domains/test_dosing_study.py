@@ -1,0 +1,290 @@
+"""Clinics, what they need and what follows; the scaler's map; the study under the protocol."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.instances.dosing import fit, learners, need, physician, study
+from gdcb.instances.dosing.columns import FEATURES, MEAL, WEIGHT, by_weight
+from gdcb.instances.dosing.domain import PATIENTS, delta
+from gdcb.instances.dosing.world import MEALTIME, MIDDLE, OWN, Clinic, Meals, place
+from gdcb.protocol.block import run_task
+from gdcb.protocol.record import Record
+from gdcb.protocol.task import Task
+from gdcb.records import Rows
+from gdcb.scalers import GaussianProcessScaler
+from gdcb.streams import CONTEXT, LABEL, OUTCOME, WORLD, Streams
+from tests.parts.builders import rng_of
+
+VARIANTS = pytest.mark.parametrize("variant", ["well", "mis"])
+
+
+def opened(variant: str, clinics: int = 4, seed: int = 21) -> tuple[Meals, Clinic, Rows, Streams]:
+    """Return a world, its clinics, a first meal of everyone, and the streams."""
+    world, streams = Meals(variant), Streams(seed, PATIENTS)
+    group = np.repeat(np.arange(clinics), PATIENTS)
+    state = world.start(streams.at(WORLD, 0), group)
+    return world, state, world.context(streams.at(CONTEXT, 0), state, 0, group), streams
+
+
+@VARIANTS
+def test_a_clinic_has_eight_of_the_thirty(variant: str) -> None:
+    world, state, rows, _ = opened(variant, clinics=50)
+    clinics = state.patient.reshape(-1, PATIENTS)
+    assert all(np.unique(row).size == PATIENTS for row in clinics)
+    assert np.unique(state.patient).size == 30
+    np.testing.assert_array_equal(rows.x[:, WEIGHT], world.table.weight[state.patient])
+    assert (place(rows) // world.table.states == state.patient).all()
+
+
+@VARIANTS
+def test_the_mean_is_what_rewards_average_to(variant: str) -> None:
+    """4,000 draws of 8 rows: every mean within 4.5 standard errors (false alarms: 6 in 100,000)."""
+    world, state, rows, streams = opened(variant, clinics=1)
+    many = rows.take(np.repeat(np.arange(rows.n), 4000))
+    dose = np.linspace(0.5, 6.0, rows.n)
+    e = np.repeat(dose, 4000)[:, None]
+    drawn = world.sample(Streams(3, many.n).at(OUTCOME, 0), state, e, many)
+    drawn = drawn[:, 0].reshape(rows.n, -1)
+    mean = world.mean(state, dose[:, None, None], rows)[:, 0]
+    error = drawn.std(axis=1, ddof=1) / 4000**0.5
+    assert (np.abs(drawn.mean(axis=1) - mean) < 4.5 * error).all()
+    assert streams is not None
+
+
+@VARIANTS
+def test_nothing_run_is_a_dose_of_nought(variant: str) -> None:
+    world, state, rows, _ = opened(variant)
+    e = np.full((rows.n, 3, 1), np.nan)
+    e[:, 1], e[:, 2] = 0.0, -4.0
+    mean = world.mean(state, e, rows)
+    assert (mean == mean[:, :1]).all()
+
+
+@VARIANTS
+def test_no_candidate_beats_the_best(variant: str) -> None:
+    world, state, rows, _ = opened(variant)
+    best = world.mean(state, world.best(state, rows)[:, None], rows)
+    tried = world.candidates(state, rows)
+    assert tried.shape == (rows.n, 61, 1)
+    assert (world.mean(state, tried, rows) <= best + 1e-9).all()
+
+
+@VARIANTS
+def test_rows_know_nothing_of_each_other(variant: str) -> None:
+    world, state, rows, _ = opened(variant)
+    e = rng_of(4).uniform(0.0, 9.0, (rows.n, 5, 1))
+    some = np.array([9, 2, 2, 30])
+    together = world.mean(state, e, rows)
+    assert world.mean(state, e[some], rows.take(some)).tobytes() == together[some].tobytes()
+
+
+@VARIANTS
+def test_what_ran_changes_no_later_meal(variant: str) -> None:
+    """Contexts are exogenous: the state stays the same object."""
+    world, state, rows, streams = opened(variant)
+    e = np.full((rows.n, 1), 9.0)
+    assert world.advance(streams.at(WORLD, 1), state, e, e, rows) is state
+
+
+@VARIANTS
+def test_labels_are_right_on_average(variant: str) -> None:
+    """2,000 labels of 8 rows, within 4.5 standard errors (false alarms: 6 in 100,000)."""
+    world, state, rows, _ = opened(variant, clinics=1)
+    many = rows.take(np.repeat(np.arange(rows.n), 2000))
+    label = world.label(Streams(5, many.n).at(LABEL, 0), state, np.zeros((many.n, 1)), many)
+    label = label[:, 0].reshape(rows.n, -1)
+    error = label.std(axis=1, ddof=1) / 2000**0.5
+    gap = np.abs(label.mean(axis=1) - (world.right(state, rows) - MIDDLE))
+    assert (gap < 4.5 * error).all()
+
+
+def test_need_by_hand() -> None:
+    """Level 6, δ* = 1 and width 2: a dose of 7 meets the need, 1 − ¼; one of 5 misses by q = −1."""
+    made = need.Need(np.array([6.0]), np.array([2.0]), np.array([[1.0, 0.0, 0.0]]))
+    x = np.array([[120.0, 0.0, 0.0, 0.0, 70.0]])
+    carb_ratio, _ = by_weight(x[:, WEIGHT])
+    x[:, MEAL] = (need.middle()[0] + 1.0) * carb_ratio
+    row = Rows(np.zeros(1, int), np.zeros(1, int), x)
+    assert made.offset(row) == pytest.approx(1.0)
+    worth = made.worth(np.array([[7.0, 5.0]]), row)
+    np.testing.assert_allclose(worth, [[0.75, 0.0]])
+    assert made.best(row) == pytest.approx(7.0 - 0.2 * 2.0)
+
+
+def test_the_offset_of_well_is_centred_on_all_meals() -> None:
+    world = Meals("well")
+    assert np.abs(need.terms(world.table.x).mean(axis=0)).max() < 1e-12
+
+
+def test_the_physician_knows_half_of_what_sets_patients_apart() -> None:
+    """Ratios are the geometric mean of the weight's and the patient's own."""
+    world, state, rows, _ = opened("mis")
+    usual, table = by_weight(rows.x[:, WEIGHT]), world.table
+    np.testing.assert_allclose(
+        state.carb_ratio, np.sqrt(usual[0] * table.carb_ratio[state.patient])
+    )
+    assert rows.hidden is not None
+    assert (rows.hidden[:, OWN] >= 0.0).all()
+    assert rows.hidden[:, MEALTIME].max() < table.x.shape[0]
+
+
+def test_the_incumbent_goes_by_weight_alone() -> None:
+    """Two patients with the same columns get the same dose, but for the scatter."""
+    _, state, rows, streams = opened("mis")
+    same = replace(rows, x=np.tile(rows.x[:1], (rows.n, 1)))
+    dose = physician.incumbent(streams.at(WORLD, 9), state, same)
+    assert dose.shape == (rows.n, 1)
+    assert 0.02 < np.log(dose).std() < 0.4
+
+
+# The scaler's map
+
+
+def test_the_stored_map_is_what_the_scaler_has() -> None:
+    stored = json.loads(learners.MAP.read_text(encoding="utf-8"))
+    for variant in ("well", "mis"):
+        made = learners.scaler(variant, learners.UNTUNED)
+        assert list(made.lengths) == stored[variant]["lengths"]
+        assert len(made.inducing) == fit.POINTS
+        assert made.features == FEATURES
+    assert learners.MAP.stat().st_size < 100_000
+
+
+def test_the_map_comes_of_the_pilot_alone() -> None:
+    """On a small pilot: the same numbers twice, and points that are contexts of it."""
+    seen = fit.pilot("mis", clinics=3, meals=15)
+    first = fit.fit("mis", seen, rows=60, points=9)
+    assert first == fit.fit("mis", fit.pilot("mis", clinics=3, meals=15), rows=60, points=9)
+    assert len(first["inducing"]) == 9
+    rounded = {tuple(float(f"{value:.5g}") for value in row) for row in seen.x}
+    assert {tuple(point) for point in first["inducing"]} <= rounded
+    assert seen.is_held_out.sum() == fit.HELD_OUT * 3 * PATIENTS
+
+
+@pytest.mark.soak
+@VARIANTS
+def test_the_stored_map_is_made_again(variant: str) -> None:
+    stored = json.loads(learners.MAP.read_text(encoding="utf-8"))[variant]
+    made = fit.fit(variant, fit.pilot(variant))
+    for name in ("variance", "noise", "shift", "unit", "lengths", "inducing"):
+        np.testing.assert_allclose(made[name], stored[name], rtol=1e-3)
+
+
+def test_labels_bring_the_offset_near_the_right_dose() -> None:
+    """With 1,200 labels a clinic the scaler explains most of what right doses vary by."""
+    world, state, _, streams = opened("mis", clinics=5)
+    group = np.repeat(np.arange(5), PATIENTS)
+    made = study("mis", {}, 10).domain.instance.scaler
+    known = made.init(5)
+    for t in range(150):
+        rows = world.context(streams.at(CONTEXT, t), state, t, group)
+        label = world.label(streams.at(LABEL, t), state, np.zeros((rows.n, 1)), rows)
+        made.observe(known, rows.group, rows.x, label, label, np.ones(rows.n))
+    made.publish(known, np.arange(5))
+    gaps: list[Array] = []
+    rights: list[Array] = []
+    for t in range(200, 230):
+        rows = world.context(streams.at(CONTEXT, t), state, t, group)
+        rights.append(world.right(state, rows))
+        gaps.append(MIDDLE + made.predict(known, rows.group, rows.x)[:, 0, 0] - rights[-1])
+    assert np.var(np.concatenate(gaps)) < 0.25 * np.var(np.concatenate(rights))
+
+
+@VARIANTS
+def test_what_the_scaler_tends_to(variant: str) -> None:
+    """δ° is near the right dose where the clinic has the patient; one number a context."""
+    world, state, _, _ = opened(variant, clinics=2)
+    at = (state.patient[:PATIENTS, None] * world.table.states + np.arange(0, 64, 8)).ravel()
+    unit = np.repeat(np.arange(PATIENTS), 8)
+    rows = Rows(unit, unit // PATIENTS, world.table.x[at], hidden=at[:, None].astype(float))
+    found = delta(world, state, rows)
+    assert found.shape == (2, rows.n)
+    right = world.right(state, rows) - MIDDLE
+    own, other = (np.sqrt(((row - right) ** 2).mean()) for row in found)
+    assert own < 1.5
+    assert own < other
+
+
+# Under the protocol
+
+
+@VARIANTS
+def test_the_study_runs(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two methods with untuned settings: parts add up, measures are shares, nothing is NaN."""
+    untuned = {"B4": learners.UNTUNED, "B1": {"mean": [0.3] * 6, "sd": [0.5] * 6, "noise": 0.5}}
+    untuned["B1"] |= {"scale": 1.0}
+    monkeypatch.setattr("gdcb.protocol.block.settings_for", lambda study: untuned)
+    for key in ("B1", "B4", "A3"):
+        record: Any = run_task(Task("dosing", variant, (), 11, 6, 0, 3, key))
+        assert isinstance(record, Record)
+        np.testing.assert_allclose(
+            record.parts[..., 0], record.parts[..., 1:].sum(axis=-1), atol=1e-9
+        )
+        assert np.isfinite(record.reward).all()
+        n = len(study(variant, {}, 6).measures)
+        assert n == (3 if variant == "mis" else 0)
+
+
+def test_measures_are_the_table_s_shares() -> None:
+    world, state, rows, _ = opened("mis")
+    made = study("mis", {}, 10)
+    dose = world.candidates(state, rows)[:, 30]
+    found = {one.name: one.of(state, dose, rows) for one in made.measures}
+    at = place(rows)
+    np.testing.assert_allclose(found["time_in_range"], world.table.shares[0][at, 30], atol=1e-9)
+    np.testing.assert_allclose(found["time_below_70"], world.table.shares[1][at, 30], atol=1e-9)
+    nothing = made.measures[2].of(state, np.full((rows.n, 1), np.nan), rows)
+    np.testing.assert_allclose(nothing, world.table.shares[2][at, 0], atol=1e-9)
+
+
+@VARIANTS
+def test_what_the_reports_read(variant: str) -> None:
+    made = study(variant, {"rows": 40}, 10)
+    assert made.domain.units == PATIENTS
+    assert not made.domain.is_endogenous
+    assert "40 meals" in dict((row[0], row[2]) for row in made.specification)["history"]
+    assert {"title", "unit", "action", "real", "made", "oracle_knows"} <= set(made.about)
+    assert isinstance(made.scaler(learners.UNTUNED), GaussianProcessScaler)
+    assert len(made.domain.about) > 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"nights": 3}, "option rows, not nights"), ({"rows": 0}, "rows"), ({"rows": 2.5}, "rows")],
+)
+def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        study("mis", options, 10)
+
+
+def test_a_variant_that_is_none() -> None:
+    with pytest.raises(InvalidInput, match="variant"):
+        study("real", {}, 10)
+
+
+def test_learners_in_both_forms() -> None:
+    smooth = learners.learner(learners.UNTUNED)
+    quadratic = learners.learner(learners.UNTUNED | {"form": "quadratic"})
+    assert type(smooth).__name__ == "GPCurveThompson"
+    assert type(quadratic).__name__ == "NormalCurveThompson"
+
+
+def test_history_is_the_incumbent_s_behind_the_gate() -> None:
+    """80 rows a clinic, ten a patient, with labels; no dose is infeasible."""
+    made = study("mis", {"rows": 80}, 10)
+    world, state, _, streams = opened("mis", clinics=3)
+    group = np.repeat(np.arange(3), PATIENTS)
+    seen = made.past(made.domain.instance, world, state, group, streams)
+    assert seen.log.unit.size == 3 * 80
+    assert seen.label is not None
+    assert np.isfinite(seen.label).all()
+    dose, weight = seen.log.action[:, 0], seen.log.x[:, WEIGHT]
+    assert ((dose >= 0.0) & (dose <= 0.25 * weight)).all()
