@@ -60,15 +60,13 @@ class Moderator:
 
     def reads(self, rows: Rows) -> Array:
         """Return the category that they read off the post: (N,)."""
-        assert rows.hidden is not None
-        score = rows.hidden[:, READING] - LAXER
+        score = _hidden(rows, READING) - LAXER
         if self.kind == "turnover":
             score = score + SHIFT * self._is_new(rows)
         return np.asarray((score > WARN_AT) * 1.0 + (score > REMOVE_AT))
 
     def _is_new(self, rows: Rows) -> Array:
-        assert rows.hidden is not None
-        return np.asarray(rows.hidden[:, ROUND] >= self.change)
+        return np.asarray(_hidden(rows, ROUND) >= self.change)
 
 
 def incumbent(_rng: Stream, _state: Communities, rows: Rows) -> Array:
@@ -76,3 +74,9 @@ def incumbent(_rng: Stream, _state: Communities, rows: Rows) -> Array:
     score = rows.x[:, 0]
     kind = (score > PROFANE) * 1.0 + (score > FOUL)
     return np.stack((kind, np.full(rows.n, NO_SCORE)), axis=1)
+
+
+def _hidden(rows: Rows, column: int) -> Array:
+    if rows.hidden is None:
+        return np.zeros(rows.n)
+    return np.asarray(rows.hidden[:, column])

@@ -36,7 +36,7 @@ WEIGHTS = np.array([1.0, 1.0, 0.35])
 WEIGHTS_SD = np.array([0.12, 0.12, 0.15])
 THETA_SD, LEVEL_SD = 0.03, 0.04  # of the head's weights and of its level, in `well`
 # Thresholds of severity, of a platform and of a community around it.
-WARN_AT, REMOVE_AT, PLATFORM_SD, OWN_SD, LEAST_GAP = 0.28, 0.62, 0.04, 0.05, 0.12
+WARN_AT, REMOVE_AT, PLATFORM_SD, OWN_SD, LEAST_GAP = 0.28, 0.62, 0.06, 0.1, 0.12
 # Logits of satisfaction that a unit of severity too lax or too harsh costs: uniform.
 SATISFIED, LAX, HARSH = 2.0, (7.0, 13.0), (7.0, 13.0)
 # Violations: how exposed readers are after each action, and where they set in.
