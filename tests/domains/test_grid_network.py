@@ -16,9 +16,11 @@ from gdcb.instances.grid.tabulate import LOAD, PV, SHARE, VOLTAGE
 from tests.parts.builders import rng_of
 
 BUSES = tuple(ZONES.values())
-# Between the table's points the error is of second order in its steps: 1.7e-4 p.u. of voltage and
-# 0.2 % of a rating at the most in 200 points (`benchmarks/grid.py`); here with some room.
-VOLTS, LOADING, MARGIN = 3e-4, 4e-3, 4e-3
+# Between the table's points the error is of second order in its steps. In the 200 points of
+# `benchmarks/grid.py` it is 1.6e-4 p.u. of voltage, 0.45 % of a rating (where PV leaves a line
+# nearly without current) and 1.6e-3 of the margin at the most; here with some room. A margin of
+# 0.003 is worth 0.012 MW of shed, a sixteenth of the step between two arms.
+VOLTS, LOADING, MARGIN = 3e-4, 6e-3, 3e-3
 
 
 @pytest.fixture(scope="module")

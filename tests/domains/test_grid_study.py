@@ -279,3 +279,25 @@ def test_nothing_infeasible_is_ever_executed(proposals: list[float], seed: int) 
         assert world.margin(some, shed[ran][:, None]).min() > -1e-9
     impossible = rows.x[:, LOW] > rows.x[:, HIGH]
     assert executed.is_null[impossible].all()
+
+
+def test_the_readme_says_the_prior_as_it_is() -> None:
+    """Every number of its table is the constant that the row names."""
+    from pathlib import Path
+
+    import gdcb.instances.grid
+
+    text = (Path(gdcb.instances.grid.__file__).parent / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("|") and "`" in line]
+    seen = 0
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        names = [name.strip("` ") for name in cells[-1].split(",")]
+        if not hasattr(prior, names[0]):
+            continue
+        said = [cell.removesuffix(", exp").split(" to ") for cell in cells[2:4] if cell]
+        for name, numbers in zip(names, said, strict=True):
+            value = getattr(prior, name)
+            assert [float(one) for one in numbers] == list(np.atleast_1d(value)), name
+            seen += 1
+    assert seen == 17

@@ -70,7 +70,8 @@ class Table:
                 :, :-1
             ] + part * solved[:, 1:]
         flow[:, -1] = solved[:, -1]
-        return margin_of(flow, temperature[:, None]), flow[..., :3].min(axis=-1)
+        lowest = np.minimum(np.minimum(flow[..., 0], flow[..., 1]), flow[..., 2])
+        return margin_of(flow, temperature[:, None]), lowest
 
     def zone_load(self, zone: Array, load: Array) -> Array:
         """Return the load of each row's zone in MW: (N,)."""
