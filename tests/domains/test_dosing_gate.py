@@ -52,7 +52,9 @@ contexts = st.tuples(
 
 
 @given(
-    st.lists(st.tuples(st.floats(width=64), contexts, st.floats(0.0, 60.0)), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(st.floats(width=64), contexts, st.floats(0.0, 60.0)), min_size=1, max_size=8
+    ),
     st.integers(0, 2**32),
     st.sampled_from(["well", "mis"]),
 )

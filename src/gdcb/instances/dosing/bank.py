@@ -115,6 +115,6 @@ def _plan(rng: np.random.Generator, weight: Array) -> tuple[Array, Array]:
     clock, spread, size = (np.array(part)[:, None] for part in zip(*MEALS, strict=True))
     jitter = np.clip(rng.normal(size=shape), -2.0, 2.0)
     time = np.rint(clock + spread * jitter) + MINUTES * np.arange(DAYS)[:, None, None]
-    grams = size * (weight / 70.0) ** GROWTH * np.exp(SIZE_SD * rng.normal(size=shape))
-    grams = np.round(np.clip(grams, LEAST, MOST))
+    wanted = size * (weight / 70.0) ** GROWTH * np.exp(SIZE_SD * rng.normal(size=shape))
+    grams: Array = np.round(np.clip(wanted, LEAST, MOST))
     return time.reshape(-1, weight.size).astype(int), grams.reshape(-1, weight.size)

@@ -60,7 +60,7 @@ def instance(variant: str) -> Instance:
     )
 
 
-def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
+def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
     """Return the instance as the protocol runs it.
 
     Option: `rows` of history a clinic.
@@ -135,7 +135,7 @@ def measures(world: Meals) -> tuple[Measure, ...]:
     if world.variant == "well":
         return ()
 
-    def share(of: int, state: Clinic, e: Array, rows: Rows) -> Array:
+    def share(of: int, _state: Clinic, e: Array, rows: Rows) -> Array:
         dose = given(e)[:, None]
         return world.table.read(world.table.shares[of], dose, place(rows))[:, 0]
 

@@ -1,9 +1,9 @@
 """The first layer of the scaler, fitted once: kernel, noise and inducing points.
 
 `python -m gdcb.instances.dosing.fit` writes `map.json` and the scaler's table of `dosing.toml`
-anew. Lengths, variance and noise come from
-a pilot clinic by marginal likelihood; how far lengths are stretched, since few points stand for many,
-is chosen by the error on held-out labels of other pilot clinics. None of them is in any result.
+anew. Lengths, variance and noise come from a pilot clinic by marginal likelihood; how far lengths
+are stretched, since few points stand for many, is chosen by the error on held-out labels of all
+pilot clinics. None of them is in any result.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def pilot(variant: str, clinics: int = CLINICS, meals: int = MEALS) -> Pilot:
     return Pilot(clinic, np.concatenate(x), np.concatenate(label), held_out)
 
 
-def fit(variant: str, seen: Pilot, rows: int = ROWS, points: int = POINTS) -> dict[str, Any]:
-    """Return the feature map of a variant, as it is stored."""
+def fit(seen: Pilot, rows: int = ROWS, points: int = POINTS) -> dict[str, Any]:
+    """Return the feature map that a pilot history makes, as it is stored."""
     first = (seen.clinic == 0) & ~seen.is_held_out
     found = GaussianProcessScaler.from_history(
         FEATURES,
@@ -113,8 +113,9 @@ def declared(text: str, found: dict[str, Any]) -> str:
     """Return the instance's file with a feature map in its scaler's table."""
     points = ",\n".join(f"  {point}" for point in found["inducing"])
     table = (
-        f'kernel = "{found["kernel"]}"\nvariance = {found["variance"]}\npenalty = {found["noise"]}\n'
-        f"shift = [{found['shift']}]\nunit = [{found['unit']}]\nlengths = {found['lengths']}\n"
+        f'kernel = "{found["kernel"]}"\nvariance = {found["variance"]}\n'
+        f"penalty = {found['noise']}\nshift = [{found['shift']}]\nunit = [{found['unit']}]\n"
+        f"lengths = {found['lengths']}\n"
         f"inducing = [\n{points},\n]\n"
     )
     before, _, rest = text.partition(BEGINS)
@@ -124,7 +125,7 @@ def declared(text: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Write the maps of both variants."""
-    found = {variant: fit(variant, pilot(variant)) for variant in VARIANTS}
+    found = {variant: fit(pilot(variant)) for variant in VARIANTS}
     MAP.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     text = TOML.read_text(encoding="utf-8")
     TOML.write_text(declared(text, found["mis"]), encoding="utf-8")

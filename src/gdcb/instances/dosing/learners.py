@@ -65,7 +65,7 @@ def scaler(variant: str, tuned: Mapping[str, Any]) -> GaussianProcessScaler:
 
 
 def learner(tuned: Mapping[str, Any]) -> Bandit:
-    """Return the response in e − δ: a smooth curve a patient, or a parabola that a clinic shares."""
+    """Return the response in e − δ: a smooth curve a patient, or parabolas that a clinic shares."""
     prior, scale = tuned[tuned["form"]], float(tuned["scale"])
     if tuned["form"] == "smooth":
         return GPCurveThompson(
@@ -101,7 +101,8 @@ def fitted(variant: str, found: Any, spread: Any, form: str) -> dict[str, Any]:
     asked = found.ask(found.instance.composition.compose(space, delta, found.rows.x), found.rows)
     by_unit = found.by_unit(asked)  # (units, contexts, K)
     means = by_unit.mean(axis=1)
-    left, out = by_unit - means[:, None], {"form": form}
+    left = by_unit - means[:, None]
+    out: dict[str, Any] = {"form": form}
     if form == "smooth":
         values = {"mean": float(means.mean()), "sd": float(means.std())}
         out[form] = {name: round(value, 4) for name, value in values.items()}

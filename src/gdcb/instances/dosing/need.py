@@ -20,7 +20,10 @@ from gdcb.records import Rows
 from gdcb.streams import Stream
 
 # The prior: a clinic's mean and standard deviation, and a patient's around it.
-THETA, THETA_SD = np.array([1.0, 1.0, 0.8]), np.array([0.2, 0.2, 0.15])  # meal, correction, on board
+THETA, THETA_SD = (
+    np.array([1.0, 1.0, 0.8]),
+    np.array([0.2, 0.2, 0.15]),
+)  # meal, correction, on board
 LEVEL, LEVEL_SD, LEVEL_OWN = 5.5, 0.6, 1.0
 WIDTH, WIDTH_OWN = 3.0, 0.5  # units; a patient's is uniform within ± the second
 FEAR = 0.25  # weight of hypoglycaemia

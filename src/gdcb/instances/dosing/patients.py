@@ -103,8 +103,7 @@ def cohort() -> Cohort:
     path = folder() / FILE
     if not path.is_file():
         raise InvalidInput(
-            f"simglucose is installed without {FILE}; pip install --force-reinstall "
-            '"gdcb[domains]"'
+            f'simglucose is installed without {FILE}; pip install --force-reinstall "gdcb[domains]"'
         )
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -39,7 +39,7 @@ def _scatter(rows: Rows) -> Array:
     return np.asarray(SCATTER * own(rows)[:, 0])
 
 
-def incumbent(rng: Stream, clinic: Clinic, rows: Rows) -> Array:
+def incumbent(rng: Stream, _clinic: Clinic, rows: Rows) -> Array:
     """Return what was given before there was a bandit: (N, 1).
 
     A bolus calculator whose ratios are those of the weight (the 450 and 1800 rules), the same for

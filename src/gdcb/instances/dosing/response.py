@@ -1,10 +1,10 @@
 """The table of meals as a world reads it: rewards and shares of time, linear between doses.
 
-The reward is TIR − 2·TBR₇₀ − 0.75·TBR₅₄, shares of the next five hours in 70–180, below 70 and below
-54 mg/dL. Ranges are those of the international consensus on time in range (Battelino et al., Diabetes
-Care 42:1593, 2019). Weights are those of the glycemia risk index (Klonoff et al., J Diabetes Sci
-Technol 17:1226, 2023), 0.8 for high, 2.4 for low and 3.0 for very low glucose: an hour below 70 costs
-three times an hour above 180, one below 54 costs 3.75 times that.
+The reward is TIR − 2·TBR₇₀ − 0.75·TBR₅₄, shares of the next five hours in 70–180, below 70 and
+below 54 mg/dL. Ranges are those of the international consensus on time in range (Battelino et al.,
+Diabetes Care 42:1593, 2019). Weights are those of the glycemia risk index (Klonoff et al., J
+Diabetes Sci Technol 17:1226, 2023), 0.8 for high, 2.4 for low and 3.0 for very low glucose: an hour
+below 70 costs three times an hour above 180, one below 54 costs 3.75 times that.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.instances.dosing import need, response
-from gdcb.instances.dosing.columns import MEAL, SCHEMA, WEIGHT, by_weight, calculated
+from gdcb.instances.dosing.bank import CHANCES
+from gdcb.instances.dosing.columns import by_weight, calculated
 from gdcb.instances.dosing.need import Need
 from gdcb.instances.dosing.response import Responses
 from gdcb.parts import check_choice
@@ -110,7 +111,7 @@ class Meals:
         if state.need is not None:
             mean, noise = state.need.worth(dose, rows), need.NOISE / NOISE * noise
         else:
-            node = np.searchsorted(np.cumsum(response.CHANCES)[:-1], u, side="right")
+            node = np.searchsorted(np.cumsum(np.array(CHANCES))[:-1], u, side="right")
             at = node * self.table.x.shape[0] + place(rows)
             mean = self.table.read(self.table.by_node, dose, place(rows), at)
         return np.asarray((mean[:, 0] + noise)[:, None])
