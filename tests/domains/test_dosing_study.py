@@ -11,12 +11,16 @@ import pytest
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.instances import Study
 from gdcb.instances.dosing import fit, learners, need, physician, study
 from gdcb.instances.dosing.columns import FEATURES, MEAL, WEIGHT, by_weight
 from gdcb.instances.dosing.domain import PATIENTS, delta
 from gdcb.instances.dosing.world import MEALTIME, MIDDLE, OWN, Clinic, Meals, place
 from gdcb.protocol.block import run_task
+from gdcb.protocol.ground import neutral_of
+from gdcb.protocol.priors import spread
 from gdcb.protocol.record import Record
+from gdcb.protocol.sampling import sample
 from gdcb.protocol.task import Task
 from gdcb.records import Rows
 from gdcb.scalers import GaussianProcessScaler
@@ -270,11 +274,30 @@ def test_a_variant_that_is_none() -> None:
         study("real", {}, 10)
 
 
-def test_learners_in_both_forms() -> None:
-    smooth = learners.learner(learners.UNTUNED)
-    quadratic = learners.learner(learners.UNTUNED | {"form": "quadratic"})
-    assert type(smooth).__name__ == "GPCurveThompson"
-    assert type(quadratic).__name__ == "NormalCurveThompson"
+def test_learners_in_every_form() -> None:
+    """One curve, the other, or both averaged; the priors come of the tuning worlds."""
+    kinds = {
+        form: type(learners.learner(learners.UNTUNED | {"form": form})).__name__
+        for form in learners.FORMS
+    }
+    assert kinds == {
+        "both": "StackedThompson",
+        "smooth": "GPCurveThompson",
+        "quadratic": "NormalCurveThompson",
+    }
+    made = study("mis", {}, 10)
+    for form in learners.FORMS:
+        found = _prior_of(made, form)
+        knobs = {"scale": 1.0, "signal": 1.0, "width": 0.5}
+        assert type(made.learner(found | knobs)).__name__ == kinds[form]
+
+
+def _prior_of(made: Study, form: str) -> dict[str, Any]:
+    assert made.tuning is not None
+    plain = made.domain.instance
+    without = replace(plain, scaler=neutral_of(plain), gate=plain.chain)
+    found = sample(made, without, 9_000_002, groups=3, contexts=20)
+    return made.tuning.fitted(found, spread, form)
 
 
 def test_history_is_the_incumbent_s_behind_the_gate() -> None:

@@ -34,6 +34,9 @@ ROWS = 1_200  # of history: 150 meals a patient, some seven weeks
 NULL = {"well": -4.5, "mis": 0.36}  # E[r] without a bolus, over all meals
 SHRINK, REFIT = 64.0, 0.05
 TIMES = 4.0  # how often each meal counts in δ°: about as many rows as a run shows
+LEFT_OUT = dict.fromkeys(("B2g", "B2gw", "B2gu"), "the reward is a share of time, and no class") | {
+    "B4fac": "dose levels are no product of factors"
+}
 EDGES = np.linspace(0.0, 25.0, 51)
 
 
@@ -102,6 +105,7 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         specification=specification(variant, rows),
         about=ABOUT,
         tuning=Tuning(fitted=partial(learners.fitted, variant), forms=learners.FORMS),
+        left_out=LEFT_OUT,
         edges=EDGES,
         measures=measures(world),
     )

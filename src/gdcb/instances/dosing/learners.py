@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.bandits import Bandit, CurveThompson, GPCurveThompson
+from gdcb.bandits import Bandit, CurveThompson, GPCurveThompson, StackedThompson
 from gdcb.bandits.nodes import frame_of
 from gdcb.bandits.normal_curve import NormalCurveThompson
 from gdcb.instances.dosing.columns import FEATURES
@@ -24,11 +24,16 @@ UNTUNED: dict[str, Any] = {
     "scale": 1.0,
     "signal": 1.0,
     "width": 0.5,
-    "noise": 0.4,
-    "quadratic": {"mean": [0.6, -0.2, -0.8], "group": [0.3, 0.3, 0.3], "own": [0.3, 0.3, 0.3]},
-    "smooth": {"mean": 0.3, "sd": 0.6},
+    "smooth": {"mean": 0.3, "sd": 0.6, "noise": 0.4},
+    "quadratic": {
+        "mean": [0.6, -0.2, -0.8],
+        "group": [0.3, 0.3, 0.3],
+        "own": [0.3, 0.3, 0.3],
+        "noise": 0.45,
+    },
 }
-FORMS = ("smooth", "quadratic")
+# A parabola that a clinic shares, a curve of no declared form, or not known: both averaged.
+FORMS = ("both", "smooth", "quadratic")
 LENGTHSCALE = 0.15  # of a smooth curve, in spans of the levels
 EVERY, GROWTH = 80, 1.0  # ten meals of eight patients; then as many rows again
 WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
@@ -65,25 +70,36 @@ def scaler(variant: str, tuned: Mapping[str, Any]) -> GaussianProcessScaler:
 
 
 def learner(tuned: Mapping[str, Any]) -> Bandit:
-    """Return the response in e − δ: a smooth curve a patient, or parabolas that a clinic shares."""
-    prior, scale = tuned[tuned["form"]], float(tuned["scale"])
-    if tuned["form"] == "smooth":
-        return GPCurveThompson(
-            link="identity",
-            amplitude=scale * prior["sd"],
-            lengthscale=LENGTHSCALE,
-            prior_mean=prior["mean"],
-            noise=tuned["noise"],
-            width=float(tuned["width"]),
-            gaps=1,
-        )
+    """Return the response in e − δ, in the form that is known, or both averaged."""
+    if tuned["form"] == "both":
+        return StackedThompson((smooth(tuned), quadratic(tuned)))
+    return smooth(tuned) if tuned["form"] == "smooth" else quadratic(tuned)
+
+
+def smooth(tuned: Mapping[str, Any]) -> GPCurveThompson:
+    """Return a curve of no declared form, one a patient."""
+    prior = tuned["smooth"]
+    return GPCurveThompson(
+        link="identity",
+        amplitude=float(tuned["scale"]) * prior["sd"],
+        lengthscale=LENGTHSCALE,
+        prior_mean=prior["mean"],
+        noise=prior["noise"],
+        width=float(tuned["width"]),
+        gaps=1,
+    )
+
+
+def quadratic(tuned: Mapping[str, Any]) -> NormalCurveThompson:
+    """Return parabolas that the patients of a clinic share."""
+    prior, scale = tuned["quadratic"], float(tuned["scale"])
     return NormalCurveThompson(
         CurveThompson(
             link="identity",
             degree=2,
             prior_mean=tuple(prior["mean"]),
             prior_sd=tuple(scale * sd for sd in prior["group"]),
-            noise=tuned["noise"],
+            noise=prior["noise"],
         ),
         own_sd=tuple(scale * sd for sd in prior["own"]),
         width=float(tuned["width"]),
@@ -101,19 +117,24 @@ def fitted(variant: str, found: Any, spread: Any, form: str) -> dict[str, Any]:
     asked = found.ask(found.instance.composition.compose(space, delta, found.rows.x), found.rows)
     by_unit = found.by_unit(asked)  # (units, contexts, K)
     means = by_unit.mean(axis=1)
-    left = by_unit - means[:, None]
     out: dict[str, Any] = {"form": form}
-    if form == "smooth":
+    if form != "quadratic":
         values = {"mean": float(means.mean()), "sd": float(means.std())}
-        out[form] = {name: round(value, 4) for name, value in values.items()}
-    else:
-        curve = CurveThompson(link="identity", degree=2)
-        inputs = curve.inputs(frame_of(space), space.coords, None)
+        values["noise"] = _noise(found, by_unit - means[:, None])
+        out["smooth"] = {name: round(value, 4) for name, value in values.items()}
+    if form != "smooth":
+        inputs = CurveThompson(link="identity", degree=2).inputs(
+            frame_of(space), space.coords, None
+        )
         weights = _least_squares(inputs, means)
-        left = by_unit - (weights @ inputs.T)[:, None]
-        out[form] = spread(weights, found.units)
-    out["noise"] = round(float(np.sqrt(found.noise**2 + (left**2).mean())), 4)
+        noise = _noise(found, by_unit - (weights @ inputs.T)[:, None])
+        out["quadratic"] = spread(weights, found.units) | {"noise": round(noise, 4)}
     return out
+
+
+def _noise(found: Any, left: Array) -> float:
+    """Return how far rewards lie from a curve that misses their mean by `left`."""
+    return float(np.sqrt(found.noise**2 + (left**2).mean()))
 
 
 def _least_squares(inputs: Array, values: Array) -> Array:
