@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gdcb
+from gdcb.checks import domains
 from gdcb.errors import InvalidInput
 from gdcb.instances.credit import applicants as data
 from gdcb.instances.credit import fit, study
@@ -49,16 +50,10 @@ def drawn(variant: str, t: int = 0) -> tuple[Lending, Any, Rows]:
     return world, state, world.context(streams.at(CONTEXT, t), state, t, GROUP)
 
 
-# A domain's promises, but for two that its parts cannot keep: the stacked learner's members share
-# between branches (its docstring says so), and an accepted loan pays in expectation.
-_NOT_KEPT = ("bandit: a batch is a loop", "reward: worth agrees with reward")
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_domain_keeps_its_promises(variant: str) -> None:
-    report = gdcb.checks.report(study(variant, {}, 100).domain)
-    broken = [str(one) for one in report.results if not one.is_kept]
-    assert [one for one in broken if not any(name in one for name in _NOT_KEPT)] == []
+@pytest.mark.parametrize("promise", domains.CHECKS, ids=lambda check: check.__name__)
+def test_the_domain_keeps_its_promises(promise: Any, variant: str) -> None:
+    promise(domains.case_of(study(variant, {}, 100).domain))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -159,7 +154,7 @@ def test_labels_are_the_spread_of_comparable_loans() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_best_delta_is_what_the_ridge_tends_to(variant: str) -> None:
-    subject = study(variant, {"applications": 20_000}, 1)
+    subject = study(variant, {"applications": 6_000}, 1)
     world: Any = subject.domain.world
     streams, group = Streams(5, 8), np.zeros(8, dtype=np.int64)
     state = world.start(streams.at(WORLD, 0), group)
@@ -169,7 +164,7 @@ def test_the_best_delta_is_what_the_ridge_tends_to(variant: str) -> None:
     fitted = it.scaler.fit(past.log.x, past.label)  # type: ignore[attr-defined]
     found = it.scaler.predict(fitted, np.zeros(past.rows.n, dtype=np.int64), past.log.x)[:, 0, 0]
     best = subject.delta(state, past.rows)[0]
-    assert np.sqrt(np.mean((np.log(found) - np.log(best)) ** 2)) < 0.03
+    assert np.sqrt(np.mean((np.log(found) - np.log(best)) ** 2)) < 0.04
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -239,7 +234,7 @@ def test_drawn_applicants_have_the_shares_of_the_data() -> None:
     # |z| < 5 for shares: below 1e-6 each. Amounts are cut at 2.5 sd, durations at their limits.
     for at, share in zip(POSITIONS[:-2], centre()[:-2], strict=True):
         assert abs(x[:, at].mean() - share) < 5 * np.sqrt(share * (1 - share) / 20_000)
-    assert SCHEMA.encode([gdcb.checks.domains.decoded(SCHEMA, _whole(row)) for row in x[:20]]).size
+    assert SCHEMA.encode([domains.decoded(SCHEMA, _whole(row)) for row in x[:20]]).size
 
 
 def _whole(x: Any) -> Any:

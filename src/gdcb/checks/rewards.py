@@ -112,7 +112,12 @@ def worth_is_linear_in_value(case: RewardCase) -> None:
 
 
 def worth_agrees_with_reward(case: RewardCase) -> None:
-    """Learned for certain, an outcome (target over scale) is worth its reward."""
+    """Learned for certain, an outcome (target over scale) is worth its reward.
+
+    A reward whose class pays what is known in expectation only says so by `is_exact = False`.
+    """
+    if not getattr(case.reward, "is_exact", True):
+        return
     x, e, y = case.x(), case.e(), case.outcomes()
     target, scale = case.reward.learn(y, x)
     value = target if scale is None else target / scale

@@ -123,7 +123,13 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         delta=delta,
         specification=specification(variant, rows),
         about=ABOUT,
-        tuning=Tuning(fitted=learners.fitted, forms=learners.FORMS, learned=world.chance),
+        tuning=Tuning(
+            fitted=learners.fitted,
+            forms=learners.FORMS,
+            learned=world.chance,
+            unscaled=learners.fitted_unscaled,
+        ),
+        unscaled=learners.unscaled,
         edges=EDGES,
         measures=measures(world),
     )

@@ -125,7 +125,7 @@ def adverse_impact_ratio(
 
     >>> ratio, low, high = adverse_impact_ratio(0.5, 100, 0.8, 100)
     >>> ratio, round(low, 4), round(high, 4)
-    (0.625, 0.502, 0.7782)
+    (0.625, 0.502, 0.7781)
     """
     if share <= 0.0 or best <= 0.0:
         return (np.nan, 0.0, np.inf)

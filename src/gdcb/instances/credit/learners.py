@@ -87,3 +87,18 @@ def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
         weights = LogisticPosterior.fit(found.by_unit(inputs), target, None, 0.0, WEAK).mean
         out[one] = spread(weights, found.units)
     return out
+
+
+def unscaled(tuned: Mapping[str, Any]) -> Bandit:
+    """Return the learner without a scaler (A1): the same curve, in the action over its base."""
+    return curve({"relative": tuned, **{k: tuned[k] for k in ("scale", "width")}}, "relative")
+
+
+def fitted_unscaled(found: Any, spread: Any) -> dict[str, Any]:
+    """Fit it to a sample of tuning worlds."""
+    inputs = CurveThompson(degree=DEGREE).inputs(frame_of(found.instance.space), found.coord, None)
+    rows, target = found.by_unit(inputs), found.by_unit(found.target)
+    out: dict[str, Any] = spread(
+        LogisticPosterior.fit(rows, target, None, 0.0, WEAK).mean, found.units
+    )
+    return out

@@ -67,6 +67,11 @@ class Menu(HardGate):
         if not self.low <= self.high:
             raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
 
+    @classmethod
+    def example(cls) -> Menu:
+        """Return one that can be checked."""
+        return cls(values=(1.0, 2.0, 4.0))
+
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""
         super().check(columns)
