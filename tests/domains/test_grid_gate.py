@@ -17,6 +17,7 @@ import gdcb.instances.grid
 from gdcb import Agent, declaration
 from gdcb import round as turn
 from gdcb.arrays import Array
+from gdcb.checks.lists import report
 from gdcb.declaration import Declaration
 from gdcb.errors import InvalidInput
 from gdcb.instances.grid import gate as gates
@@ -309,3 +310,16 @@ def test_the_file_says_what_the_study_has(declared: Declaration) -> None:
     assert live.null.mean == made.null.mean
     assert live.scaler.every == learners.EVERY  # type: ignore[attr-defined]
     assert MODIFIED == 1
+
+
+def test_its_search_keeps_the_promises_of_a_gate() -> None:
+    """The conformance list finds nothing, on one line that needs no solver."""
+    found = report(PowerFlow.example())
+    assert found.is_conforming, str(found)
+
+
+@pytest.mark.soak
+def test_it_keeps_the_promises_of_a_gate_on_the_network(declared: Declaration) -> None:
+    """The same list on the real one: some 2,500 power flows."""
+    found = report(PowerFlow(tolerance=0.05, grid=2), declared.instance)
+    assert found.is_conforming, str(found)

@@ -95,6 +95,11 @@ class PowerFlow(HardGate):
         ):
             raise InvalidInput(f"gate '{self.name}': zone: expected {len(ZONES)} columns")
 
+    @classmethod
+    def example(cls) -> PowerFlow:
+        """Return one that can be checked in a moment: its search, on one line without a solver."""
+        return _OneLine()
+
     def apply(self, draws: Array | None, e: Array, rows: Rows) -> tuple[Array, Array]:
         """Project once: with an `apply` of its own the gate is not tried out beforehand."""
         left = self.project(e[:, None, :], rows)[:, 0]
@@ -213,6 +218,23 @@ class PowerFlow(HardGate):
         )
         flow = network.solve(load, pv, voltage, self.buses(row), shed)
         return words_of(flow, heat)
+
+
+@dataclass(frozen=True)
+class _OneLine(PowerFlow):
+    """The same gate on one line that carries load − PV − shed of at most `voltage`."""
+
+    def most(self, row: Rows) -> float:
+        """Return what is flexible."""
+        return float(take(row.x, self.flexible)[0])
+
+    def asked(self, row: Rows) -> Any:
+        """Return what the line could still carry; what flows back counts as well."""
+        load, pv, most = (float(take(row.x, one)[0]) for one in (self.load, self.pv, self.voltage))
+        return lambda shed: most - abs(load - pv - shed)
+
+    def _broken(self, shed: float, row: Rows) -> str:
+        return f"the line {-self.asked(row)(shed):.3g} beyond its rating"
 
 
 def words_of(flow: Array, temperature: float) -> str:
