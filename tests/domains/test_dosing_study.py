@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gdcb import checks
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import Study
@@ -147,6 +148,20 @@ def test_the_incumbent_goes_by_weight_alone() -> None:
     dose = physician.incumbent(streams.at(WORLD, 9), state, same)
     assert dose.shape == (rows.n, 1)
     assert 0.02 < np.log(dose).std() < 0.4
+
+
+@VARIANTS
+def test_it_keeps_the_promises_of_a_domain(variant: str) -> None:
+    """All but those that teach the scaler contexts of size 1: its kernel knows meals alone."""
+    found = checks.report(study(variant, {}, 50).domain)
+    known = {"scaler: it learns the signal", "scaler: delta is as large as the signal"}
+    assert {result.name for result in found.broken} <= known
+
+
+def test_rows_without_their_place_are_refused() -> None:
+    world, state, rows, _ = opened("mis")
+    with pytest.raises(InvalidInput, match="hidden column"):
+        world.mean(state, np.zeros((rows.n, 1, 1)), replace(rows, hidden=None))
 
 
 # The scaler's map

@@ -30,7 +30,7 @@ from gdcb.streams import Streams
 LEVELS = (1.0, 2.5, 4.0, 5.0, 7.0, 11.0)
 NO_BOLUS_BELOW = 70.0  # mg/dL
 PATIENTS = 8
-ROWS = 1_200  # of history: 150 meals a patient, some seven weeks
+ROWS = 1_200  # of history: 150 meals a patient, some five weeks
 NULL = {"well": -4.5, "mis": 0.36}  # E[r] without a bolus, over all meals
 SHRINK, REFIT = 64.0, 0.05
 TIMES = 4.0  # how often each meal counts in δ°: about as many rows as a run shows

@@ -19,8 +19,9 @@ INCUMBENT_SCATTER = 0.15  # sd of the log of an incumbent's dose: rounding, habi
 
 
 def own(rows: Rows) -> Array:
-    """Return the physician's own dose: (N, 1)."""
-    assert rows.hidden is not None
+    """Return the physician's own dose: (N, 1); of a stranger, what goes by weight."""
+    if rows.hidden is None:
+        return np.asarray(calculated(rows.x, *by_weight(rows.x[:, WEIGHT]))[:, None])
     return np.asarray(rows.hidden[:, OWN : OWN + 1])
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
 from gdcb.instances.dosing import need, response
 from gdcb.instances.dosing.bank import CHANCES
 from gdcb.instances.dosing.columns import by_weight, calculated
@@ -144,5 +145,8 @@ def given(e: Array) -> Array:
 
 def place(rows: Rows) -> Array:
     """Return the place (N,) of every row's meal in the table."""
-    assert rows.hidden is not None
+    if rows.hidden is None:
+        raise InvalidInput(
+            "a meal has a hidden column, its place in the table; these rows have none"
+        )
     return np.asarray(rows.hidden[:, MEALTIME].astype(np.int64))
