@@ -106,6 +106,7 @@ class Prompt:
     examples : examples that a prompt carries at most
     template : version of the template, which travels with the action
     name : name of the tool among the action's columns
+    neutral : δ of methods that have no scaler: the share of the examples that they always carry
 
     Notes
     -----
@@ -131,11 +132,13 @@ class Prompt:
     examples: int = 4
     template: int = 1
     name: str = "tool"
+    neutral: float = 1.0
     needs_positive: ClassVar[bool] = False
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
         check_number("composition.examples", self.examples, 0)
+        check_number("composition.neutral", self.neutral, 0.0, 1.0)
         check_number("composition.template", self.template, 0)
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:

@@ -97,8 +97,12 @@ class Shared:
 
 
 def neutral_of(instance: Instance) -> ConstantScaler:
-    """Return the scaler that leaves the arms as they are: 0 where δ is added, else 1."""
-    return ConstantScaler(0.0 if instance.composition.joins == "sum" else 1.0)
+    """Return the scaler of methods that have none: 0 where δ is added, else 1.
+
+    A composition in which neither leaves the arms as they are says by `neutral` what does best.
+    """
+    usual = 0.0 if instance.composition.joins == "sum" else 1.0
+    return ConstantScaler(getattr(instance.composition, "neutral", usual))
 
 
 def study_of(task: Task) -> Study:

@@ -20,7 +20,7 @@ from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.arrays import Array
 from gdcb.contrast import no_private_information
 from gdcb.instance import Instance
-from gdcb.protocol.ground import Shared
+from gdcb.protocol.ground import Shared, neutral_of
 from gdcb.protocol.methods import Setup
 from gdcb.protocol.metrics.estimates import interval
 from gdcb.records import Evidence, Log, Rows
@@ -90,7 +90,7 @@ def past_of(shared: Shared, setup: Setup) -> Past:
     warm_up(instance, bandit, state, history, group)
     log = history.log
     delta, version = turn.scale(instance, state, log)
-    neutral = 0.0 if instance.composition.joins == "sum" else 1.0
+    neutral = neutral_of(instance).value
     places = instance.context.positions
     columns = [place for name in shared.study.features for place in places[name]]
     return Past(
