@@ -152,8 +152,8 @@ def _scaler(**settings: Any) -> Any:
 
 def test_what_is_seen_of_a_tool_is_by_hand() -> None:
     seen = inputs(np.array([[0.6, 0.1, 0.4]]), np.array([[0.0, 0.3, 0.3]]))
-    np.testing.assert_allclose(seen[0, :, 2], [0.2, -0.5, -0.2])
-    np.testing.assert_allclose(seen[0, :, 3], [-0.3, 0.0, 0.0])  # of equals neither leads
+    np.testing.assert_allclose(seen[2][0], [0.2, -0.5, -0.2])
+    np.testing.assert_allclose(seen[3][0], [-0.3, 0.0, 0.0])  # of equals neither leads
 
 
 def test_heads_are_the_minimum_of_the_two_level_ridge() -> None:
@@ -184,7 +184,7 @@ def test_the_trunk_is_that_of_the_neural_scaler() -> None:
     trunk, _ = learners.stored()
     x = np.random.default_rng(3).random((5, 6))
     scaler = _scaler(trunk=trunk)
-    seen = inputs(x[:, :3], x[:, 3:]).reshape(15, 4)
+    seen = np.stack(inputs(x[:, :3], x[:, 3:]), axis=-1).reshape(15, 4)
     expected = trunk.forward(seen).reshape(5, 3, -1)
     np.testing.assert_allclose(scaler.phi(x)[..., 5:], expected, atol=1e-12)
 

@@ -40,7 +40,8 @@ def pilot(world: Routing, groups: int = CATALOGUES, requests: int = REQUESTS) ->
         relevance = world.relevance(rows)[group, arm]
         wrong = u[:, -1] < JUDGE_ERROR
         rated.append(corrected(np.where(wrong, 1.0 - relevance, relevance)))
-        seen.append(inputs(rows.x[:, S], rows.x[:, P])[group, arm])
+        said = inputs(rows.x[:, S], rows.x[:, P])
+        seen.append(np.stack([one[group, arm] for one in said], axis=1))
     return np.concatenate(seen), np.concatenate(rated)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,16 +21,16 @@ _MANY = 2048  # rows that are worked out at once
 _WEAK = 1.0  # penalty, in rows, that keeps a fit from going astray where no request was seen
 
 
-def inputs(near: Array, past: Array) -> Array:
-    """Return what is seen of every tool (N, K, 4) from similarities (N, K) of both kinds.
+def inputs(near: Array, past: Array) -> tuple[Array, ...]:
+    """Return what is seen of every tool, (N, K) each, from similarities (N, K) of both kinds.
 
     Near to its description, near to a past success, and by how much each leads that of the best
     other tool.
 
-    >>> inputs(np.array([[0.5, 0.2]]), np.array([[0.0, 0.3]])).round(1).tolist()
-    [[[0.5, 0.0, 0.3, -0.3], [0.2, 0.3, -0.3, 0.3]]]
+    >>> [one.round(1).tolist() for one in inputs(np.array([[0.5, 0.2]]), np.array([[0.0, 0.3]]))]
+    [[[0.5, 0.2]], [[0.0, 0.3]], [[0.3, -0.3]], [[-0.3, 0.3]]]
     """
-    return np.stack((near, past, near - _best_other(near), past - _best_other(past)), axis=-1)
+    return near, past, near - _best_other(near), past - _best_other(past)
 
 
 def _best_other(values: Array) -> Array:
@@ -43,18 +43,23 @@ def _best_other(values: Array) -> Array:
     return np.where(is_first, two[:, :1], two[:, 1:])
 
 
-def _activations(trunk: Trunk, seen: Array) -> Array:
-    """Return what `Trunk.forward` says of inputs (..., p), summed input by input: (..., width).
+def activations(trunk: Trunk, seen: Sequence[Array]) -> list[Array]:
+    """Return what `Trunk.forward` says of inputs, each an array: one of that shape a unit.
 
-    Products of one row and a small matrix, one a tool, would take ten times as long.
+    Unit by unit: products of one row and a small matrix, one a tool, take ten times as long.
     """
-    h = (seen - trunk.mean) / trunk.scale
+    scaled = zip(seen, trunk.mean, trunk.scale, strict=True)
+    h = [(one - mean) / scale for one, mean, scale in scaled]
     for weight, bias in zip(trunk.weights, trunk.biases, strict=True):
-        total = h[..., :1] * weight[0]
-        for i in range(1, weight.shape[0]):
-            total += h[..., i : i + 1] * weight[i]
-        h = _ACTIVATIONS[trunk.activation](total + bias)
-    return np.asarray(h)
+        after = []
+        for unit in range(bias.size):
+            total = h[0] * weight[0, unit]
+            for one, strength in zip(h[1:], weight[1:, unit], strict=True):
+                total += one * strength
+            total += bias[unit]
+            after.append(_ACTIVATIONS[trunk.activation](total))
+        h = after
+    return h
 
 
 def _relu(values: Array) -> Array:
@@ -160,15 +165,22 @@ class RelevanceScaler(LinearHead):
         """The leading 1, what is seen of a tool, and an activation each."""
         return 1 + N_INPUTS + (0 if self.trunk is None else self.trunk.width)
 
+    def _seen(self, x: Array) -> list[Array]:
+        """Return φ(z_a) without its leading 1, (N, K) each."""
+        seen = inputs(take_all(x, self.near), take_all(x, self.past))
+        return [*seen, *(() if self.trunk is None else activations(self.trunk, seen))]
+
     def phi(self, x: Array) -> Array:
         """Return φ(z_a) of every tool: (N, K, d)."""
-        seen = inputs(take_all(x, self.near), take_all(x, self.past))
-        n, k, p = seen.shape
-        out = np.empty((n, k, self.width))
-        out[..., 0], out[..., 1 : 1 + p] = 1.0, seen
-        if self.trunk is not None:
-            out[..., 1 + p :] = _activations(self.trunk, seen)
-        return out
+        seen = self._seen(x)
+        return np.stack([np.ones_like(seen[0]), *seen], axis=-1)
+
+    def phi_at(self, x: Array, arm: Array) -> Array:
+        """Return φ(z_a) of one tool a row: (N, d)."""
+        row = np.arange(x.shape[0])
+        seen = [one[row, arm] for one in inputs(take_all(x, self.near), take_all(x, self.past))]
+        hidden = [] if self.trunk is None else activations(self.trunk, seen)
+        return np.stack([np.ones(row.size), *seen, *hidden], axis=-1)
 
     def init(self, n_owners: int) -> RidgeState:
         """Return empty sums and θ_a = θ₀."""
@@ -189,10 +201,10 @@ class RelevanceScaler(LinearHead):
             starts = range(0, x.shape[0], _MANY)
             parts = [self.predict(state, owner[i : i + _MANY], x[i : i + _MANY]) for i in starts]
             return np.concatenate(parts)
-        phi, theta = self.phi(x), state.theta.take(owner, axis=0)
-        total = phi[..., 0] * theta[..., 0]
-        for j in range(1, phi.shape[-1]):
-            total += phi[..., j] * theta[..., j]
+        theta = state.theta.take(owner, axis=0)
+        total = theta[..., 0].copy()
+        for j, one in enumerate(self._seen(x)):
+            total += one * theta[..., 1 + j]
         return np.asarray(total[..., None])
 
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
@@ -219,8 +231,7 @@ class RelevanceScaler(LinearHead):
         row, arm = np.nonzero(np.isfinite(label) & (weight > 0)[:, None])
         if row.size == 0:
             return
-        rows, place = np.unique(row, return_inverse=True)
-        phi = self.phi(x[rows])[place, arm]
+        phi = self.phi_at(x[row], arm)
         flat = RidgeSums(*(_flat(part) for part in _parts(state.sums)))
         flat.add(owner[row] * self.n_arms + arm, phi, label[row, arm][:, None], weight[row])
 

@@ -243,9 +243,9 @@ def corrected(rating: Array) -> Array:
 def relevance_of(theta: Array, x: Array) -> Array:
     """Return δ* (N, K) of requests x (N, p) under θ (N, 5), in `well`."""
     said = inputs(x[:, S], x[:, P])
-    total = theta[:, :1] + theta[:, 1:2] * said[..., 0]
-    for j in range(1, said.shape[-1]):
-        total = total + theta[:, 1 + j : 2 + j] * said[..., j]
+    total = theta[:, :1] + theta[:, 1:2] * said[0]
+    for j in range(1, len(said)):
+        total = total + theta[:, 1 + j : 2 + j] * said[j]
     return np.asarray(total)
 
 
