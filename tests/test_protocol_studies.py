@@ -26,6 +26,7 @@ from gdcb.protocol.record import Record
 from gdcb.protocol.record_checks import check_record
 from gdcb.protocol.sampling import Sample, allowed, sample, tuning_of
 from gdcb.protocol.task import Task
+from gdcb.rewards import Payoff
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, simulate
 from tests.made_studies import NAMES, made_priors, made_settings, made_study, study_of
@@ -136,6 +137,31 @@ def test_a_study_that_is_not_tuned_says_so() -> None:
         tuning_of(replace(made_study("dosing"), tuning=None))
 
 
+def test_methods_without_settings_say_how_to_get_them() -> None:
+    study = made_study("dosing")
+    for key in ("B1", "B2w", "B5", "A1"):
+        with pytest.raises(InvalidInput, match=f"method {key}: there are no settings of .*tuning"):
+            build(study, key, {})
+    with pytest.raises(InvalidInput, match="'made_dosing': nothing is tuned yet; run python -m"):
+        methods.tuned_settings("made_dosing", "well")
+
+
+def test_a_study_may_bring_its_own_learner_without_a_scaler() -> None:
+    plain = made_study("dosing")
+    assert plain.tuning is not None
+    own = replace(
+        plain,
+        unscaled=lambda settings: bandits.GaussianThompson(prior_mean=settings["level"]),
+        tuning=replace(plain.tuning, unscaled=lambda found, spread: {"level": found.units}),
+    )
+    prior = fitting.prior_of(own, sample_of("dosing", 3, 20), "A1")
+    assert prior == {"A1": {"level": 4}}
+    setup = build(own, "A1", {"A1": prior["A1"] | fitting.START})
+    assert setup.bandit == bandits.GaussianThompson(prior_mean=4)
+    assert setup.instance.scaler == ConstantScaler(0.0)
+    assert fitting.knobs_of(own, "A1") == ("scale",)
+
+
 # What is known of the worlds
 
 
@@ -154,6 +180,17 @@ def test_what_is_learned_is_the_world_s(name: str) -> None:
     assert found.target == pytest.approx(truth, abs=1e-9)
     assert found.rows.n == 3 * found.units * 20
     assert found.coord.shape == (found.rows.n, found.instance.space.n_coords)
+
+
+def test_where_both_classes_pay_the_same_the_chance_must_be_given() -> None:
+    study = made_study("moderation")
+    plain = study.domain.instance
+    same = replace(plain, reward=Payoff(lose=1.0), scaler=neutral_of(plain), gate=plain.chain)
+    with pytest.raises(InvalidInput, match=r"both classes pay the same .* give Tuning\.learned"):
+        sample(study, same, 7, 2, 4)
+    assert study.tuning is not None
+    given = replace(study.tuning, learned=lambda state, e, rows: np.full(e.shape[:2], 0.25))
+    assert (sample(replace(study, tuning=given), same, 7, 2, 4).target == 0.25).all()
 
 
 def test_the_noise_of_rewards_is_measured() -> None:

@@ -45,6 +45,7 @@ LABELS = {
 # Ablations that are another key's run, by the paper's name for them.
 SAME = {"A2": "B4u", "A4": "B4flat"}
 SCALED = ("B4", "B4avg", "B4fac", "B4flat")  # the families with a scaler
+_HOW = "run python -m gdcb.protocol.tuning"
 RIVALS = ("B1", "B2", "B2s", "B2g", "B3", "B5")
 DEFAULT = (
     *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w"),
@@ -116,8 +117,10 @@ def parse(key: str) -> Method:
 
 def tuned_settings(name: str, variant: str) -> dict[str, Any]:
     """Return the recorded settings of every family, as `make tune` found them."""
-    folder = files("gdcb.instances") / STUDIES[name]
-    found: dict[str, Any] = json.loads((folder / "tuned.json").read_text(encoding="utf-8"))
+    path = files("gdcb.instances") / STUDIES[name] / "tuned.json"
+    if not path.is_file():
+        raise InvalidInput(f"instance '{name}': nothing is tuned yet; {_HOW} {name}")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return dict(found[variant])
 
 
@@ -186,8 +189,10 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     units = study.domain.units
     if family in study.rivals:
         return Setup(method, without, study.rivals[family], _same)
-    if family == "A1" and study.unscaled is not None:
+    if family == "A1" and study.unscaled is not None and family in tuned:
         return Setup(method, without, study.unscaled(settings), _same)
+    if family not in tuned:
+        raise InvalidInput(f"method {key}: there are no settings of {family}; {_HOW} {plain.name}")
     if family == "B5":
         taste = taste_of(without)
         return Setup(

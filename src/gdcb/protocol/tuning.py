@@ -99,9 +99,14 @@ def tune(search: Search) -> dict[str, Any]:
         if _value(value) >= _value(score):
             break
         best, score = other, value
-    judged = dict(zip(judged_by(subject, family), np.round(score, 1).tolist(), strict=True))
+    judged = dict(zip(judged_by(subject, family), map(_told, score), strict=True))
     told = {"judged": judged, "tried": len(tried) + len(forms) - 1}
     return {"settings": best | told, "seconds": time.perf_counter() - began}
+
+
+def _told(regret: float) -> float:
+    """Return a regret as it is written down: a digit behind the point, four of a small one."""
+    return round(float(regret), 1) if regret >= 10.0 else float(f"{regret:.4g}")
 
 
 def _place(settings: Mapping[str, Any]) -> tuple[float, ...]:
