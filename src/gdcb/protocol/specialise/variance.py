@@ -40,6 +40,7 @@ def variance(
     delta = shared.delta
     is_log = past.instance.composition.joins == "product" and bool((delta > 0).all())
     spread = (np.log(delta) if is_log else delta).var(axis=1)
+    spread = spread.reshape(delta.shape[0], -1).mean(axis=1)  # over the arms that have one
     gain, note = _gain(runs)
     figures = [
         figure("variance ratio", repaired, why or f"of the difference of two arms; {rows}"),
