@@ -13,16 +13,14 @@ from gdcb.instances.moderation.columns import REMOVE
 from gdcb.instances.moderation.world import Forum, category, severity
 from gdcb.records import Rows
 
-LABELS = ("satisfied communities", "violations", "appeals")
-
 
 def measures(world: Forum) -> tuple[Measure, ...]:
     """Return the measures of what was executed, each the expected value of its row."""
 
-    def chance(which: int) -> Callable[[Any, Array, Rows], Array]:
+    def chance(of_all: Callable[[Any, Rows], Array]) -> Callable[[Any, Array, Rows], Array]:
         def of(state: Any, e: Array, rows: Rows) -> Array:
-            chances = world.chances(state, rows)[which]
-            return np.asarray(np.take_along_axis(chances, category(e[:, None]), axis=1)[:, 0])
+            at = category(e[:, None])
+            return np.asarray(np.take_along_axis(of_all(state, rows), at, axis=1)[:, 0])
 
         return of
 
@@ -31,6 +29,12 @@ def measures(world: Forum) -> tuple[Measure, ...]:
         is_mild = severity(rows) <= state.remove[rows.unit]
         return np.asarray((e[:, 0] == REMOVE) & is_mild, dtype=float)
 
-    named = zip(("satisfaction", "violation_rate", "appeal_rate"), LABELS, strict=True)
-    rates = [Measure(name, label, chance(i)) for i, (name, label) in enumerate(named)]
-    return (*rates, Measure("over_removal_rate", "over-removed posts", over_removed))
+    def violated(_state: Any, rows: Rows) -> Array:
+        return world.violated(rows)
+
+    return (
+        Measure("satisfaction", "satisfied communities", chance(world.satisfied)),
+        Measure("violation_rate", "violations", chance(violated)),
+        Measure("appeal_rate", "appeals", chance(world.appealed)),
+        Measure("over_removal_rate", "over-removed posts", over_removed),
+    )

@@ -151,6 +151,10 @@ class Forum:
 
     def chances(self, state: Communities, rows: Rows) -> tuple[Array, Array, Array]:
         """Return P(satisfied), P(violation), P(appeal) of every category: (N, 3) each."""
+        return self.satisfied(state, rows), self.violated(rows), self.appealed(state, rows)
+
+    def satisfied(self, state: Communities, rows: Rows) -> Array:
+        """Return P(satisfied), which falls with what is done too little or too much: (N, 3)."""
         u, s = rows.unit, severity(rows)
         warn, remove = state.warn[u], state.remove[u]
         lax, harsh = state.lax[u], state.harsh[u]
@@ -158,10 +162,18 @@ class Forum:
         gap[:, 0] = lax * np.maximum(s - warn, 0.0)
         gap[:, 1] = lax * np.maximum(s - remove, 0.0) + harsh * np.maximum(warn - s, 0.0)
         gap[:, 2] = harsh * np.maximum(remove - s, 0.0)
+        return logistic(SATISFIED - gap)
+
+    def violated(self, rows: Rows) -> Array:
+        """Return P(violation), by severity, reach, and how exposed readers are: (N, 3)."""
         reach = HARM_LEAST + (1.0 - HARM_LEAST) * rows.x[:, REACH]
-        harm = logistic(HARM_SLOPE * (s - HARM_AT)) * reach
-        contest = logistic(state.contested[u] - APPEAL_SLOPE * s)
-        return logistic(SATISFIED - gap), harm[:, None] * EXPOSED, contest[:, None] * CONTESTED
+        harm = logistic(HARM_SLOPE * (severity(rows) - HARM_AT)) * reach
+        return np.asarray(harm[:, None] * EXPOSED)
+
+    def appealed(self, state: Communities, rows: Rows) -> Array:
+        """Return P(appeal), which falls with severity: (N, 3)."""
+        contest = logistic(state.contested[rows.unit] - APPEAL_SLOPE * severity(rows))
+        return np.asarray(contest[:, None] * CONTESTED)
 
     def means(self, state: Communities, rows: Rows) -> Array:
         """Return the expected reward of every category: (N, 3)."""
