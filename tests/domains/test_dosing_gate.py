@@ -17,7 +17,7 @@ from gdcb.arrays import Array
 from gdcb.declaration import Declaration
 from gdcb.errors import InvalidInput
 from gdcb.instances.dosing import fit, learners, physician
-from gdcb.instances.dosing.columns import GLUCOSE, IOB, SCHEMA, WEIGHT
+from gdcb.instances.dosing.columns import GLUCOSE, IOB, LIVE, WEIGHT
 from gdcb.instances.dosing.domain import LEVELS, instance
 from gdcb.instances.dosing.limits import BolusLimits
 from gdcb.instances.dosing.world import MIDDLE
@@ -164,7 +164,7 @@ def test_the_file_is_the_study_with_a_real_physician(declared: Declaration) -> N
     study = instance("mis")
     assert made.scaler == study.scaler
     assert made.space.coords.ravel().tolist() == list(LEVELS)
-    assert made.context.columns == SCHEMA.columns
+    assert made.context.columns == LIVE.columns
     assert made.chain.gates[1:] == study.chain.gates[1:]
     assert getattr(made.chain.gates[0], "holds", False)
     assert declared.bandit == learners.learner(learners.UNTUNED)

@@ -14,7 +14,8 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import Study
 from gdcb.instances.dosing import fit, learners, need, physician, study
-from gdcb.instances.dosing.columns import FEATURES, MEAL, WEIGHT, by_weight
+from gdcb.instances.dosing.advice import advice, head_of
+from gdcb.instances.dosing.columns import ADVICE, FEATURES, MEAL, WEIGHT, by_weight
 from gdcb.instances.dosing.domain import PATIENTS, delta
 from gdcb.instances.dosing.world import MEALTIME, MIDDLE, OWN, Clinic, Meals, place
 from gdcb.protocol.block import run_task
@@ -195,6 +196,30 @@ def test_the_stored_map_is_made_again(variant: str) -> None:
     made = fit.fit(fit.pilot(variant))
     for name in ("variance", "noise", "shift", "unit", "lengths", "inducing"):
         np.testing.assert_allclose(made[name], stored[name], rtol=1e-3)
+
+
+@VARIANTS
+def test_the_stored_head_is_what_the_pilot_makes(variant: str) -> None:
+    """On the stored map, from all labels of the pilot: the same advice to 1e-3 of a unit."""
+    seen, known = fit.pilot(variant), learners.feature_map(variant)
+    assert (Meals(variant, is_advised=False).x[:, ADVICE] == 0.0).all()
+    scaler = replace(learners.of_map(known), features=tuple(range(len(FEATURES))))
+    said = scaler.phi(seen.x) @ head_of(known, seen.x, seen.label)
+    np.testing.assert_allclose(advice(variant, seen.x), said, atol=1e-3)
+
+
+@VARIANTS
+def test_everybody_may_read_the_advice(variant: str) -> None:
+    """It is a function of the context, near the right dose; rivals read it, our scaler does not."""
+    world, state, rows, _ = opened(variant, clinics=40)
+    some = np.array([9, 2, 2, 30])
+    assert advice(variant, rows.x[some]).tobytes() == rows.x[some, ADVICE].tobytes()
+    right = world.right(state, rows) - MIDDLE
+    assert np.var(right - rows.x[:, ADVICE]) < 0.5 * np.var(right)
+    made = study(variant, {}, 10)
+    assert made.features == (*FEATURES, "advice")
+    scaler: Any = made.domain.instance.scaler
+    assert ADVICE not in scaler.features
 
 
 def test_labels_bring_the_offset_near_the_right_dose() -> None:

@@ -98,8 +98,9 @@ def test_the_bank_is_made_again_as_it_is() -> None:
 def test_meals_are_ones_that_people_have() -> None:
     """Contexts lie within what the instance allows, and few begin in a low."""
     from gdcb.instances.dosing.columns import SCHEMA
+    from gdcb.instances.dosing.world import Meals
 
-    for row in KNOWN.x[::97]:
+    for row in Meals("mis").x[::97]:
         SCHEMA.encode([dict(zip(SCHEMA.columns, row.tolist(), strict=True))])
     assert 0.01 < (TABLE.glucose < 70.0).mean() < 0.1
     assert TABLE.meal.min() >= bank.LEAST

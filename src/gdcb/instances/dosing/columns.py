@@ -7,7 +7,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.context import Number, Schema
 
-SCHEMA = Schema(
+LIVE = Schema(
     {
         "glucose": Number(20, 600, "glucose before the meal, mg/dL"),
         "trend": Number(-10, 10, "its trend over the last quarter of an hour, mg/dL a minute"),
@@ -16,8 +16,17 @@ SCHEMA = Schema(
         "weight": Number(2, 300, "body weight, kg"),
     }
 )
-GLUCOSE, TREND, MEAL, IOB, WEIGHT = range(5)
-FEATURES = ("glucose", "trend", "meal", "iob", "weight")
+# In a simulation one column more, for rivals: what a model of other clinics says of the offset.
+# Live our scaler learns its own.
+SCHEMA = Schema(
+    {
+        **LIVE.columns,
+        "advice": Number(-50, 50, "dose offset by a frozen model of other clinics, units"),
+    }
+)
+GLUCOSE, TREND, MEAL, IOB, WEIGHT, ADVICE = range(6)
+FEATURES = ("glucose", "trend", "meal", "iob", "weight")  # what our scaler reads
+SHOWN = (*FEATURES, "advice")  # what contextual rivals read: the same, and the advice
 
 # Rules of thumb from total daily insulin: 450 g and 1800 mg/dL a unit.
 DAILY = 0.55  # units a kg and day

@@ -18,7 +18,7 @@ from gdcb.instance import Instance, NullAction
 from gdcb.instances import past as before
 from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
 from gdcb.instances.dosing import learners, physician
-from gdcb.instances.dosing.columns import FEATURES, SCHEMA
+from gdcb.instances.dosing.columns import FEATURES, SCHEMA, SHOWN
 from gdcb.instances.dosing.limits import BolusLimits
 from gdcb.instances.dosing.words import ABOUT, specification
 from gdcb.instances.dosing.world import MIDDLE, Clinic, Meals, given, place
@@ -95,7 +95,7 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
     return Study(
         domain=domain,
         variant=variant,
-        features=FEATURES,
+        features=SHOWN,
         past=past,
         incumbent=physician.incumbent,
         own=physician.own,

@@ -3,7 +3,8 @@
 `python -m gdcb.instances.dosing.fit` writes `map.json` and the scaler's table of `dosing.toml`
 anew. Lengths, variance and noise come from a pilot clinic by marginal likelihood; how far lengths
 are stretched, since few points stand for many, is chosen by the error on held-out labels of all
-pilot clinics. None of them is in any result.
+pilot clinics. None of them is in any result. The map also keeps the head of one model for all
+pilot clinics, from which rivals have their advice.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.instances.dosing.advice import head_of
 from gdcb.instances.dosing.columns import FEATURES, WEIGHT
 from gdcb.instances.dosing.learners import MAP
 from gdcb.instances.dosing.world import VARIANTS, Meals
@@ -41,13 +43,14 @@ class Pilot:
 
 def pilot(variant: str, clinics: int = CLINICS, meals: int = MEALS) -> Pilot:
     """Draw the pilot history."""
-    world, streams = Meals(variant), Streams(SEED, PATIENTS)
+    # Nobody advises in the pilot: the advice is what comes of it.
+    world, streams = Meals(variant, is_advised=False), Streams(SEED, PATIENTS)
     group = np.repeat(np.arange(clinics), PATIENTS)
     state = world.start(streams.at(WORLD, 0), group)
     x, label = [], []
     for t in range(meals + HELD_OUT):
         rows = world.context(streams.at(CONTEXT, t), state, t, group)
-        x.append(rows.x)
+        x.append(rows.x[:, : len(FEATURES)])
         label.append(world.label(streams.at(LABEL, t), state, np.zeros((group.size, 1)), rows))
     held_out = np.repeat(np.arange(meals + HELD_OUT) >= meals, group.size)
     clinic = np.tile(group, meals + HELD_OUT)
@@ -67,7 +70,7 @@ def fit(seen: Pilot, rows: int = ROWS, points: int = POINTS) -> dict[str, Any]:
     )
     tried = [_stretched(found, seen, factor, points) for factor in STRETCHES]
     best = min(tried, key=lambda one: _error(one, seen))
-    return {
+    known = {
         "kernel": best.kernel,
         "variance": _short(best.variance),
         "noise": _short(best.penalty),
@@ -76,6 +79,8 @@ def fit(seen: Pilot, rows: int = ROWS, points: int = POINTS) -> dict[str, Any]:
         "lengths": [_short(length) for length in best.lengths],
         "inducing": [[_short(value) for value in point] for point in best.inducing],
     }
+    # On the map as it is stored, so that both belong together to the last digit.
+    return known | {"head": [_short(value) for value in head_of(known, seen.x, seen.label)]}
 
 
 def _stretched(

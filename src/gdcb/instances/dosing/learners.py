@@ -52,12 +52,16 @@ def scaler(variant: str, tuned: Mapping[str, Any]) -> GaussianProcessScaler:
     It is not centred: the label says how far the right dose lies from `MIDDLE`, so that its zero is
     declared, and the mean of what it estimates is 0 over all meals.
     """
-    known = feature_map(variant)
+    return of_map(feature_map(variant), float(tuned["signal"]))
+
+
+def of_map(known: Mapping[str, Any], signal: float = 1.0) -> GaussianProcessScaler:
+    """Return the scaler on a feature map; `signal` multiplies the prior sd of what it learns."""
     return GaussianProcessScaler(
         features=FEATURES,
         link="identity",
         kernel=known["kernel"],
-        variance=known["variance"] * float(tuned["signal"]) ** 2,
+        variance=known["variance"] * signal**2,
         penalty=known["noise"],
         lengths=tuple(known["lengths"]),
         inducing=tuple(tuple(point) for point in known["inducing"]),

@@ -46,7 +46,11 @@ def specification(variant: str, rows: int) -> tuple[tuple[str, str, str], ...]:
         "mis": "simglucose's patients over five hours, the true meal 0.8, 1.0 or 1.2 of announced",
     }
     return (
-        ("𝒳", "context", "glucose, its trend, announced carbohydrate, insulin on board, weight"),
+        (
+            "𝒳",
+            "context",
+            "glucose, its trend, announced carbohydrate, insulin on board, weight; advice",
+        ),
         ("𝒜", "nominal arms", "six dose levels, 1 to 11 U"),
         (
             "Δ, δ_θ",

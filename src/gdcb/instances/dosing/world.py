@@ -15,8 +15,9 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances.dosing import need, response
+from gdcb.instances.dosing.advice import advice
 from gdcb.instances.dosing.bank import CHANCES
-from gdcb.instances.dosing.columns import by_weight, calculated
+from gdcb.instances.dosing.columns import ADVICE, SCHEMA, by_weight, calculated
 from gdcb.instances.dosing.need import Need
 from gdcb.instances.dosing.response import Responses
 from gdcb.parts import check_choice
@@ -55,13 +56,21 @@ class Meals:
     Parameters
     ----------
     variant : 'well' or 'mis'
+    is_advised : whether the column `advice` is filled in; else it is 0
     """
 
     variant: str = "mis"
+    is_advised: bool = True
     table: Responses = field(default_factory=response.known, repr=False, compare=False)
+    x: Array = field(init=False, repr=False, compare=False)  # contexts of all meals of the table
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, VARIANTS)
+        x = np.zeros((self.table.x.shape[0], SCHEMA.width))
+        x[:, :ADVICE] = self.table.x
+        if self.is_advised:
+            x[:, ADVICE] = advice(self.variant, self.table.x)
+        object.__setattr__(self, "x", x)
 
     def start(self, rng: Stream, group: Array) -> Clinic:
         """Draw which patients a clinic has, none twice; in `well` also what they need."""
@@ -79,7 +88,7 @@ class Meals:
         """Reveal a meal of every patient; hidden: its place, and the physician's own dose."""
         n, states = group.size, self.table.states
         at = state.patient * states + np.minimum((rng.uniform(n) * states).astype(int), states - 1)
-        x = self.table.x[at]
+        x = self.x[at]
         rows = Rows(np.arange(n), group, x)
         if state.need is None:
             own = calculated(x, state.carb_ratio, state.correction)
