@@ -41,13 +41,12 @@ from gdcb.records import Rows
 from gdcb.streams import CONTEXT, LABEL, WORLD, Streams
 
 VARIANTS = ("well", "mis")
-GROUP = np.repeat(np.arange(30), 8)
 
 
-def drawn(variant: str, t: int = 0) -> tuple[Lending, Any, Rows]:
-    world, streams = Lending(variant), Streams(11, 8)
-    state = world.start(streams.at(WORLD, 0), GROUP)
-    return world, state, world.context(streams.at(CONTEXT, t), state, t, GROUP)
+def drawn(variant: str, t: int = 0, lenders: int = 30) -> tuple[Lending, Any, Rows]:
+    world, streams, group = Lending(variant), Streams(11, 8), np.repeat(np.arange(lenders), 8)
+    state = world.start(streams.at(WORLD, 0), group)
+    return world, state, world.context(streams.at(CONTEXT, t), state, t, group)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -103,8 +102,9 @@ def test_well_is_in_the_family_of_scaler_and_learner() -> None:
 
 
 def test_elasticities_are_the_published_ones() -> None:
-    # At the going rate β·(1 − P): 1.9 on average, between 1.1 and 2.9 for most.
-    world, state, rows = drawn("mis")
+    # At the going rate β·(1 − P): 1.9 on average, between 1.1 and 2.9 for most. Over 500 lenders
+    # the mean has a standard error of 0.02.
+    world, state, rows = drawn("mis", lenders=500)
     going = world.going(state, rows)
     step = 1e-4
     at = [
@@ -112,7 +112,7 @@ def test_elasticities_are_the_published_ones() -> None:
         for f in (1.0, 1.0 - step)
     ]
     elasticity = (np.log(at[1]) - np.log(at[0]))[:, 0] / step
-    assert elasticity.mean() == pytest.approx(1.9, abs=0.15)
+    assert elasticity.mean() == pytest.approx(1.9, abs=0.1)
     assert np.mean((elasticity > 1.1) & (elasticity < 2.9)) > 0.85
 
 
@@ -232,7 +232,7 @@ def test_drawn_applicants_have_the_shares_of_the_data() -> None:
     rng = np.random.default_rng(0)
     x = drawn_applicants(rng.random((20_000, 9)), rng.normal(size=(20_000, 4)))
     # |z| < 5 for shares: below 1e-6 each. Amounts are cut at 2.5 sd, durations at their limits.
-    for at, share in zip(POSITIONS[:-2], centre()[:-2], strict=True):
+    for at, share in zip(POSITIONS, centre(), strict=True):
         assert abs(x[:, at].mean() - share) < 5 * np.sqrt(share * (1 - share) / 20_000)
     assert SCHEMA.encode([domains.decoded(SCHEMA, _whole(row)) for row in x[:20]]).size
 
@@ -272,7 +272,7 @@ def test_neither_age_nor_sex_is_read_by_scaler_learner_or_gate() -> None:
     # And so no decision changes when the age does, to the bit.
     world, state, rows = drawn("mis")
     bandit = it.bind(subject.domain.bandit)
-    known = gdcb.round.init(it, bandit, GROUP)
+    known = gdcb.round.init(it, bandit, rows.group)
     older = Rows(rows.unit, rows.group, rows.x.copy(), hidden=1.0 - np.asarray(rows.hidden))
     older.x[:, AGE] = 18.0 + 50.0 * np.random.default_rng(0).random(rows.n)
     first, second = (

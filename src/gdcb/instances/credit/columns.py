@@ -50,15 +50,14 @@ CAP, PD = position("cap"), position("pd")
 N_FACTORS = AMOUNT  # the columns before it are levels and flags: 0 or 1
 FEMALE, APPLICANT = 0, 1  # hidden columns: as the data labels them, for the diagnostic only
 
-# What scaler and contextual rivals read. One level of every category is the reference; age, sex
+# What scaler and contextual rivals read. Levels that are not named are the reference; age, sex
 # and the lender's own figures are not among them.
 FEATURES = (
-    *("checking=none", "checking=overdrawn", "checking=low"),
+    *("checking=none", "checking=overdrawn"),
     *("history=poor", "history=proven"),
     "savings=good",
     *("employment=short", "employment=long"),
-    *("purpose=car_new", "purpose=household"),
-    *("plans", "guarantor", "amount", "wanted"),
+    *("purpose=car_new", "plans", "guarantor"),
 )
 POSITIONS = tuple(position(name) for name in FEATURES)
 FORBIDDEN = ("age", "sex")  # kept for the diagnostic, never a feature
@@ -86,7 +85,7 @@ def centre() -> tuple[float, ...]:
 
 
 def features(x: Array) -> Array:
-    """Return the scaler's features less their means: (N, 14)."""
+    """Return the scaler's features less their means: (N, 10)."""
     return np.asarray(x[:, POSITIONS] - centre())
 
 

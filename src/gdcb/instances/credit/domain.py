@@ -147,7 +147,7 @@ def best_delta(world: Lending, state: Branches, rows: Rows) -> Array:
         log_delta = (state.theta[lenders][:, None] * phi).sum(axis=-1)
         return np.asarray(np.exp(log_delta))
     design = np.concatenate((np.ones((rows.n, 1)), phi), axis=1)
-    weights = np.linalg.pinv(design)[1:]  # (14, contexts); a level may be missing among them
+    weights = np.linalg.pinv(design)[1:]  # (10, contexts); a level may be missing among them
     spread = world.log_spread(state, lenders, rows)
     theta = (spread[:, None, :] * weights).sum(axis=-1)
     return np.asarray(np.exp((theta[:, None] * phi).sum(axis=-1)))

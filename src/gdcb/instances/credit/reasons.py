@@ -65,7 +65,7 @@ SENTENCES = {
     "plans": {"1": "instalment plans elsewhere", "0": "no instalment plans elsewhere"},
     "guarantor": {"1": "somebody stands surety", "0": "nobody stands surety"},
 }
-NUMBERS = {"amount": "amount asked for", "wanted": "duration asked for"}
+NUMBERS = {"amount": "amount asked for"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def contributions(instance: Instance, theta: Array, x: Array) -> Array:
     Parameters
     ----------
     instance : with the ridge scaler of this domain
-    theta : (N, 1 + 14) coefficients in force, the intercept first
+    theta : (N, 1 + 10) coefficients in force, the intercept first
     x : (N, p) contexts
     """
     scaler: Any = instance.scaler
@@ -130,7 +130,7 @@ def score_contributions(x: Array) -> Array:
 
 
 def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> list[Reasons]:
-    """Return the reasons of every row, from the coefficients (N, 15) that priced it."""
+    """Return the reasons of every row, from the coefficients (N, 11) that priced it."""
     _check(instance)
     parts, scores = contributions(instance, theta, rows.x), score_contributions(rows.x)
     out = []

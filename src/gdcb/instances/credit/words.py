@@ -58,7 +58,7 @@ def specification(variant: str, applications: int) -> tuple[tuple[str, str, str]
             "nominal arms",
             "5 rate multipliers 0.8 to 1.4 × 3 tenors of 12, 24, 36 nominal months",
         ),
-        ("Δ, δ_θ", "scaler", "risk spread: ridge on realised log spreads, 14 features, δ = exp"),
+        ("Δ, δ_θ", "scaler", "risk spread: ridge on realised log spreads, 10 features, δ = exp"),
         ("Φ", "composition", "apr = list rate · δ(x) · a; tenor = b · years asked for / 2"),
         (
             "g",

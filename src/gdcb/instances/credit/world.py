@@ -56,7 +56,7 @@ class Branches:
     ----------
     level, slope : (units,) log odds at the going rate and two years, and β
     tenor : (units,) in `well` γ; in `mis` what missing the wish costs
-    theta : (units, 14) of δ*, the lender's (`well`)
+    theta : (units, 10) of δ*, the lender's (`well`)
     odds : (units,) log odds of default of the average applicant over two years, the lender's
     error : (units,) how far off the scorecard is, the lender's (`mis`)
     base, funding, cap : (units,) list rate, cost of funds, cap of the branch's jurisdiction
