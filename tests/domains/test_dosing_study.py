@@ -315,16 +315,12 @@ def test_a_variant_that_is_none() -> None:
 
 
 def test_learners_in_every_form() -> None:
-    """One curve, the other, or both averaged; the priors come of the tuning worlds."""
+    """One curve or the other; the priors come of the tuning worlds."""
     kinds = {
         form: type(learners.learner(learners.UNTUNED | {"form": form})).__name__
         for form in learners.FORMS
     }
-    assert kinds == {
-        "both": "StackedThompson",
-        "smooth": "GPCurveThompson",
-        "quadratic": "NormalCurveThompson",
-    }
+    assert kinds == {"smooth": "GPCurveThompson", "quadratic": "NormalCurveThompson"}
     made = study("mis", {}, 10)
     for form in learners.FORMS:
         found = _prior_of(made, form)

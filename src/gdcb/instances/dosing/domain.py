@@ -35,7 +35,8 @@ NULL = {"well": -4.5, "mis": 0.36}  # E[r] without a bolus, over all meals
 SHRINK, REFIT = 64.0, 0.05
 TIMES = 4.0  # how often each meal counts in δ°: about as many rows as a run shows
 LEFT_OUT = dict.fromkeys(("B2g", "B2gw", "B2gu"), "the reward is a share of time, and no class") | {
-    "B4fac": "dose levels are no product of factors"
+    "B4fac": "dose levels are no product of factors",
+    "B4avg": "the form that is not known is the smooth curve itself; nothing is averaged",
 }
 EDGES = np.linspace(0.0, 25.0, 51)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.bandits import Bandit, CurveThompson, GPCurveThompson, StackedThompson
+from gdcb.bandits import Bandit, CurveThompson, GPCurveThompson
 from gdcb.bandits.nodes import frame_of
 from gdcb.bandits.normal_curve import NormalCurveThompson
 from gdcb.instances.dosing.columns import FEATURES
@@ -32,8 +32,8 @@ UNTUNED: dict[str, Any] = {
         "noise": 0.45,
     },
 }
-# A parabola that a clinic shares, a curve of no declared form, or not known: both averaged.
-FORMS = ("both", "smooth", "quadratic")
+# A curve of no declared form, or parabolas that a clinic shares.
+FORMS = ("smooth", "quadratic")
 LENGTHSCALE = 0.15  # of a smooth curve, in spans of the levels
 EVERY, GROWTH = 80, 1.0  # ten meals of eight patients; then as many rows again
 WEAK = 1e-4  # precision that keeps a fit finite and changes nothing else
@@ -74,9 +74,7 @@ def of_map(known: Mapping[str, Any], signal: float = 1.0) -> GaussianProcessScal
 
 
 def learner(tuned: Mapping[str, Any]) -> Bandit:
-    """Return the response in e − δ, in the form that is known, or both averaged."""
-    if tuned["form"] == "both":
-        return StackedThompson((smooth(tuned), quadratic(tuned)))
+    """Return the response in e − δ, in the form that is known, or in none."""
     return smooth(tuned) if tuned["form"] == "smooth" else quadratic(tuned)
 
 
@@ -122,11 +120,11 @@ def fitted(variant: str, found: Any, spread: Any, form: str) -> dict[str, Any]:
     by_unit = found.by_unit(asked)  # (units, contexts, K)
     means = by_unit.mean(axis=1)
     out: dict[str, Any] = {"form": form}
-    if form != "quadratic":
+    if form == "smooth":
         values = {"mean": float(means.mean()), "sd": float(means.std())}
         values["noise"] = _noise(found, by_unit - means[:, None])
         out["smooth"] = {name: round(value, 4) for name, value in values.items()}
-    if form != "smooth":
+    else:
         inputs = CurveThompson(link="identity", degree=2).inputs(
             frame_of(space), space.coords, None
         )
