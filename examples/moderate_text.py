@@ -21,6 +21,7 @@ texts = {
 contexts = [features.context_of(text, reach=0.3, reports=0.1) for text in texts]
 cases = agent.decide(contexts, unit="gardeners", id="morning")
 for text, case in zip(texts, cases, strict=True):
+    assert case.proposed is not None
     print(f"{case.proposed['category']:6} at severity {case.proposed['severity']:.2f}: {text}")
 
 # The moderator approves, or puts another category in its place; the filter still has a say.

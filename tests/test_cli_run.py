@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from gdcb.cli import app
 from gdcb.errors import GdcbError
-from gdcb.protocol import experiment, methods, tuning
+from gdcb.protocol import experiment, fitting, methods, tuning
 from gdcb.protocol.experiment import settings_of
 from gdcb.protocol.methods import tuned_settings
 from gdcb.protocol.store import FINAL, Store
@@ -285,7 +285,7 @@ def test_one_replicate_of_one_episode(tmp_path: Path) -> None:
         (("str", "--seed", "-1"), "--seed: expected 0 to 2**64 - 1, got -1"),
         (("str", "--seed", str(2**64)), "--seed: expected 0 to 2**64 - 1"),
         (("str", "--seed", str(tuning.SEED)), "every method was tuned on seed 9000001"),
-        (("str", "--seed", str(tuning.PRIOR_SEED)), "was tuned on seed 9000002; take another"),
+        (("str", "--seed", str(fitting.PRIOR_SEED)), "was tuned on seed 9000002; take another"),
         (("str", "str"), "an instance twice"),
         (("mine.toml",), "mine.toml declares an instance, and running needs a world too"),
         (("str", "--nothing"), "No such option: --nothing"),

@@ -11,7 +11,10 @@ from gdcb.bandits.hierarchical import HierarchicalState, HierarchicalThompson
 from gdcb.bandits.hierarchical_beta import HierarchicalBetaState, HierarchicalBetaThompson
 from gdcb.bandits.hierarchical_curve import HierarchicalCurveThompson
 from gdcb.bandits.linear import LinearState, LinearThompson, LinearUCB
+from gdcb.bandits.logistic_arms import BradleyTerryArmsThompson, LogisticArmsThompson
 from gdcb.bandits.marginals import Marginals
+from gdcb.bandits.normal_curve import NormalCurveThompson
+from gdcb.bandits.relevance import RelevanceThompson
 from gdcb.bandits.shared import (
     LogisticState,
     LogisticThompson,
@@ -29,6 +32,7 @@ __all__ = [
     "BayesUCB",
     "BetaState",
     "BetaThompson",
+    "BradleyTerryArmsThompson",
     "BradleyTerryThompson",
     "CurveState",
     "CurveThompson",
@@ -47,9 +51,12 @@ __all__ = [
     "LinearState",
     "LinearThompson",
     "LinearUCB",
+    "LogisticArmsThompson",
     "LogisticState",
     "LogisticThompson",
     "Marginals",
+    "NormalCurveThompson",
+    "RelevanceThompson",
     "SharedLinearThompson",
     "SharedLinearUCB",
     "SharedState",

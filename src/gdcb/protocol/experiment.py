@@ -15,7 +15,7 @@ from typing import Any
 from gdcb.engine import Engine
 from gdcb.errors import InvalidInput
 from gdcb.instances import DECLARED, STUDIES, Study
-from gdcb.protocol import tuning
+from gdcb.protocol import fitting, tuning
 from gdcb.protocol.bands import bands_of
 from gdcb.protocol.block import run_task
 from gdcb.protocol.files import (
@@ -65,7 +65,7 @@ def settings_of(
         raise InvalidInput(f"the protocol runs {', '.join(STUDIES)} so far, not '{name}'")
     if variant not in VARIANTS:
         raise InvalidInput(f"--variant: expected {' or '.join(VARIANTS)}, got {variant}")
-    if seed in (tuning.SEED, tuning.PRIOR_SEED):
+    if seed in (tuning.SEED, fitting.PRIOR_SEED):
         raise InvalidInput(f"--seed: every method was tuned on seed {seed}; take another one")
     return _tried(name, variant, episodes, replicates, seed, methods, options)
 
