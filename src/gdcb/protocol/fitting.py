@@ -39,6 +39,7 @@ SHAPES = {
     "B2s": ((1, True), (2, False), (2, True)),
     "B2g": ((1, False), (1, True)),
 }
+SHAPES_OF_MANY = {"B2g": ((2, False), (2, True))}  # more where arms have several coordinates
 
 
 def families_of(study: Study) -> tuple[str, ...]:
@@ -83,10 +84,13 @@ def forms_of(study: Study, family: str) -> list[dict[str, Any]]:
     pools = (True, False) if study.domain.units > 1 else (False,)
     if has_categories(study.domain.instance):  # one for each arm and unit is B2
         return [{"is_pooled": pooled} for pooled in pools if pooled or family == "B2g"]
+    shapes = SHAPES[family]
+    if study.domain.instance.space.n_coords > 1:
+        shapes += SHAPES_OF_MANY.get(family, ())
     return [
         {"is_pooled": pooled, "degree": degree, "interactions": interactions}
         for pooled in pools
-        for degree, interactions in SHAPES[family]
+        for degree, interactions in shapes
     ]
 
 

@@ -86,15 +86,19 @@ KNOWN = (
 )
 
 
-def instance() -> Instance:
-    """Return the tuple."""
+def instance(variant: str = "mis") -> Instance:
+    """Return the tuple.
+
+    Methods without a scaler always carry the same number of examples: the one that does best, which
+    tuning worlds know. In `well` that is two, in `mis`, where examples only help, all four.
+    """
     return Instance(
         name="tools",
         title="Tool use by a language model",
         context=SCHEMA,
         arms=ArmList(names=NAMES),
         scaler=learners.scaler(learners.UNTUNED),
-        composition=Prompt(examples=EXAMPLES),
+        composition=Prompt(examples=EXAMPLES, neutral=0.5 if variant == "well" else 1.0),
         gate=(SIZE, POLICY),
         reward=REWARD,
         null=NullAction(mean=UNAIDED),
@@ -117,7 +121,7 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
     world = Routing(variant, questions, retrieval)
     domain = Domain(
-        instance(),
+        instance(variant),
         learners.learner(learners.UNTUNED),
         world,
         units=TENANTS,
