@@ -1,12 +1,15 @@
 # Needs python3 (3.11 or later) and make. Everything else goes into the checkout:
-# uv into .uv, the locked packages into .venv, the benchmark's peers into .peers.
+# uv into .uv, the locked packages into .venv, the benchmark's peers into .peers, the questions of
+# bfcl-eval, which wants older packages than ours, into .bfcl.
 
 PYTHON ?= python3
 UV_VERSION := 0.13.7
+NAMES ?= str dosing credit grid moderation tools
 UV := .uv/bin/uv
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS := .peers/.ready
+BFCL := .bfcl/.ready
 CODE := $(wildcard src tests benchmarks examples docs/hooks.py docs/generate)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
@@ -18,23 +21,25 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run tune test soak check format format-check lint types imports docs bench lock clean
+.PHONY: help setup bfcl run tune test soak check format format-check lint types imports docs bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Install the locked packages and gdcb itself into .venv
 
+bfcl: $(BFCL) ## Fetch the questions of bfcl-eval, for gdcb run tools --variant mis
+
 run: $(READY) ## Run the whole experiment on short-term rentals and write its report
 	$(BIN)/gdcb run str
 
-tune: $(READY) ## Tune all methods of the experiment anew (3 min on 16 cores, 20 on two)
-	$(BIN)/python -m gdcb.protocol.tuning str
+tune: $(READY) $(BFCL) ## Tune all methods of all instances anew (an hour on two cores; NAMES="dosing ...")
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m gdcb.protocol.tuning $(NAMES)
 
-test: $(READY) ## Run the tests and the doctests, without the soak tests
+test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
 	$(BIN)/python -m pytest -n 2
 
-soak: $(READY) ## Run the long tests
+soak: $(READY) $(BFCL) ## Run the long tests
 	$(BIN)/python -m pytest -m soak
 
 check: format-check lint types imports test docs ## Run all that CI checks
@@ -67,11 +72,13 @@ lock: $(UV) ## Remake the lock files (UPGRADE=--upgrade for newer versions)
 	$(COMPILE) $(UPGRADE) benchmarks/requirements-peers.in -o benchmarks/requirements-peers.lock
 	$(COMPILE) $(UPGRADE) --no-deps benchmarks/requirements-peers-alone.in \
 		-o benchmarks/requirements-peers-alone.lock
+	$(COMPILE) $(UPGRADE) --no-deps benchmarks/requirements-bfcl.in \
+		-o benchmarks/requirements-bfcl.lock
 	@! grep -nE '://|^ *-(i|f|-index-url|-extra-index-url|-find-links) ' \
-		requirements.lock benchmarks/requirements-peers.lock benchmarks/requirements-peers-alone.lock
+		requirements.lock benchmarks/requirements-*.lock
 
 clean: ## Remove what was installed, built and cached
-	rm -rf .venv .uv .peers site dist gdcb-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .uv .peers .bfcl site dist gdcb-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml | $(UV)
@@ -87,6 +94,12 @@ $(PEERS): benchmarks/requirements-peers.lock benchmarks/requirements-peers-alone
 	@$(UV) pip install --quiet --python .peers/bin/python --require-hashes --no-deps --no-build-isolation \
 		-r benchmarks/requirements-peers-alone.lock || \
 		echo "No C++ compiler, it seems: benchmarking without contextualbandits and obp." >&2
+	@touch $@
+
+$(BFCL): benchmarks/requirements-bfcl.lock | $(UV)
+	@test -x .bfcl/bin/python || $(UV) venv --quiet --clear --python .uv/bin/python .bfcl
+	$(UV) pip install --quiet --python .bfcl/bin/python --require-hashes --no-deps \
+		-r benchmarks/requirements-bfcl.lock
 	@touch $@
 
 $(UV):
