@@ -173,7 +173,7 @@ def test_the_stored_map_is_what_the_scaler_has() -> None:
     for variant in ("well", "mis"):
         made = learners.scaler(variant, learners.UNTUNED)
         assert list(made.lengths) == stored[variant]["lengths"]
-        assert len(made.inducing) == fit.POINTS
+        assert len(made.inducing) == fit.POINTS[variant]
         assert made.features == FEATURES
     assert learners.MAP.stat().st_size < 100_000
 
@@ -181,8 +181,8 @@ def test_the_stored_map_is_what_the_scaler_has() -> None:
 def test_the_map_comes_of_the_pilot_alone() -> None:
     """On a small pilot: the same numbers twice, and points that are contexts of it."""
     seen = fit.pilot("mis", clinics=3, meals=15)
-    first = fit.fit(seen, rows=60, points=9)
-    assert first == fit.fit(fit.pilot("mis", clinics=3, meals=15), rows=60, points=9)
+    first = fit.fit(seen, 9, rows=60)
+    assert first == fit.fit(fit.pilot("mis", clinics=3, meals=15), 9, rows=60)
     assert len(first["inducing"]) == 9
     rounded = {tuple(float(f"{value:.5g}") for value in row) for row in seen.x}
     assert {tuple(point) for point in first["inducing"]} <= rounded
@@ -193,7 +193,7 @@ def test_the_map_comes_of_the_pilot_alone() -> None:
 @VARIANTS
 def test_the_stored_map_is_made_again(variant: str) -> None:
     stored = json.loads(learners.MAP.read_text(encoding="utf-8"))[variant]
-    made = fit.fit(fit.pilot(variant))
+    made = fit.fit(fit.pilot(variant), fit.POINTS[variant])
     for name in ("variance", "noise", "shift", "unit", "lengths", "inducing"):
         np.testing.assert_allclose(made[name], stored[name], rtol=1e-3)
 
