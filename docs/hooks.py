@@ -19,13 +19,23 @@ from mkdocs.structure.pages import Page
 # mkdocs loads this file by its path, from wherever it was started.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from docs.generate import drawing, parts, taxonomy
+from docs.generate import domains, drawing, parts, taxonomy
 
 # The made pieces of a page, by the comment that they replace.
 PIECES: dict[str, dict[str, Callable[[], str]]] = {
     "parts/index.md": {"kinds": parts.overview},
     "taxonomy.md": {"figure": drawing.figure, "list": taxonomy.listing},
 }
+PIECES["domains/index.md"] = {
+    "made": domains.made_by,
+    "figure": domains.figure,
+    "overview": domains.overview,
+    "reasons": domains.reasons,
+    "predictions": domains.predictions,
+    "methods": domains.every_method,
+}
+for _name in ("dosing", "credit", "grid", "moderation", "tools"):
+    PIECES[f"domains/{_name}.md"] = {"results": partial(domains.results, _name)}
 for _kind in parts.KINDS:
     PIECES[f"parts/{_kind}/index.md"] = {"parts": partial(parts.table, _kind)}
 
