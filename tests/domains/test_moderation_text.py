@@ -10,7 +10,7 @@ import pytest
 
 from gdcb.errors import InvalidInput
 from gdcb.instances.moderation import bank, features, posts
-from gdcb.instances.moderation.columns import SCHEMA
+from gdcb.instances.moderation.columns import LIVE
 from gdcb.instances.moderation.generator import DISGUISES, FRAMES, KINDS, Post
 from gdcb.instances.moderation.generator import posts as build
 
@@ -81,7 +81,7 @@ def test_features_lie_in_their_ranges() -> None:
     """Whatever the text, the context schema takes what is computed from it."""
     texts = ["a", "!" * 60, "YOU " * 400, "Ünïcödé ✓ 你好", '"quoted" ' * 9, "i d i o t " * 50]
     for text in texts:
-        SCHEMA.encode([features.context_of(text, reach=0.0, reports=1.0)])
+        LIVE.encode([features.context_of(text, reach=0.0, reports=1.0)])
 
 
 @pytest.mark.parametrize("word", ["1d10t", "i d i o t", "idiooot", "id*ot"])

@@ -18,10 +18,13 @@ from gdcb.instance import Cells, Instance
 from gdcb.instances.moderation import fit, house, learners
 from gdcb.instances.moderation.banded import BandedThompson
 from gdcb.instances.moderation.columns import (
+    ADVICE,
     APPEAL_COST,
+    FEATURES,
     POST,
     READING,
     REPORTS,
+    SCHEMA,
     SEVERITY,
     VIOLATION_COST,
 )
@@ -77,7 +80,7 @@ def test_chances_by_hand() -> None:
         *(0.3 * one, 0.6 * one, 10 * one, 10 * one, 0.8 * one, 2 * one, 0.5 * one),
         *(np.ones((1, 3)), np.zeros((1, 13))),
     )
-    x = np.zeros((1, 16))
+    x = np.zeros((1, SCHEMA.width))
     x[0, 12], x[0, VIOLATION_COST], x[0, APPEAL_COST] = 0.5, 2.0, 0.5
     hidden = np.array([[0.0, 0.5, 0.5, 0.0]])
     zero = np.zeros(1, dtype=np.int64)
@@ -202,6 +205,23 @@ def test_a_plain_moderator_knows_no_more_than_x() -> None:
     _, _, private = drawn("mis", cue=0.1)
     assert private.hidden is not None
     np.testing.assert_array_equal(private.hidden[:, READING], private.hidden[:, SEVERITY])
+
+
+@BOTH
+@pytest.mark.parametrize("cue", [0.0, 0.12])
+def test_everybody_may_read_the_advice(variant: str, cue: float) -> None:
+    """It is the house's reading of x, whoever moderates; rivals read it, our scaler does not."""
+    world, _, rows = drawn(variant, cue=cue)
+    said = world.model.reading(rows.x[:, : REPORTS + 1])
+    assert rows.x[:, ADVICE].tobytes() == said.tobytes()
+    assert (np.abs(said) < 5.0).all()
+    some = np.array([5, 1, 1, 40])
+    alone = world.model.reading(rows.x[some, : REPORTS + 1])
+    assert alone.tobytes() == said[some].tobytes()
+    subject = study(variant, {}, 10)
+    assert subject.features == (*FEATURES, "advice")
+    scaler: Any = subject.domain.instance.scaler
+    assert ADVICE not in scaler.features
 
 
 def test_the_incumbent_goes_by_profanity_alone() -> None:

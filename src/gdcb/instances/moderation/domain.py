@@ -18,7 +18,7 @@ from gdcb.instances import past as before
 from gdcb.instances.catalogue import Domain, Study, Tuning
 from gdcb.instances.moderation import bank, house, learners, posts
 from gdcb.instances.moderation.appeals import AppealFilter
-from gdcb.instances.moderation.columns import CATEGORIES, FEATURES, SCHEMA
+from gdcb.instances.moderation.columns import CATEGORIES, FEATURES, LIVE, SCHEMA, SHOWN
 from gdcb.instances.moderation.family import nearest
 from gdcb.instances.moderation.measures import measures
 from gdcb.instances.moderation.moderator import KINDS, NO_SCORE, Moderator, incumbent
@@ -47,12 +47,12 @@ def appeal_filter() -> AppealFilter:
 
 
 def instance(person: Hold | SimulatedPerson) -> Instance:
-    """Return the tuple, with a simulated moderator or a real one."""
+    """Return the tuple, with a simulated moderator or a real one: then there is no advice."""
     kernel = CategoryKernel(n_categories=len(CATEGORIES), edges=KERNEL_EDGES)
     return Instance(
         name="moderation",
         title="Content moderation",
-        context=SCHEMA,
+        context=LIVE if isinstance(person, Hold) else SCHEMA,
         arms=ArmList(names=CATEGORIES),
         scaler=learners.scaler(learners.UNTUNED),
         composition=Identity(name="category"),
@@ -114,7 +114,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     return Study(
         domain=domain,
         variant=variant,
-        features=tuple(FEATURES),
+        features=SHOWN,
         past=past,
         incumbent=incumbent,
         own=own,

@@ -12,7 +12,7 @@ from typing import Any
 
 from gdcb.context import Number
 from gdcb.instances.moderation import learners
-from gdcb.instances.moderation.columns import CATEGORIES, SCHEMA
+from gdcb.instances.moderation.columns import CATEGORIES, LIVE
 from gdcb.instances.moderation.domain import KERNEL_EDGES, STAYS_UP, appeal_filter
 
 PATH = Path(__file__).parent / "moderation.toml"
@@ -25,7 +25,7 @@ HEAD = """\
 def text() -> str:
     """Return the file's text."""
     lines = [HEAD, 'name = "moderation"', 'title = "Content moderation"', ""]
-    for name, kind in SCHEMA.columns.items():
+    for name, kind in LIVE.columns.items():
         assert isinstance(kind, Number)
         limits = f'type = "number", low = {kind.low:g}, high = {kind.high:g}'
         lines.append(f"context.{name} = {{ {limits}, about = {json.dumps(kind.about)} }}")

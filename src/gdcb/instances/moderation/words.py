@@ -55,7 +55,11 @@ def specification(
         "turnover": "as plain; at mid-run a stricter, less trusting person takes over",
     }
     return (
-        ("𝒳", "context", "12 features of the text, reach, reports; two costs of the community"),
+        (
+            "𝒳",
+            "context",
+            "12 features of the text, reach, reports; two costs of the community; advice",
+        ),
         ("𝒜", "nominal arms", "allow, warn, remove"),
         ("Δ, δ_θ", "scaler", "severity: a trunk fitted once to a pilot, a head per platform"),
         ("Φ", "composition", "identity, severity as scale: a learner's cell is (community, band)"),

@@ -18,6 +18,7 @@ import numpy as np
 from gdcb.arrays import Array, logistic
 from gdcb.instances.moderation import bank, house
 from gdcb.instances.moderation.columns import (
+    ADVICE,
     APPEAL_COST,
     REACH,
     REPORTS,
@@ -86,7 +87,7 @@ class Forum:
     variant : 'well' or 'mis'
     cue : severity a standard deviation of what is not in x and only the moderator reads; 0: nothing
     posts : the bank from which posts are drawn
-    model : the pilot's severity model, which a plain moderator reads by
+    model : the pilot's severity model, which a plain moderator reads by, and which advises
     """
 
     variant: str = "well"
@@ -139,6 +140,7 @@ class Forum:
         phi = self.model.phi(x[:, : REPORTS + 1])
         severity = told if self.variant == "mis" else (phi * state.theta).sum(axis=1)
         reading = (phi * self.model.theta).sum(axis=1)
+        x[:, ADVICE] = reading
         if self.cue:
             severity = severity + self.cue * z
             reading = severity
