@@ -60,7 +60,7 @@ def test_infinite_limits_may_be_written() -> None:
     ("bandit", "said"),
     [
         ('"beta-thompson"', 'bandit: expected a table such as { part = "beta-thompson" }, got'),
-        ("7", 'bandit: expected a table such as { part = "bayes-ucb" }, got 7'),
+        ("7", 'bandit: expected a table such as { part = "banded-thompson" }, got 7'),
         (
             '{ part = "stacked-thompson", members = ["curve-thompson"] }',
             'bandit.members[0]: expected a table such as { part = "curve-thompson" }, got',

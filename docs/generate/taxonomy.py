@@ -23,6 +23,7 @@ COMPOSITIONS = {
     "identity": "identity",
     "add": "linear",
     "multiply": "multiplicative",
+    "credit-offer": "multiplicative",
     "prompt": "compositional",
     "kalman-gain": "compositional",
 }
@@ -32,6 +33,8 @@ SCALERS = {
     "log-linear": "ridge",
     "gaussian-process": "Gaussian process",
     "neural": "neural",
+    "severity": "neural",
+    "relevance": "neural",
     "estimator": "any estimator",
 }
 UNPLACED = "not placed yet"

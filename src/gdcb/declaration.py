@@ -58,7 +58,7 @@ def registered(kind: str) -> list[str]:
     """Return the names that a table of this kind may use.
 
     >>> registered("composition")
-    ['add', 'identity', 'kalman-gain', 'multiply', 'prompt']
+    ['add', 'credit-offer', 'identity', 'kalman-gain', 'multiply', 'prompt']
     """
     return sorted(_entry_points(GROUPS[kind]))
 
