@@ -79,8 +79,8 @@ class EstimatorScaler(LinearHead):
     Parameters
     ----------
     features : context columns, the inputs of f̂ in order
-    link, penalty, every, centre, floor, per, n_arms, n_columns, noise : as of `RidgeScaler`;
-        `centre` is the mean of f̂ over a frozen reference sample
+    link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
+        `RidgeScaler`; `centre` is the mean of f̂ over a frozen reference sample
     estimator : the fitted regressor, as `FittedEstimator.of(model, sample)`
 
     Notes

@@ -35,6 +35,7 @@ class NetInterest:
     growth : what a month more adds to the log odds of default
     unit : what one of the amount is in the reward's currency, 1,000 for amounts in thousands
     rate, tenor : action columns: the APR and the tenor in months
+    outcome : names of the three numbers of an outcome
 
     Notes
     -----

@@ -38,6 +38,7 @@ class PowerFlow(HardGate):
         switched now. It is read at the first question
     tolerance : MW to which the ends of the interval are found
     grid : points between 0 and flexible(x) that are tried before it is said that none is feasible
+    action : action column that holds the shed, MW
 
     Notes
     -----

@@ -150,6 +150,11 @@ class RelevanceScaler(LinearHead):
                 f"scaler.theta: expected {self.width} numbers, got {len(self.theta)}"
             )
 
+    @classmethod
+    def example(cls) -> RelevanceScaler:
+        """Return one of two tools that can be checked."""
+        return cls(near=("first", "second"), past=("second", "first"))
+
     @property
     def leading(self) -> tuple[Column, ...]:
         """The column by which each tool is judged first."""
@@ -193,7 +198,7 @@ class RelevanceScaler(LinearHead):
     @property
     def _before(self) -> Array:
         """θ₀: (d,)."""
-        return np.array(self.theta or (0.0,) * self.width)
+        return np.array(self.theta or (0.0,) * self.width, dtype=float)
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, K, 1)."""

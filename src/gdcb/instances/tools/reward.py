@@ -58,6 +58,11 @@ class Latency:
             raise InvalidInput("reward.latency: expected one number a tool, got none")
         check_number("reward.per_example", self.per_example, 0.0)
 
+    @classmethod
+    def example(cls) -> Latency:
+        """Return one that can be checked."""
+        return cls(latency=(0.1, 0.2, 0.05), per_example=0.05)
+
     def factor(self, e: Array) -> Array:
         """Return the latency factor of prompts (..., 3): 1 where no known tool runs."""
         tool, k = e[..., 0], len(self.latency)
