@@ -1,8 +1,9 @@
 """A small MCP server over stdio: search notes, calculate, read a file, send a message.
 
-    python examples/mcp_server.py FOLDER
+    python examples/mcp_server.py [FOLDER]
 
-Everything happens inside FOLDER: notes are its *.txt files, messages go to FOLDER/outbox.jsonl.
+Everything happens inside FOLDER, or where it was started: notes are *.txt files there, messages go
+to outbox.jsonl. It ends when its standard input does.
 With `--fickle` it has a fifth tool that withdraws another one, so that a client can be tried with a
 tool that vanishes.
 """
@@ -95,7 +96,7 @@ def build(folder: Path, is_fickle=False):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
     parser.add_argument("--fickle", action="store_true")
     asked = parser.parse_args()
     build(asked.folder, asked.fickle).run("stdio")

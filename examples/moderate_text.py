@@ -20,15 +20,16 @@ texts = {
 }
 contexts = [features.context_of(text, reach=0.3, reports=0.1) for text in texts]
 cases = agent.decide(contexts, unit="gardeners", id="morning")
-for text, case in zip(texts, cases, strict=True):
-    assert case.proposed is not None
-    print(f"{case.proposed['category']:6} at severity {case.proposed['severity']:.2f}: {text}")
+proposals = [case.proposed or {} for case in cases]
+for text, proposed in zip(texts, proposals, strict=True):
+    print(f"{proposed['category']:6} at severity {proposed['severity']:.2f}: {text}")
 
 # The moderator approves, or puts another category in its place; the filter still has a say.
 ran = [agent.resolve(case.id, "approve", by="Mo") for case in cases[:3]]
-edit = {"category": "remove", "severity": cases[3].proposed["severity"]}
+edit = {"category": "remove", "severity": proposals[3]["severity"]}
 ran.append(agent.resolve(cases[3].id, "edit", edit, by="Mo", reason="an insult in fine words"))
 for case in ran:
+    assert case.executed is not None
     print(f"{case.id}: {case.executed['category']} ran ({case.reason})")
 
 # What came of it, and the panel's rating of severity, which teaches the score.

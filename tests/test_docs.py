@@ -63,7 +63,13 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_examples_run(example: Path) -> None:
     """Every example runs to its end."""
-    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, example],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
