@@ -103,8 +103,8 @@ def warm_up(
     """Start both loops from finished rows of another policy behind the same gates.
 
     The gates' kernels learn its verdicts; the scaler is fitted on its outcomes or labels and
-    published where it may be; arms are then credited with what ran under that δ. `teaches` leaves out one of the
-    two loops.
+    published where it may be; arms are then credited with what ran under that δ. `teaches` leaves
+    out one of the two loops.
     """
     check_teaches(teaches)
     _check_history(instance, history, group)

@@ -184,7 +184,7 @@ def test_what_cannot_be_is_refused() -> None:
         some: dict[str, Any] = settings
         with pytest.raises(InvalidInput, match=message):
             BradleyTerryThompson(**some)
-    with pytest.raises(InvalidInput, match="columns .* are not bound"):
+    with pytest.raises(InvalidInput, match=r"columns .* are not bound"):
         BradleyTerryThompson(features=(0,)).update(
             BradleyTerryThompson(features=(0,)).init(ZERO, ARMS), asked(1, 3)
         )

@@ -66,8 +66,8 @@ def run(
 
     Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
     same gate. It writes report.html, summary.json and episodes.parquet; --all, which leaves out the
-    paper's ungated forms, adds a page with one table over all instances. kalman still runs in its stylised form: the recommended learner, and
-    the same without its scaler.
+    paper's ungated forms, adds a page with one table over all instances. kalman still runs in its
+    stylised form: the recommended learner, and the same without its scaler.
 
     With MINE.toml --history LOG the world is a model of your own log, and every page says so.
     """
