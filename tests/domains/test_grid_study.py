@@ -14,18 +14,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instances import catalogue
 from gdcb.instances.grid import features, fit, operators, prior, study
-from gdcb.instances.grid.columns import (
-    ADVICE,
-    FEATURES,
-    FLEXIBLE,
-    HIGH,
-    LOAD,
-    LOW,
-    N_ZONES,
-    PV,
-    SCHEMA,
-    ZONE,
-)
+from gdcb.instances.grid.columns import FLEXIBLE, HIGH, LOAD, LOW, N_ZONES, PV, SCHEMA, ZONE
 from gdcb.instances.grid.offsets import best_offset
 from gdcb.instances.grid.world import Feeder, Zones, planned
 from gdcb.protocol import fitting
@@ -60,39 +49,6 @@ def test_contexts_are_what_the_schema_says(variant: str) -> None:
     zones = rows.x[:, ZONE : ZONE + N_ZONES]
     assert (zones.sum(axis=1) == 1.0).all()
     assert (zones.argmax(axis=1) == rows.unit % N_ZONES).all()
-
-
-@VARIANTS
-def test_advice_is_what_the_pilot_s_mean_head_says(variant: str) -> None:
-    """By hand from the stored numbers; rivals read it, our scaler does not."""
-    _, _, rows = hours(variant)
-    kept = features.stored()
-    at = [SCHEMA.names.index(name) for name in FEATURES]
-    z = (rows.x[:, at] - kept["trunk"]["mean"]) / np.array(kept["trunk"]["scale"])
-    phi = np.tanh(z @ np.array(kept["trunk"]["weights"][0]) + kept["trunk"]["biases"][0])
-    said = (phi - kept["centre"]) @ np.array(kept["head"]["mean"])
-    assert np.allclose(rows.x[:, ADVICE], said, atol=1e-12)
-    assert said.std() > 0.1
-    subject = study(variant, {}, 10)
-    assert subject.features == (*FEATURES, "advice")
-    scaler: Any = subject.domain.instance.scaler
-    assert ADVICE not in scaler.features
-
-
-@VARIANTS
-def test_advice_tells_what_planning_finds(variant: str) -> None:
-    """Within a network it goes with what labels mean; a row's does not hang on the others."""
-    world, state, rows = hours(variant, networks=20, rounds=10)
-    star = world.true_delta(state, rows)
-    truth = planned(rows) if star is None else star[:, 0, 0]
-
-    def within(values: Array) -> Array:
-        level = np.array([values[rows.group == g].mean() for g in range(20)])
-        return np.asarray(values - level[rows.group])
-
-    assert np.corrcoef(within(truth), within(rows.x[:, ADVICE]))[0, 1] > 0.9
-    some = np.array([3, 17, 40])
-    assert features.advice(rows.x[some]).tobytes() == rows.x[some, ADVICE].tobytes()
 
 
 @VARIANTS

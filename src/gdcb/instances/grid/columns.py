@@ -33,20 +33,17 @@ LIVE = Schema(
         "zone": Category(tuple(ZONES), "buses of the aggregator's customers"),
     }
 )
-# In a simulation the limits come from the table, as two columns more. The last column is for
-# rivals: what a model of other networks says of the offset. Live our scaler learns its own.
+# In a simulation the limits come from the table, as two columns more.
 SCHEMA = Schema(
     {
         **LIVE.columns,
         "low_shed": Number(0.0, 9.0, "least shed that the network bears, MW"),
         "high_shed": Number(-1.0, 2.5, "most that it bears and the zone has, MW; below 0: none"),
-        "advice": Number(-4.0, 4.0, "offset by a frozen model of other networks' planning, MW"),
     }
 )
 LOAD, TEMPERATURE, SINE, COSINE, PV, VOLTAGE, FLEXIBLE, ZONE = range(8)
-LOW, HIGH, ADVICE = ZONE + N_ZONES, ZONE + N_ZONES + 1, ZONE + N_ZONES + 2
-FEATURES = ("load", "temperature", "sine", "cosine", "pv")  # what our scaler reads
-SHOWN = (*FEATURES, "advice")  # what contextual rivals read: the same, and the advice
+LOW, HIGH = ZONE + N_ZONES, ZONE + N_ZONES + 1
+FEATURES = ("load", "temperature", "sine", "cosine", "pv")
 
 V_LOW, V_HIGH = 0.90, 1.10  # EN 50160, supply voltage in medium-voltage networks, p.u.
 V_HALF = 0.10  # half of that band: one unit of the margin

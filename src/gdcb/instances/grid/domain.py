@@ -16,7 +16,7 @@ from gdcb.gates import Bounds, Chain
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.catalogue import Domain, Study, Tuning
 from gdcb.instances.grid import learners, prior
-from gdcb.instances.grid.columns import N_ZONES, SCHEMA, SHOWN
+from gdcb.instances.grid.columns import FEATURES, N_ZONES, SCHEMA
 from gdcb.instances.grid.measures import measures
 from gdcb.instances.grid.offsets import best_offset
 from gdcb.instances.grid.operators import incumbent, own
@@ -102,7 +102,7 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
     return Study(
         domain=domain,
         variant=variant,
-        features=SHOWN,
+        features=FEATURES,
         past=past,
         incumbent=incumbent,
         own=own,
@@ -137,7 +137,7 @@ def specification(variant: str, calls: int) -> tuple[tuple[str, str, str], ...]:
     }
     sheds = ", ".join(f"{shed:g}" for shed in SHEDS)
     return (
-        ("𝒳", "context", "load, temperature, hour, PV; voltage, flexible load, zone, advice"),
+        ("𝒳", "context", "load, temperature, hour, PV; voltage, flexible load, zone"),
         ("𝒜", "nominal arms", f"sheds of {sheds} MW"),
         ("Δ, δ_θ", "scaler", "offset in MW: a neural trunk fitted once, a ridge head a network"),
         ("Φ", "composition", "shed = a + δ(x)"),

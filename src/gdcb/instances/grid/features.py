@@ -53,11 +53,3 @@ def head() -> Head:
 def activations(x: Array) -> Array:
     """Return φ(x) − φ̄ of contexts (N, p): (N, d)."""
     return np.asarray(trunk().forward(x[:, POSITIONS]) - centre())
-
-
-def advice(x: Array) -> Array:
-    """Return the offset of a model of other networks: the pilot's mean head on φ(x) − φ̄, (N,).
-
-    It is frozen: a function of the context alone, which every method may read.
-    """
-    return np.asarray((head().mean * activations(x)).sum(axis=1))

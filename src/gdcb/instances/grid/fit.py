@@ -30,8 +30,7 @@ def pilot(networks: int = NETWORKS, hours: int = HOURS) -> tuple[Rows, Array]:
     """Draw hours of the real network and the offsets that planning found: rows and (N, 1)."""
     from gdcb.instances.grid.world import Feeder
 
-    # Nobody advises in the pilot: the advice is what comes of it.
-    world, streams = Feeder("mis", is_advised=False), Streams(SEED, N_ZONES)
+    world, streams = Feeder("mis"), Streams(SEED, N_ZONES)
     group = np.repeat(np.arange(networks), N_ZONES)
     state = world.start(streams.at(WORLD, 0), group)
     seen, labels = [], []

@@ -18,7 +18,6 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.instances.grid import prior
 from gdcb.instances.grid.columns import (
-    ADVICE,
     COSINE,
     FLEXIBLE,
     HIGH,
@@ -34,7 +33,7 @@ from gdcb.instances.grid.columns import (
     ZONE,
     hour_columns,
 )
-from gdcb.instances.grid.features import activations, advice, head
+from gdcb.instances.grid.features import activations, head
 from gdcb.instances.grid.table import Table, between, feasible, stored
 from gdcb.parts import check_choice
 from gdcb.records import Rows
@@ -76,11 +75,9 @@ class Feeder:
     Parameters
     ----------
     variant : 'well' or 'mis'
-    is_advised : whether the column `advice` is filled in; else it is 0
     """
 
     variant: str = "mis"
-    is_advised: bool = True
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, ("well", "mis"))
@@ -145,8 +142,6 @@ class Feeder:
         step = size * self.table.step
         x[:, LOW] = np.where(np.isinf(low), SCHEMA_LOW, low * step)
         x[:, HIGH] = np.where(high < 0.0, -1.0, np.minimum(high * step, x[:, FLEXIBLE]))
-        if self.is_advised:
-            x[:, ADVICE] = advice(x)
         hidden = np.concatenate((step[:, None], margin, volts), axis=1)
         return Rows(np.arange(n), group, x, hidden=hidden)
 
