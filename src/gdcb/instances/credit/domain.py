@@ -128,6 +128,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
             forms=learners.FORMS,
             learned=world.chance,
             unscaled=learners.fitted_unscaled,
+            replicates=20,
+            episodes=80,
         ),
         unscaled=learners.unscaled,
         edges=EDGES,
