@@ -24,6 +24,12 @@ def _run(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.fixture
+def only_str_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the full forms away, so that stylised worlds other than kalman's can be run."""
+    monkeypatch.setattr("gdcb.cli.run.STUDIES", {"str": STUDIES["str"]})
+
+
 def test_help_is_a_table_of_contents() -> None:
     """Every command is listed with what it is for."""
     code, out, _ = _run("--help")
@@ -32,6 +38,7 @@ def test_help_is_a_table_of_contents() -> None:
         assert command in out
 
 
+@pytest.mark.usefixtures("only_str_in_full")
 def test_a_stylised_run_writes_a_report_and_says_that_the_world_is_made(tmp_path: Path) -> None:
     """The table names the methods, and the report is one self-contained page."""
     code, out, _ = _run("run", "credit", *SMALL, "--out", str(tmp_path))
@@ -67,7 +74,7 @@ def test_every_stylised_instance_says_what_is_real_and_what_is_made(name: str) -
 
 def test_json_is_one_document_and_nothing_else(tmp_path: Path) -> None:
     """Stdout parses as a whole; parts sum to the regret; estimates carry their interval."""
-    code, out, _ = _run("run", "credit", *SMALL, "--json", "--out", str(tmp_path))
+    code, out, _ = _run("run", "kalman", *SMALL, "--json", "--out", str(tmp_path))
     assert code == 0
     document = json.loads(out)
     assert document == json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
@@ -87,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     found = []
     for i, seed in enumerate(("5", "5", "6")):
         folder = tmp_path / str(i)
-        assert _run("run", "grid", *SMALL, "--seed", seed, "--out", str(folder))[0] == 0
+        assert _run("run", "kalman", *SMALL, "--seed", seed, "--out", str(folder))[0] == 0
         found.append([(folder / name).read_bytes() for name in FILES])
     assert found[0] == found[1]
     assert json.loads(found[0][2])["methods"] != json.loads(found[2][2])["methods"]
@@ -97,7 +104,7 @@ def test_a_stylised_run_that_is_interrupted_leaves_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its own nor an older one; the next run goes through."""
-    arguments = ("run", "grid", *SMALL, "--out", str(tmp_path))
+    arguments = ("run", "kalman", *SMALL, "--out", str(tmp_path))
     assert _run(*arguments)[0] == 0
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
 
@@ -114,6 +121,7 @@ def test_a_stylised_run_that_is_interrupted_leaves_no_result(
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
 
 
+@pytest.mark.usefixtures("only_str_in_full")
 def test_several_instances_have_a_folder_each(tmp_path: Path) -> None:
     """Under --out; as JSON they are a list."""
     arguments = ("run", "credit", "grid", "--episodes", "3", "--replicates", "2")
@@ -126,7 +134,7 @@ def test_several_instances_have_a_folder_each(tmp_path: Path) -> None:
 
 def test_one_replicate_has_no_interval(tmp_path: Path) -> None:
     """What cannot be estimated is null, and the page still draws."""
-    arguments = ("run", "credit", "--episodes", "3", "--replicates", "1", "--json")
+    arguments = ("run", "kalman", "--episodes", "3", "--replicates", "1", "--json")
     code, out, _ = _run(*arguments, "--out", str(tmp_path))
     assert code == 0
     assert json.loads(out)["methods"]["B4"]["regret"]["low"] is None
@@ -203,8 +211,10 @@ def test_parts_lists_what_a_file_may_name() -> None:
     assert code == 0
     assert "hierarchical-thompson" in out
     listed = json.loads(_run("parts", "gate", "--json")[1])
-    assert [one["name"] for one in listed[:3]] == ["approval", "bounds", "cap"]
-    assert listed[2]["settings"]["limit"] == "inf"
+    settings = {one["name"]: one["settings"] for one in listed}
+    assert list(settings) == sorted(settings)
+    assert {"approval", "bounds", "cap", "power-flow"} <= set(settings)
+    assert settings["cap"]["limit"] == "inf"
     assert _run("parts", "nothing")[0] == 2
 
 
