@@ -20,7 +20,7 @@ from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
 from gdcb.instances.dosing import learners, physician
 from gdcb.instances.dosing.columns import FEATURES, SCHEMA, SHOWN
 from gdcb.instances.dosing.limits import BolusLimits
-from gdcb.instances.dosing.words import ABOUT, specification
+from gdcb.instances.dosing.words import ABOUT, KNOWN, specification
 from gdcb.instances.dosing.world import MIDDLE, Clinic, Meals, given, place
 from gdcb.records import History, Rows
 from gdcb.rewards import Scaled
@@ -104,7 +104,7 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         learner=learners.learner,
         delta=partial(delta, world),
         specification=specification(variant, rows),
-        about=ABOUT,
+        about=ABOUT | ({"oracle_knows": KNOWN} if variant == "mis" else {}),
         tuning=Tuning(fitted=partial(learners.fitted, variant), forms=learners.FORMS),
         left_out=LEFT_OUT,
         edges=EDGES,

@@ -32,11 +32,12 @@ ABOUT: dict[str, Any] = {
             "meal; no exercise, illness, sensor error or change of sensitivity over the day"
         ),
     ],
-    "oracle_knows": (
-        "The optimum and the gate floor know the state of the patient's body before the meal, "
-        "which no method sees: part of the regret above the floor is out of every method's reach."
-    ),
 }
+
+KNOWN = (
+    "The optimum and the gate floor know the state of the patient's body before the meal, which no "
+    "method sees: part of the regret above the floor is out of every method's reach."
+)
 
 
 def specification(variant: str, rows: int) -> tuple[tuple[str, str, str], ...]:
