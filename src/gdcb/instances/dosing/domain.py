@@ -105,7 +105,12 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         delta=partial(delta, world),
         specification=specification(variant, rows),
         about=ABOUT | ({"oracle_knows": KNOWN} if variant == "mis" else {}),
-        tuning=Tuning(fitted=partial(learners.fitted, variant), forms=learners.FORMS),
+        tuning=Tuning(
+            fitted=partial(learners.fitted, variant),
+            forms=learners.FORMS,
+            replicates=20,
+            episodes=80,
+        ),
         left_out=LEFT_OUT,
         edges=EDGES,
         measures=measures(world),
