@@ -38,6 +38,24 @@ def describe(name: str, domain: Domain) -> dict[str, Any]:
     }
 
 
+def _described(name: str) -> dict[str, Any]:
+    """Return one instance in its full form, or in its stylised one where there is no other."""
+    from gdcb.instances import study
+
+    if name not in STUDIES:
+        return describe(name, load(name))
+    subject = study(name, "well", {}, 1)
+    real, made = (
+        " ".join(f"{_sentence(line)}" for line in subject.about[k]) for k in ("real", "made")
+    )
+    about = f"Real: {real}\n\nMade: {made}"
+    return describe(name, subject.domain) | {"about": about}
+
+
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:].rstrip('.;')}."
+
+
 def instances(
     name: Annotated[str | None, typer.Argument(help="One instance, with its context.")] = None,
     folder: Annotated[
@@ -60,7 +78,7 @@ def instances(
         _write(name, folder, rows, variant, seed)
         return
     try:
-        found = [describe(one, load(one)) for one in ([name] if name else NAMES)]
+        found = [_described(name)] if name else [describe(one, load(one)) for one in NAMES]
     except InvalidInput as error:
         wrong_usage(str(error))
     if json:
@@ -90,8 +108,8 @@ def instances(
     out.print(table)
     if name in STUDIES:
         out.print(
-            f"\n[dim]This is the stylised form. gdcb run {name} runs a fuller one, with more "
-            "context, a history and rivals: docs/protocol.md.[/dim]"
+            f"\n[dim]gdcb run {name} runs it against every rival; gdcb instances {name} "
+            "--write FOLDER writes it as a file, with a made log.[/dim]"
         )
 
 

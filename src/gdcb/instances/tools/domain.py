@@ -76,7 +76,7 @@ ABOUT: dict[str, Any] = {
             "tenants, their mix of requests, catalogues of eight tools put together from the data, "
             "costs, latencies, spend limits and how often a request is flagged"
         ),
-        "the judge who rates three calls in ten, and is wrong about one in ten of these",
+        "the judge who rates every call, and is wrong about one in ten",
         "all of `well`",
     ],
 }
