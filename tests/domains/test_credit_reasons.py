@@ -87,6 +87,9 @@ def test_every_declined_or_repriced_applicant_has_reasons() -> None:
         assert sum(one.contributions.values()) == pytest.approx(one.log_delta, abs=1e-12)
         assert list(one.contributions.values()) == sorted(one.contributions.values(), reverse=True)
         assert len(one.principal) <= MOST
+        # List rate, δ and arm make the proposal: what δ does not explain is said as well.
+        assert one.log_arm == pytest.approx(np.log(CREDIT.space.coords[10, 0]), abs=1e-12)
+        assert ("price level: +" in str(one)) == (one.action == "repriced")
         assert not any(word in " ".join(one.principal) for word in (*FORBIDDEN, "female", "male"))
         if one.action == "declined":
             assert one.apr is None

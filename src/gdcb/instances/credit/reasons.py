@@ -3,8 +3,10 @@
 The rate of an offer is list rate · δ · a, and log δ = Σⱼ θⱼ(φⱼ − φ̄ⱼ): what every factor of an
 applicant adds, against the average applicant φ̄ that the scaler is centred on. The levels of a
 category are one factor. Contributions add up to log δ exactly, so a reason is never a story told
-beside the model. Regulation B (12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and
-those actually used; its commentary holds that more than four are not likely to help the applicant.
+beside the model. What is left of the rate is a, the price level that the learner chose by what
+take-up and the scorecard's probability of default make each worth; it stands in the notice beside
+the reasons. Regulation B (12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and those
+actually used; its commentary holds that more than four are not likely to help the applicant.
 
 Who gets no offer, because no rate between cost and cap is left, was declined by the scorecard's
 probability of default and not by the spread. Their reasons are the factors of the scorecard, again
@@ -83,6 +85,8 @@ class Reasons:
     principal : at most four sentences, those that raised the rate most first; none where the
         action is 'standard'
     gate : what a gate said, where it moved the rate or vetoed; else ''
+    log_arm : log of the price level that the learner chose: log δ and it add up to the log of what
+        was proposed over the list rate
     """
 
     action: str
@@ -92,12 +96,15 @@ class Reasons:
     score: dict[str, float]
     principal: tuple[str, ...]
     gate: str
+    log_arm: float = 0.0
 
     def __str__(self) -> str:
         """Return them as a notice has them."""
         offer = "no offer" if self.apr is None else f"{self.apr:.2%} a year"
         lines = [f"{self.action}: {offer}, with δ = {np.exp(self.log_delta):.3f}"]
         lines += [f"  {i}. {text}" for i, text in enumerate(self.principal, 1)]
+        if self.action == "repriced" and self.log_arm > _LEAST:
+            lines += [f"  price level: {np.expm1(self.log_arm):+.0%} on the rate by these factors"]
         lines += [f"  gate: {self.gate}"] if self.gate else []
         return "\n".join(lines)
 
@@ -151,7 +158,9 @@ def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> l
         used = scored or priced
         said = [_sentence(factor, x) for factor, adds in used.items() if adds > _LEAST]
         principal = tuple(said[:MOST]) if action != "standard" else ()
-        out.append(Reasons(action, apr, float(parts[i].sum()), priced, scored, principal, gate))
+        log_delta, proposed = float(parts[i].sum()), float(verdict.trail[i, 0, 0])
+        log_arm = float(np.log(proposed / x[BASE])) - log_delta if proposed > 0.0 else 0.0
+        out.append(Reasons(action, apr, log_delta, priced, scored, principal, gate, log_arm))
     return out
 
 
