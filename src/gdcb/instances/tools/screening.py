@@ -21,7 +21,14 @@ from typing import Any
 from gdcb.errors import InvalidInput
 from gdcb.instances.tools.screening_orders import order_in
 from gdcb.instances.tools.screening_secrets import NAMED, find_secrets, masked
-from gdcb.instances.tools.screening_text import addresses, compact, copied_run, holds, leaves
+from gdcb.instances.tools.screening_text import (
+    addresses,
+    compact,
+    copied_run,
+    holds,
+    leaves,
+    names,
+)
 from gdcb.parts import check_choice, check_number
 
 LONGEST = 100_000  # characters of one argument that are screened
@@ -139,7 +146,9 @@ class Screening:
         """Screen one call's arguments; what cannot be read is flagged as invalid."""
         findings = [] if schema is None else breaks_schema(schema, arguments)
         try:
-            found = list(leaves(arguments))
+            # A name may carry an address as well as a value does.
+            named = ((name, name) for name in names(arguments) if addresses(name))
+            found = [*leaves(arguments), *named]
         except RecursionError:
             found = []
             findings.append(Finding("invalid", "arguments", "nested too deeply to be screened"))
@@ -162,7 +171,8 @@ class Screening:
                     for kind, secret in secrets
                     if not sources.trusts(secret)
                 ]
-                if isinstance(value, str):
+                # A number of seven digits or more may be an account or a phone.
+                if isinstance(value, str) or addresses(text):
                     hidden = [secret for _, secret in secrets]
                     findings += self._injected(sources, orders, path, text, hidden)
         return Screened(tuple(findings))
@@ -207,6 +217,8 @@ def _as_text(value: Any) -> str | None:
         return ""
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 12345678.0 is the account 12345678
     return str(value) if isinstance(value, str | bool | int | float) else None
 
 

@@ -58,6 +58,21 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def names(value: Any) -> Iterator[str]:
+    """Walk through plain data: the names of everything in its tables.
+
+    >>> list(names({"to": [{"mail": "a"}]}))
+    ['to', 'mail']
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from names(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from names(item)
+
+
 @lru_cache(maxsize=2048)
 def addresses(text: str) -> tuple[str, ...]:
     """Return what a text addresses: mail, web (and its host), account numbers, phones.
