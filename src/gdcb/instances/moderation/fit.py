@@ -1,6 +1,7 @@
 """Fit the severity model's trunk and the prediction of appeals to a pilot, once, for everyone.
 
-The pilot is of 40 platforms that no result is computed on, and of posts that are not in the bank.
+The pilot is of 40 platforms that no result is computed on. Its posts are drawn with a seed of their
+own, but from the same few templates: 63 % of the bank's posts have a text that is in it as well.
 `python -m gdcb.instances.moderation.fit` writes `map.json`.
 """
 
