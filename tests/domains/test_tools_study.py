@@ -46,17 +46,25 @@ def _require_feasible(action: Any, row: Any) -> None:
     assert tool in range(K)
     name = NAMES[int(tool)]
     assert name not in DENIED
+    assert row.mask is None or row.mask[0, int(tool)]
     assert COST[int(tool)] <= row.x[0, SPEND]
     assert name not in CLEAN or (row.x[0, FLAGS] == 0).all()
     assert 0 <= examples <= EXAMPLES
 
 
 @settings(max_examples=300, deadline=None)
-@given(tools_, counts, anything, st.floats(0, 5), st.tuples(*[st.sampled_from([0.0, 1.0])] * 3))
+@given(
+    tools_,
+    counts,
+    anything,
+    st.floats(0, 5),
+    st.tuples(*[st.sampled_from([0.0, 1.0])] * 3),
+    st.lists(st.booleans(), min_size=K, max_size=K),
+)
 def test_nothing_infeasible_is_ever_executed(
-    tool: Any, examples: Any, template: Any, spend: Any, flags: Any
+    tool: Any, examples: Any, template: Any, spend: Any, flags: Any, offered: Any
 ) -> None:
-    rows = _rows(spend, flags)
+    rows = _rows(spend, flags, mask=np.array([offered]))
     proposed = np.array([[tool, examples, template]])
     verdict = HERE.chain.apply(HERE.chain.draw(Stream((1, 1), 0, 1), 1), proposed, rows)
     ran = turn.execute(HERE, verdict, rows)

@@ -26,8 +26,8 @@ FLAGS = {
 class ToolPolicy(HardGate):
     """Veto tools that are denied, too dear, or write and send on a request that is not clean.
 
-    g(e, x) = nothing where tool(e) is unknown or denied, or cost(tool) > x[spend], or tool(e) ∈
-    clean and any flag of x is up; else e. A flag is down only at 0: a flag, limit or tool that is
+    g(e, x) = nothing where tool(e) is unknown, denied or not offered with the request (its mask), or
+    cost(tool) > x[spend], or tool(e) ∈ clean and any flag of x is up; else e. A flag is down only at 0: a flag, limit or tool that is
     not a number forbids. Costs are compared exactly, without a tolerance.
 
     Parameters
@@ -154,6 +154,8 @@ class ToolPolicy(HardGate):
         is_known = (tool[..., None] == np.arange(len(self.tools))).any(axis=-1)
         at = np.where(is_known, tool, 0.0).astype(np.int64)
         found = {"unknown": ~is_known, "denied": is_known & self._is_among(self.denied)[at]}
+        if rows.mask is not None:
+            found["offered"] = is_known & ~np.take_along_axis(rows.mask, at, axis=1)
         if self.spend is not None:
             limit = take(rows.x, self.spend)[:, None]
             found["spend"] = is_known & ~(np.asarray(self.cost, dtype=float)[at] <= limit)
@@ -182,6 +184,8 @@ class ToolPolicy(HardGate):
         tool = f"'{self.tools[int(number)]}'"
         if rule == "denied":
             return f"denied: {tool} may never run"
+        if rule == "offered":
+            return f"offered: {tool} is not offered with this request"
         if rule == "spend" and self.spend is not None:
             price, limit = self.cost[int(number)], float(take(row.x, self.spend)[0])
             return f"spend: {tool} costs {price:g}, more than the limit of {limit:g}"
