@@ -122,7 +122,7 @@ def test_json_too_exits_with_three(heard: list[Any]) -> None:
         (("t5",), "no theorem t5; there are t1, t2, t3, t4"),
         (("t1", "nine"), "no theorem nine"),
         (("--instance", "nowhere"), "no instance nowhere; there are str"),
-        (("--instance", "credit"), "not there yet, only those of str"),
+        (("--instance", "kalman"), "not there yet, only those of str, dosing"),
         (("--seed", "-1"), "--seed: expected 0 to 2**64 - 1, got -1"),
     ],
 )
