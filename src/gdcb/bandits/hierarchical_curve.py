@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -302,7 +303,7 @@ class HierarchicalCurveThompson:
         state.since[groups] = 0.0
 
 
-@dataclass(slots=True)
+@dataclass
 class _CellRows:
     """Rows sorted by cell, every cell with at least one.
 
@@ -320,9 +321,10 @@ class _CellRows:
 
     def _predictor(self, w: Array) -> Array:
         """Return φᵀw of every row under its cell's coefficients (cells, m)."""
-        total = self.phi[:, 0] * np.repeat(w[:, 0], self.count)
-        for j in range(1, w.shape[1]):
-            total = total + self.phi[:, j] * np.repeat(w[:, j], self.count)
+        repeated = np.repeat(w.T, self.count, axis=1)
+        total = self._columns[0] * repeated[0]
+        for column, weight in zip(self._columns[1:], repeated[1:], strict=True):
+            total += column * weight
         return np.asarray(total)
 
     def reach(self, step: Array) -> Array:
@@ -334,17 +336,30 @@ class _CellRows:
 
         Rows of a cell are summed in their order, whatever other cells there are.
         """
-        phi, m = self.phi, self.phi.shape[1]
+        columns, m = self._columns, len(self._columns)
         p = logistic(self._predictor(w))
         residual, curvature = self.weight * (self.y - p), self.weight * p * (1.0 - p)
-        precision = np.empty((self.start.size, m, m))
+        precision = np.zeros((self.start.size, m, m))
         shift = np.empty((self.start.size, m))
         for j in range(m):
-            shift[:, j] = np.add.reduceat(residual * phi[:, j], self.start)
-            for k in range(j, m):
-                sums = np.add.reduceat(curvature * (phi[:, j] * phi[:, k]), self.start)
-                precision[:, j, k] = precision[:, k, j] = sums
+            shift[:, j] = np.add.reduceat(residual * columns[j], self.start)
+        for (j, k), product in self._products.items():
+            sums = np.add.reduceat(curvature * product, self.start)
+            precision[:, j, k] = precision[:, k, j] = sums
         return precision, shift + _times(precision, w)
+
+    @cached_property
+    def _columns(self) -> Array:
+        """The columns of φ, each in one piece of memory: (m, N)."""
+        return np.ascontiguousarray(self.phi.T)
+
+    @cached_property
+    def _products(self) -> dict[tuple[int, int], Array]:
+        """Products of two columns of φ, but for those that are 0 in every row, as of two arms."""
+        m = len(self._columns)
+        pairs = ((j, k) for j in range(m) for k in range(j, m))
+        found = {(j, k): self._columns[j] * self._columns[k] for j, k in pairs}
+        return {pair: product for pair, product in found.items() if product.any()}
 
 
 def _require_finite(weight: Array) -> None:

@@ -61,6 +61,19 @@ class LogisticArmsState:
         return LogisticPosterior(self.mean.reshape(-1, d), self.root.reshape(-1, d, d))
 
 
+def _run_length(cell: Array) -> int:
+    """Return m where cells (N,) come in runs of m equal ones, else 1.
+
+    >>> _run_length(np.array([4, 4, 7, 7])), _run_length(np.array([4, 4, 7]))
+    (2, 1)
+    """
+    n = cell.shape[0]
+    m = int((cell == cell[:1]).sum())
+    if m < 2 or n % m or not is_all(cell.reshape(-1, m) == cell[::m, None]):
+        return 1
+    return m
+
+
 @dataclass(frozen=True)
 class LogisticArms:
     """What both learners share: a normal posterior of each arm's weights on (1, features)."""
@@ -115,8 +128,12 @@ class LogisticArms:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
         phi = self._phi(at.x)
         mean = (rows_at(state.mean, at.cell) @ phi[:, :, None])[:, :, 0]
-        along = phi[:, None, None, :] @ rows_at(state.root, at.cell)
-        return mean, (along * along).sum(axis=(-2, -1))
+        # Rows of one cell behind each other, as of a pooled learner, read one copy of its roots.
+        run = _run_length(at.cell)
+        roots = rows_at(state.root, at.cell[::run])[:, None]
+        along = phi.reshape(-1, run, 1, 1, phi.shape[1]) @ roots
+        along = along.reshape(*mean.shape, phi.shape[1])
+        return mean, (along * along).sum(axis=-1)
 
     def _drawn(self, rng: Stream, state: LogisticArmsState, at: Setting) -> Array:
         """Sample φ(x)ᵀw of every arm: (N, K)."""
