@@ -20,7 +20,7 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol.methods import DEFAULT
 from gdcb.protocol.record import Record
 from gdcb.protocol.task import Task
-from gdcb.theorems import catalogue, of_instance
+from gdcb.theorems import catalogue, lifting, of_instance
 from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked
 from gdcb.theorems.verdict import Check, Progress, document
 
@@ -187,6 +187,36 @@ def test_a_history_tells_its_cross_information() -> None:
         assert one["rows"] == 1461
 
 
+def test_outcomes_that_are_numbers_weigh_alike() -> None:
+    """A reward below 0 is no share of successes: the history of dosing has its ρ² too."""
+    found = of_instance.history_information("dosing", 1, lambda _: None, replicates=2)
+    for one in found.values():
+        assert 0.0 < one["noise"] < one["rho2"] < 1.0
+
+
+def test_a_history_that_cannot_tell_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence in place of the figures, and the note carries it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidInput("scaler parameters are not identified")
+
+    monkeypatch.setattr(of_instance, "design_of", refuse)
+    found = of_instance.history_information("str", 1, lambda _: None, replicates=2)
+    assert found["well"] == {"why": "scaler parameters are not identified"}
+    note = lifting._of_history("str", found)
+    assert "in 'well' ρ² cannot be told (scaler parameters are not identified)" in note
+
+
+def test_methods_that_do_not_apply_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dosing has no logistic rival: its outcomes are no classes."""
+    monkeypatch.setattr(of_instance, "run_task", record_of)
+    found = of_instance.method_splits("dosing", 0, lambda _: None, episodes=2, replicates=2)
+    keys = {name.split()[1] for name in found["by_method"]}
+    assert "B2g" in DEFAULT
+    assert {"B2g", "B2gw"}.isdisjoint(keys)
+    assert {"B1", "B4", "A3"} <= keys
+
+
 def record_of(task: Task) -> Record:
     """Return a record whose parts miss the total by 1e-7 in one round of one method."""
     shape = (task.episodes, task.replicates)
@@ -228,7 +258,7 @@ def test_a_round_without_the_papers_parts_is_no_sum(monkeypatch: pytest.MonkeyPa
 
 def test_methods_of_the_protocol_sum_in_both_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of them for three episodes; `gdcb verify t3` runs all."""
-    monkeypatch.setattr(of_instance, "DEFAULT", ("B1", "B4", "A1"))
+    monkeypatch.setattr(of_instance, "methods_of", lambda _: ("B1", "B4", "A1"))
     found = of_instance.method_splits("str", 2, lambda _: None, episodes=3, replicates=2)
     assert 0.0 <= found["rest"] <= 1e-9
     assert found["cases"] == 6

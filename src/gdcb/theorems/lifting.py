@@ -88,13 +88,17 @@ def check(
 
 def _of_history(instance: str, past: dict[str, Any]) -> str:
     """Say what the loops share in the history of an instance."""
-    told = "; ".join(
-        f"in '{variant}' ρ² = {one['rho2']:.2f} ({one['low']:.2f} to {one['high']:.2f}; "
-        f"{one['noise']:.2f} where nothing is shared), so that up to {one['inflation']:.1f} times "
-        "the rows are needed"
-        for variant, one in past.items()
-    )
+    told = "; ".join(f"in '{variant}' {_shared(one)}" for variant, one in past.items())
     return f"The history of {instance}: {told}."
+
+
+def _shared(one: dict[str, Any]) -> str:
+    if "why" in one:
+        return f"ρ² cannot be told ({one['why']})"
+    return (
+        f"ρ² = {one['rho2']:.2f} ({one['low']:.2f} to {one['high']:.2f}; {one['noise']:.2f} where "
+        f"nothing is shared), so that up to {one['inflation']:.1f} times the rows are needed"
+    )
 
 
 def _cell(moments: Moments, settings: Settings, epsilon: float) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import numpy as np
 
 from gdcb.analysis.cross_information import Design
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.instances import study
 from gdcb.protocol.block import run_task
 from gdcb.protocol.ground import Shared, shared_by
-from gdcb.protocol.methods import DEFAULT
+from gdcb.protocol.methods import methods_of
 from gdcb.protocol.record import Record
 from gdcb.protocol.task import GROUND, Task
 from gdcb.theorems.verdict import Progress
@@ -23,14 +25,14 @@ _MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "ga
 def method_splits(
     name: str, seed: int, say: Progress, episodes: int = 30, replicates: int = 4
 ) -> dict[str, Any]:
-    """Run every method of the protocol for some episodes and sum both splits.
+    """Run every method that applies for some episodes and sum both splits.
 
     Returns the largest rest, and by variant and method the parts of both splits and whether they
     agree on the largest. Where a variant has no δ* only the main split is summed.
     """
     found: dict[str, Any] = {}
     for variant in VARIANTS:
-        for key in DEFAULT:
+        for key in methods_of(study(name, variant, {}, episodes)):
             say(f"both splits, {name} {variant}: {key}")
             record = run_task(Task(name, variant, (), seed, episodes, 0, replicates, key))
             if not isinstance(record, Record):
@@ -73,50 +75,65 @@ def _sums(parts: Array, names: tuple[str, ...]) -> dict[str, float]:
 def history_information(
     name: str, seed: int, say: Progress, replicates: int = 8
 ) -> dict[str, dict[str, Any]]:
-    """Measure the cross-information of an instance's history, by variant."""
-    found = {}
+    """Measure the cross-information of an instance's history, by variant.
+
+    Where a history cannot tell, there is a sentence that says `why`, and no figure.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for variant in VARIANTS:
         say(f"cross-information of {name}'s history, {variant}")
         shared = shared_by(Task(name, variant, (), seed, 1, 0, replicates, GROUND))
-        log, found_rho2, noise = shared.history.log, [], []
-        for group in range(replicates):
-            design = design_of(shared, np.flatnonzero(log.group == group))
-            cross = design.cross(n_bootstrap=1, seed=seed)
-            found_rho2.append(cross.rho2)
-            noise.append(0.0 if cross.noise is None else cross.noise)
-        rho2 = np.array(found_rho2)
-        half = 1.96 * rho2.std(ddof=1) / np.sqrt(replicates)
-        found[variant] = {
-            "rho2": float(rho2.mean()),
-            "low": float(rho2.mean() - half),
-            "high": float(rho2.mean() + half),
-            "noise": float(np.mean(noise)),
-            "inflation": float((1.0 / (1.0 - rho2)).mean()),
-            "rows": int((log.group == 0).sum()),
-        }
+        try:
+            found[variant] = _information(shared, replicates, seed)
+        except InvalidInput as error:
+            found[variant] = {"why": str(error)}
     return found
+
+
+def _information(shared: Shared, replicates: int, seed: int) -> dict[str, Any]:
+    """Return means over replicates, with an interval of ρ²."""
+    log, found_rho2, noise = shared.history.log, [], []
+    for group in range(replicates):
+        design = design_of(shared, np.flatnonzero(log.group == group))
+        cross = design.cross(n_bootstrap=1, seed=seed)
+        found_rho2.append(cross.rho2)
+        noise.append(0.0 if cross.noise is None else cross.noise)
+    rho2 = np.array(found_rho2)
+    half = 1.96 * rho2.std(ddof=1) / np.sqrt(replicates)
+    return {
+        "rho2": float(rho2.mean()),
+        "low": float(rho2.mean() - half),
+        "high": float(rho2.mean() + half),
+        "noise": float(np.mean(noise)),
+        "inflation": float((1.0 / (1.0 - rho2)).mean()),
+        "rows": int((log.group == 0).sum()),
+    }
 
 
 def design_of(shared: Shared, rows: Array) -> Design:
     """Return some rows of the history as a design: arms under the best δ, the scaler's features.
 
-    Demand answers to the coordinate c = e/δ, so its slope in log δ is proportional to c; the Fisher
-    weight of a booking is p(1 − p), p the arm's own share, with one row of each outcome added.
+    Where outcomes answer to the coordinate c = e/δ, their slope in log δ is proportional to c;
+    where they answer to e − δ, or δ is no part of a coordinate, it is the same in all rows. The
+    Fisher weight of a class is p(1 − p), p the arm's own share, with one row of each outcome added;
+    that of a number is the same in all rows.
     """
-    log, instance, study = shared.history.log, shared.instance, shared.study
+    log, instance, subject = shared.history.log, shared.instance, shared.study
     some = shared.history.rows.take(rows)
-    delta = study.delta(shared.world.state, some)[log.group[rows], np.arange(rows.size)]
-    located = instance.composition.locate(
-        instance.space, log.action[rows][:, None], delta[:, None, None], some.x
-    )
+    best = subject.delta(shared.world.state, some)[log.group[rows], np.arange(rows.size)]
+    delta = best.reshape(rows.size, -1, 1)[:, :1]  # arms with a δ each are found without it
+    located = instance.composition.locate(instance.space, log.action[rows][:, None], delta, some.x)
     near = located.steps[:, 0] <= _NEAR
     arm = np.where(near, located.arm[:, 0], -1)
     places = instance.context.positions
-    columns = [place for feature in study.features for place in places[feature]]
+    columns = [place for feature in subject.features for place in places[feature]]
     n = instance.space.n
-    booked = np.bincount(arm[near], log.y[rows][near], n) + 1.0
-    p = booked / (np.bincount(arm[near], minlength=n) + 2.0)
-    weight = (p * (1.0 - p))[np.maximum(arm, 0)]
+    slope, weight = None, None
+    if instance.composition.joins == "product":
+        slope = located.coord[:, 0, 0]
+    if instance.reward.target == "class":
+        paid = np.bincount(arm[near], log.y[rows][near], n) + 1.0
+        p = paid / (np.bincount(arm[near], minlength=n) + 2.0)
+        weight = (p * (1.0 - p))[np.maximum(arm, 0)]
     centre = shared.reference[:, columns].mean(axis=0)
-    slope = located.coord[:, 0, 0]
     return Design(arm, some.x[:, columns], n, centre=centre, slope=slope, weight=weight)
