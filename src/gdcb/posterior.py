@@ -1,4 +1,4 @@
-"""The normal posterior of a linear regression, many at once, updated by rank-one steps.
+"""The normal posterior of a linear regression, many at once, updated by low-rank steps.
 
 Symmetric matrices are kept packed: the upper triangle row by row. So φᵀΣφ is one dot product with
 the products φᵢφⱼ, and half of the memory is read.
@@ -14,9 +14,11 @@ import numpy as np
 from gdcb.arrays import Array, like, namespace, on_host, take_at, zeros
 from gdcb.errors import InvalidInput
 
-REFRESH = 512  # rank-one steps after which a covariance is solved for afresh
-_MOST = 2**20  # matrices solved for at once
+REFRESH = 512  # rows after which a covariance is solved for afresh
+_MOST = 2**20  # matrices solved for at once, or numbers in those of one step
 _MANY = 64  # rows of one posterior from which a matrix product pays
+_WIDE = 32  # weights from which a few rows together are quicker than a new solution
+_FEW = 4  # as many weights a row at least: then they go together
 
 
 @cache
@@ -90,13 +92,15 @@ class NormalPosterior:
 
     The sums are the truth: they add up in any order and merge. Mean and covariance follow them by
     rank-one steps (Sherman and Morrison), and are solved for afresh by Cholesky factors every
-    `REFRESH` steps and after every batch that repeats an owner, so that rounding cannot build up.
+    `REFRESH` rows and after every batch that repeats an owner, so that rounding cannot build up.
+    Where an owner has many weights and a few rows in a batch, these are one step of their rank
+    (Woodbury).
 
     Parameters
     ----------
     precision, shift : (..., P), (..., d) prior plus Σ φφᵀ·strength and Σ φ·strength·y
     covariance, mean : (..., P), (..., d) the posterior they imply
-    steps : (...) rank-one steps since the last exact solution
+    steps : (...) rows since the last exact solution
     """
 
     precision: Array
@@ -144,6 +148,8 @@ class NormalPosterior:
         alone = order[starts[counts == 1]]
         if alone.size:
             flat._step(owner[alone], phi[alone], y[alone], strength[alone])
+        if phi.shape[1] >= _WIDE:
+            counts = flat._together(ordered, order, starts, counts, (phi, y, strength))
         flat._gather(ordered, order, starts, counts, (phi, y, strength))
 
     def _flat(self) -> NormalPosterior:
@@ -179,6 +185,51 @@ class NormalPosterior:
         if on_host(steps) and int(steps.max()) >= REFRESH:
             self.refresh(owner[steps >= REFRESH])
 
+    def _together(
+        self,
+        ordered: Array,
+        order: Array,
+        starts: Array,
+        counts: Array,
+        rows: tuple[Array, Array, Array],
+    ) -> Array:
+        """Add the rows of owners with a few each in one step; return the counts that are left.
+
+        With U the rows √strength·φ, S = I + UΣUᵀ and its factor LLᵀ, G = L⁻¹UΣ: the covariance
+        loses GᵀG, and the mean gains GᵀL⁻¹·√strength·(y − φᵀmean).
+        """
+        d = self.shift.shape[1]
+        left = counts.copy()
+        for n in np.unique(counts[(counts > 1) & (counts * _FEW <= d)]):
+            which = np.flatnonzero(counts == n)
+            left[which] = 0
+            for some in np.array_split(which, -(-which.size * d * d // _MOST)):
+                at = order[starts[some][:, None] + np.arange(n)]
+                self._low_rank(ordered[starts[some]], *(part[at] for part in rows))
+        return left
+
+    def _low_rank(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
+        """Add n rows each to different owners: φ (k, n, d), y and strength (k, n)."""
+        root = np.sqrt(strength)
+        scaled = root[..., None] * phi
+        turned, target = scaled.swapaxes(1, 2), (root * y)[..., None]
+        self.precision[owner] += pack(turned @ scaled)
+        self.shift[owner] += (turned @ target)[..., 0]
+        covariance = take_at(self.covariance, owner)
+        reach = scaled @ unpack(covariance, scaled.shape[2])
+        within = np.eye(phi.shape[1]) + reach @ turned
+        factor = np.linalg.inv(np.linalg.cholesky(within))
+        gain, mean = factor @ reach, take_at(self.mean, owner)
+        back = gain.swapaxes(1, 2)
+        covariance -= pack(back @ gain)
+        self.covariance[owner] = covariance
+        error = factor @ (target - scaled @ mean[..., None])
+        self.mean[owner] = mean + (back @ error)[..., 0]
+        self.steps[owner] += np.count_nonzero(strength > 0, axis=1)
+        late = owner[self.steps[owner] >= REFRESH]
+        if late.size:
+            self.refresh(late)
+
     def _gather(
         self,
         ordered: Array,
@@ -211,7 +262,9 @@ class NormalPosterior:
                 weighted = own * strong[:, None]
                 self.precision[owner] += pack(weighted.T @ own)
                 self.shift[owner] += y[rows_of] @ weighted
-        self.refresh(ordered[starts[counts > 1]])
+        several = ordered[starts[counts > 1]]
+        if several.size:
+            self.refresh(several)
 
     def refresh(self, owner: Array) -> None:
         """Solve for mean and covariance of some owners (flat index) from their sums."""

@@ -15,6 +15,7 @@ from gdcb.bandits import LinearThompson, LinearUCB
 from gdcb.bandits.linear import _CHUNK
 from gdcb.errors import GdcbError, InvalidInput, UnknownField
 from gdcb.parts import bind
+from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Setting, copy, to_bytes
 from tests.parts.builders import rng_of, stream
 
@@ -204,3 +205,52 @@ def test_a_damaged_precision_is_named() -> None:
     damaged[0, 0] = -1.0
     with pytest.raises(InvalidInput, match="not positive definite"):
         BANDIT.decay(state, 1.0, np.zeros(1, dtype=int))
+
+
+def _observed(groups: Array, wide: tuple[Array, Array, Array, Array]) -> NormalPosterior:
+    """Return five posteriors of 40 weights after rows that come in batches."""
+    owner, phi, y, strength = wide
+    known = NormalPosterior.prior((5,), np.full(40, 0.1), np.full(40, 0.7))
+    for batch in np.unique(groups):
+        some = np.flatnonzero(groups == batch)
+        known.observe(owner[some], phi[some], y[some], strength[some])
+    return known
+
+
+def _wide_rows(seed: int, n: int) -> tuple[Array, Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    strength = np.where(rng.random(n) < 0.1, 0.0, rng.uniform(0.5, 9.0, n))
+    return rng.integers(0, 5, n), rng.normal(size=(n, 40)), rng.normal(size=n), strength
+
+
+def test_a_few_rows_of_many_weights_in_one_step_are_the_normal_equations() -> None:
+    wide = _wide_rows(0, 900)
+    owner, phi, y, strength = wide
+    known = _observed(np.arange(900) // 24, wide)  # about five rows an owner and batch
+    assert (known.steps > 0).all()  # else all of it was solved for afresh
+    for one in range(5):
+        mine = owner == one
+        pull = phi[mine] * strength[mine, None]
+        precision = pull.T @ phi[mine] + np.eye(40) / 0.49
+        mean = np.linalg.solve(precision, pull.T @ y[mine] + 0.1 / 0.49)
+        np.testing.assert_allclose(known.mean[one], mean, rtol=1e-9, atol=1e-12)
+        covariance = unpack(known.covariance[one], 40)
+        np.testing.assert_allclose(covariance, np.linalg.inv(precision), rtol=0, atol=1e-11)
+
+
+def test_one_step_for_a_few_rows_is_as_many_steps() -> None:
+    wide = _wide_rows(1, 200)
+    together, apart = (_observed(np.arange(200) // size, wide) for size in (20, 1))
+    np.testing.assert_allclose(together.mean, apart.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(together.covariance, apart.covariance, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(together.steps, apart.steps)
+
+
+def test_an_owner_of_many_weights_does_not_feel_the_others() -> None:
+    owner, phi, y, strength = _wide_rows(2, 60)
+    groups = np.arange(60) // 20
+    whole = _observed(groups, (owner, phi, y, strength))
+    mine = owner == 3
+    alone = _observed(groups[mine], (owner[mine], phi[mine], y[mine], strength[mine]))
+    assert whole.mean[3].tobytes() == alone.mean[3].tobytes()
+    assert whole.covariance[3].tobytes() == alone.covariance[3].tobytes()

@@ -19,7 +19,7 @@ from gdcb.logistic import LogisticPosterior, times
 from gdcb.parts import Column, check_number, check_tuple, column, take_all
 from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Located, Setting
-from gdcb.regression import centred, check_centre
+from gdcb.regression import by_owner, centred, check_centre
 from gdcb.streams import Stream
 
 
@@ -187,8 +187,18 @@ class SharedLinear(ActionFeatures):
         basis = self.at_context(at.x, state.frame)
         turned = basis.swapaxes(1, 2)
         mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
-        whole = unpack(rows_at(state.weights.covariance, at.cell), basis.shape[1])
-        return mean, turned @ (whole @ basis)
+        return mean, turned @ self._spread(state.weights, at.cell, basis)
+
+    def _spread(self, weights: NormalPosterior, cell: Array, basis: Array) -> Array:
+        """Return ΣB of every row: (N, d, m). A cell's Σ is unpacked once for all its rows."""
+        d = basis.shape[1]
+        known, place = np.unique(cell, return_inverse=True)
+        if 2 * known.size > cell.size:
+            return np.asarray(unpack(rows_at(weights.covariance, cell), d) @ basis)
+        whole, out = unpack(rows_at(weights.covariance, known), d), np.empty_like(basis)
+        for who, rows in by_owner(place, d):
+            out[rows] = whole[who][:, None] @ basis[rows]
+        return out
 
     def mean(self, state: SharedState, at: Setting, located: Located) -> Array:
         """Posterior mean ψᵀE[w] at located actions."""
