@@ -152,7 +152,10 @@ class HardGate:
 
     def moved(self, e: Array, rows: Rows) -> Array:
         """Return the largest change of a column; infinite for a veto."""
-        gap = namespace(e).max(abs(self.project(e, rows) - e), axis=-1)
+        xp, apart = namespace(e), abs(self.project(e, rows) - e)
+        gap = apart[..., 0]
+        for at in range(1, e.shape[-1]):  # columns are few
+            gap = xp.maximum(gap, apart[..., at])
         return put_where(gap, gap != gap, np.inf)  # NaN: a veto
 
     def init_kernel(self, n_owners: int, n_columns: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, all_finite
 from gdcb.context import Flag, Number, Schema
 
 # A catalogue has eight slots. Which tool stands in a slot is the tenants' own; what the policy
@@ -52,6 +52,7 @@ FEATURES = (*DESCRIPTION, *PAST, "length", "figures")
 
 def parts_of(e: Array) -> tuple[Array, Array, Array]:
     """Return tool, examples, and whether anything runs, of prompts (..., 3)."""
-    runs = np.isfinite(e).all(axis=-1) & (e[..., 0] >= 0) & (e[..., 0] < K)
-    tool = np.where(runs, e[..., 0], 0.0).astype(np.int64)
+    named = e[..., 0]
+    runs = all_finite(e) & (named >= 0) & (named < K)
+    tool = np.where(runs, named, 0.0).astype(np.int64)
     return tool, np.where(runs, e[..., 1], 0.0), np.asarray(runs)

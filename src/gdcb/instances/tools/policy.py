@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, along
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
 from gdcb.parts import Column, check_number, check_text, check_tuple, column, take
@@ -26,9 +27,10 @@ FLAGS = {
 class ToolPolicy(HardGate):
     """Veto tools that are denied, too dear, or write and send on a request that is not clean.
 
-    g(e, x) = nothing where tool(e) is unknown, denied or not offered with the request (its mask), or
-    cost(tool) > x[spend], or tool(e) ∈ clean and any flag of x is up; else e. A flag is down only at 0: a flag, limit or tool that is
-    not a number forbids. Costs are compared exactly, without a tolerance.
+    g(e, x) = nothing where tool(e) is unknown, denied or not offered with the request (its mask),
+    or cost(tool) > x[spend], or tool(e) ∈ clean and any flag of x is up; else e. A flag is down
+    only at 0: a flag, limit or tool that is not a number forbids. Costs are compared exactly,
+    without a tolerance.
 
     Parameters
     ----------
@@ -149,10 +151,7 @@ class ToolPolicy(HardGate):
 
     def forbids(self, e: Array, rows: Rows) -> dict[str, Array]:
         """Return what each rule forbids of the actions e (N, M, D): rule → (N, M) booleans."""
-        tool = e[..., self.action]
-        # Compared before it is an index: a cast of NaN, ∞ or 0.5 would name some tool.
-        is_known = (tool[..., None] == np.arange(len(self.tools))).any(axis=-1)
-        at = np.where(is_known, tool, 0.0).astype(np.int64)
+        is_known, at = self._named(e)
         found = {"unknown": ~is_known, "denied": is_known & self._is_among(self.denied)[at]}
         if rows.mask is not None:
             found["offered"] = is_known & ~np.take_along_axis(rows.mask, at, axis=1)
@@ -166,10 +165,37 @@ class ToolPolicy(HardGate):
 
     def project(self, e: Array, rows: Rows) -> Array:
         """Put NaN where a rule forbids the tool."""
-        is_forbidden = np.zeros(e.shape[:2], dtype=bool)
-        for found in self.forbids(e, rows).values():
-            is_forbidden |= found
-        return np.where(is_forbidden[..., None], np.nan, e)
+        is_known, at = self._named(e)
+        may_run = is_known & along(self._allowed(rows), at, axis=1)
+        return np.where(may_run[..., None], e, np.nan)
+
+    def _named(self, e: Array) -> tuple[Array, Array]:
+        """Return whether actions e (N, M, D) name a tool, and which: (N, M) each, else 0."""
+        tool = e[..., self.action]
+        # Compared before it is an index: a cast of NaN, ∞ or 0.5 would name some tool.
+        is_known = (tool >= 0) & (tool < len(self.tools)) & (tool == np.floor(tool))
+        return is_known, np.where(is_known, tool, 0.0).astype(np.int64)
+
+    def _allowed(self, rows: Rows) -> Array:
+        """Return which tools no rule forbids in each row: (N, tools). It is asked every round."""
+        denied, clean, cost = self._tables
+        allowed = np.tile(~denied, (rows.n, 1))
+        if rows.mask is not None:
+            allowed &= rows.mask
+        if self.spend is not None:
+            allowed &= cost <= take(rows.x, self.spend)[:, None]
+        for flag in self._flags().values():
+            allowed &= ~clean | (take(rows.x, flag)[:, None] == 0.0)
+        return allowed
+
+    @cached_property
+    def _tables(self) -> tuple[Array, Array, Array]:
+        """Whether each tool is denied, whether it needs a clean request, and what it costs."""
+        return (
+            self._is_among(self.denied),
+            self._is_among(self.clean),
+            np.asarray(self.cost, dtype=float),
+        )
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Name every rule that forbids it, the first one first."""

@@ -38,9 +38,12 @@ def _best_other(values: Array) -> Array:
     n, k = values.shape
     if k == 1:
         return np.zeros((n, 1))
-    two = np.partition(values, k - 2, axis=1)[:, k - 2 :]
-    is_first = values == two[:, 1:]
-    return np.where(is_first, two[:, :1], two[:, 1:])
+    # Column by column: rows are many and short.
+    first, second = np.maximum(values[:, 0], values[:, 1]), np.minimum(values[:, 0], values[:, 1])
+    for j in range(2, k):
+        second = np.maximum(second, np.minimum(first, values[:, j]))
+        first = np.maximum(first, values[:, j])
+    return np.where(values == first[:, None], second[:, None], first[:, None])
 
 
 def activations(trunk: Trunk, seen: Sequence[Array]) -> list[Array]:

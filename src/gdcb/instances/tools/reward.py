@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, all_finite
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number, check_tuple
 from gdcb.rewards import Payoff
@@ -66,7 +66,7 @@ class Latency:
     def factor(self, e: Array) -> Array:
         """Return the latency factor of prompts (..., 3): 1 where no known tool runs."""
         tool, k = e[..., 0], len(self.latency)
-        runs = np.isfinite(e[..., :2]).all(axis=-1) & (tool >= 0) & (tool < k)
+        runs = all_finite(e[..., :2]) & (tool >= 0) & (tool < k)
         known = np.where(runs, tool, 0.0).astype(np.int64)
         examples = np.where(runs, e[..., 1], 0.0)
         lost = np.array(self.latency)[known] + self.per_example * examples
