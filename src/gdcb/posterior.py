@@ -149,7 +149,10 @@ class NormalPosterior:
         if alone.size:
             flat._step(owner[alone], phi[alone], y[alone], strength[alone])
         if phi.shape[1] >= _WIDE:
-            counts = flat._together(ordered, order, starts, counts, (phi, y, strength))
+            is_left = flat._together(ordered, order, starts, counts, (phi, y, strength))
+            inside = np.repeat(is_left, counts)
+            ordered, order, counts = ordered[inside], order[inside], counts[is_left]
+            starts = counts.cumsum() - counts
         flat._gather(ordered, order, starts, counts, (phi, y, strength))
 
     def _flat(self) -> NormalPosterior:
@@ -193,20 +196,20 @@ class NormalPosterior:
         counts: Array,
         rows: tuple[Array, Array, Array],
     ) -> Array:
-        """Add the rows of owners with a few each in one step; return the counts that are left.
+        """Add the rows of owners with a few each in one step; return which owners are left.
 
         With U the rows √strength·φ, S = I + UΣUᵀ and its factor LLᵀ, G = L⁻¹UΣ: the covariance
         loses GᵀG, and the mean gains GᵀL⁻¹·√strength·(y − φᵀmean).
         """
         d = self.shift.shape[1]
-        left = counts.copy()
+        is_left = np.ones(counts.shape, dtype=bool)
         for n in np.unique(counts[(counts > 1) & (counts * _FEW <= d)]):
             which = np.flatnonzero(counts == n)
-            left[which] = 0
+            is_left[which] = False
             for some in np.array_split(which, -(-which.size * d * d // _MOST)):
                 at = order[starts[some][:, None] + np.arange(n)]
                 self._low_rank(ordered[starts[some]], *(part[at] for part in rows))
-        return left
+        return is_left
 
     def _low_rank(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:
         """Add n rows each to different owners: φ (k, n, d), y and strength (k, n)."""
