@@ -12,6 +12,8 @@ from gdcb.errors import InvalidInput
 
 _NEWTON = 4  # plain steps before a row is asked whether it has settled
 _MANY = 16  # rows of an owner from which one product serves them all
+_WIDE = 32  # coefficients from which an owner's rows are read with its matrix once for several
+_TOGETHER = 16  # so many at most
 _PRODUCT = 2**17  # multiplications up to which a matrix product stays on one thread
 NEAR = 1e-5  # reach of the last Newton step: the error after it is of the order of its square
 
@@ -93,7 +95,8 @@ class LogisticPosterior:
     ) -> None:
         """Learn rows φ (N, d), y (N,) in [0, 1] or NaN (not seen), weight and offset (N,).
 
-        Rows of one owner are learned in their order, so a batch is the same as a loop.
+        Rows of one owner are learned in their order, so a batch is the same as a loop; from 32
+        coefficients on to rounding, since several rows then read the owner's matrix once.
         """
         self.foresee(owner, phi, y, weight, offset)
 
@@ -107,6 +110,12 @@ class LogisticPosterior:
         self.check(owner, phi, y, weight, offset)
         found = np.full((2, owner.shape[0]), np.nan)
         seen = np.flatnonzero(np.isfinite(y) & (weight > 0))
+        shifts = np.zeros(y.shape) if offset is None else offset
+        if phi.shape[1] >= _WIDE:
+            for owners, rows in _in_blocks(owner, seen):
+                parts = (phi[rows], y[rows], weight[rows], shifts[rows])
+                found[:, rows] = self._learn_several(owners, *parts)
+            return found[0], found[1]
         for wave in waves(owner[seen]):
             rows = seen[wave]
             shift = 0.0 if offset is None else offset[rows]
@@ -188,6 +197,38 @@ class LogisticPosterior:
             self.root -= less
         else:
             self.root[owner] = root - less
+        return start, spread
+
+    def _learn_several(
+        self, owner: Array, phi: Array, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Learn n rows an owner in their order, as `_learn` does: φ (k, n, d), the rest (k, n).
+
+        Row i turns root into root·(I − sᵢaᵢaᵢᵀ), aᵢ its rootᵀφ then: all of them together into
+        root·(I − Σ sᵢqᵢaᵢᵀ) with qᵢ = aᵢ − Σⱼ sⱼ(aⱼᵀaᵢ)qⱼ over the rows before. So `root` is
+        read and written once.
+        """
+        root, mean = self.root.take(owner, axis=0), self.mean.take(owner, axis=0)
+        along = phi @ root
+        start = (phi @ mean[..., None])[..., 0] + offset
+        turned, spread = np.empty_like(along), np.empty_like(start)
+        share, moved = np.empty_like(start), np.empty_like(start)
+        for i in range(phi.shape[1]):
+            here = along[:, i, :, None]
+            near = (along[:, i:] @ here)[..., 0]  # φⱼᵀΣφᵢ of this row and those behind it
+            spread[:, i] = near[:, 0]
+            p = logistic(balance(start[:, i], near[:, 0] * weight[:, i], y[:, i]))
+            moved[:, i] = weight[:, i] * (y[:, i] - p)
+            h = weight[:, i] * p * (1.0 - p)
+            grown = 1.0 + h * near[:, 0]
+            share[:, i] = h / (grown + np.sqrt(grown))
+            before = share[:, :i] * (along[:, :i] @ here)[..., 0]
+            turned[:, i] = along[:, i] - (before[:, None, :] @ turned[:, :i])[:, 0]
+            start[:, i + 1 :] += moved[:, i, None] * near[:, 1:]
+            along[:, i + 1 :] -= (share[:, i, None] * near[:, 1:])[..., None] * along[:, i, None]
+        turn = root @ turned.swapaxes(1, 2)  # Σφ of every row, when it came
+        self.mean[owner] = mean + (turn @ moved[..., None])[..., 0]
+        self.root[owner] = root - turn @ (share[..., None] * along)
         return start, spread
 
     def check(
@@ -283,6 +324,19 @@ def equally_long(owners: Array, owner: Array) -> Iterator[tuple[Array, Array]]:
     for n in np.unique(count[count > 0]):
         some = np.flatnonzero(count == n)
         yield some, order[first[some, None] + np.arange(n)]
+
+
+def _in_blocks(owner: Array, seen: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield owners (k,) and their next rows (k, n) among `seen`, each owner's in their order.
+
+    >>> pairs = _in_blocks(np.array([4, 2, 4, 1]), np.arange(4))
+    >>> [(who.tolist(), rows.tolist()) for who, rows in pairs]
+    [([1, 2], [[3], [1]]), ([4], [[0, 2]])]
+    """
+    owners = np.unique(owner[seen])
+    for some, rows in equally_long(owners, owner[seen]):
+        for first in range(0, rows.shape[1], _TOGETHER):
+            yield owners[some], seen[rows[:, first : first + _TOGETHER]]
 
 
 def turn_of(owner: Array) -> Array:

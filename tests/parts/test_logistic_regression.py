@@ -282,3 +282,43 @@ def test_bad_priors_are_refused(mean: Any, sd: Any) -> None:
     """A prior has finite means and positive sds."""
     with pytest.raises(InvalidInput, match="prior: expected finite means and sds > 0"):
         LogisticPosterior.prior(1, mean, sd)
+
+
+def _wide(seed: int, n: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Return rows of three owners with 40 coefficients; some are not seen or weigh nothing."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.1, np.nan, (rng.random(n) < 0.3).astype(float))
+    weight = np.where(rng.random(n) < 0.1, 0.0, rng.uniform(0.5, 2.0, n))
+    return rng.integers(0, 3, n), rng.normal(size=(n, 40)), y, weight, rng.normal(size=n)
+
+
+def test_many_coefficients_learn_several_rows_at_once_as_one_by_one() -> None:
+    rows = _wide(0, 150)  # about fifty an owner: several blocks
+    batch, loop = (LogisticPosterior.prior(3, 0.1, np.full(40, 0.6)) for _ in range(2))
+    ahead = np.array(batch.foresee(*rows))
+    one_by_one = np.concatenate(
+        [loop.foresee(*(part[i : i + 1] for part in rows)) for i in range(150)], axis=1
+    )
+    np.testing.assert_allclose(ahead, one_by_one, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(batch.mean, loop.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(batch.covariance, loop.covariance, rtol=0, atol=1e-12)
+
+
+def test_one_row_of_many_coefficients_is_the_fit_of_that_row() -> None:
+    _, phi, _, _, offset = _wide(1, 1)
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1)
+    known = LogisticPosterior.prior(1, 0.1, np.full(40, 0.6))
+    known.observe(zero, phi, one, 2.0 * one, offset)
+    fitted = LogisticPosterior.fit(phi, one, 2.0 * one, 0.1, np.full(40, 0.6**-2.0), offset)
+    np.testing.assert_allclose(known.mean, fitted.mean, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(known.covariance, fitted.covariance, rtol=0, atol=1e-10)
+
+
+def test_an_owner_of_many_coefficients_does_not_feel_the_others() -> None:
+    rows = _wide(2, 90)
+    mine = rows[0] == 1
+    together, alone = (LogisticPosterior.prior(3, 0.1, np.full(40, 0.6)) for _ in range(2))
+    together.observe(*rows)
+    alone.observe(*(part[mine] for part in rows))
+    assert together.mean[1].tobytes() == alone.mean[1].tobytes()
+    assert together.root[1].tobytes() == alone.root[1].tobytes()
