@@ -99,12 +99,17 @@ class Arms:
         """
         known, here = like(self.places, coord), self.in_steps(coord)
         places = known if arm is None else known[arm]
-        gap = abs((here[..., None, :] if arm is None else here) - places)
-        gap = put_where(gap, like(self.is_exact, coord) & (gap > 0), np.inf)
-        largest: Array = gap[..., 0]
-        for j in range(1, gap.shape[-1]):  # column by column: quicker than along a short axis
-            largest = at_least(largest, gap[..., j])
+        if arm is None:
+            here = here[..., None, :]
+        largest: Array = self._apart(0, here, places)
+        for j in range(1, self.n_coords):  # column by column: quicker than along a short axis
+            largest = at_least(largest, self._apart(j, here, places))
         return largest
+
+    def _apart(self, j: int, here: Array, places: Array) -> Array:
+        """Return the distance along one coordinate; infinite where a category differs."""
+        gap = abs(here[..., j : j + 1] - places[..., j : j + 1])[..., 0]
+        return put_where(gap, gap > 0, np.inf) if self.is_exact[j] else gap
 
     def locate(self, coord: Array) -> Located:
         """Find the nearest arm of each coordinate (N, M, C).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -157,6 +158,17 @@ class ActionFeatures:
         return times(draw, self.powers(located.coord, middle, half))
 
 
+def _products(cell: Array, matrix: Callable[[Array], Array], right: Array) -> Array:
+    """Return matrix(cell)·right of every row: (N, d, m). A cell's is read once for all its rows."""
+    known, place = np.unique(cell, return_inverse=True)
+    if 2 * known.size > cell.size:
+        return np.asarray(matrix(cell) @ right)
+    left, out = matrix(known), np.empty_like(right)
+    for who, rows in by_owner(place, right.shape[1]):
+        out[rows] = left[who][:, None] @ right[rows]
+    return out
+
+
 def _known(evidence: Evidence) -> Array:
     return np.flatnonzero((evidence.weight > 0) & np.isfinite(evidence.coord).all(axis=-1))
 
@@ -187,18 +199,10 @@ class SharedLinear(ActionFeatures):
         basis = self.at_context(at.x, state.frame)
         turned = basis.swapaxes(1, 2)
         mean = (turned @ rows_at(state.weights.mean, at.cell)[:, :, None])[:, :, 0]
-        return mean, turned @ self._spread(state.weights, at.cell, basis)
-
-    def _spread(self, weights: NormalPosterior, cell: Array, basis: Array) -> Array:
-        """Return ΣB of every row: (N, d, m). A cell's Σ is unpacked once for all its rows."""
-        d = basis.shape[1]
-        known, place = np.unique(cell, return_inverse=True)
-        if 2 * known.size > cell.size:
-            return np.asarray(unpack(rows_at(weights.covariance, cell), d) @ basis)
-        whole, out = unpack(rows_at(weights.covariance, known), d), np.empty_like(basis)
-        for who, rows in by_owner(place, d):
-            out[rows] = whole[who][:, None] @ basis[rows]
-        return out
+        d, packed = basis.shape[1], state.weights.covariance
+        return mean, turned @ _products(
+            at.cell, lambda cell: unpack(rows_at(packed, cell), d), basis
+        )
 
     def mean(self, state: SharedState, at: Setting, located: Located) -> Array:
         """Posterior mean ψᵀE[w] at located actions."""
@@ -415,8 +419,9 @@ class LogisticThompson(ActionFeatures):
         """Sample the predictor's polynomial of each row: (N, m + 2C)."""
         mean = rows_at(state.weights.mean, at.cell)
         z = rng.normal(*mean.shape)
-        drawn = mean + self.width * (rows_at(state.weights.root, at.cell) @ z[:, :, None])[:, :, 0]
-        return self._at(state, at, drawn)
+        root = state.weights.root
+        moved = _products(at.cell, lambda cell: rows_at(root, cell), z[:, :, None])[:, :, 0]
+        return self._at(state, at, mean + self.width * moved)
 
     def _at(self, state: LogisticState, at: Setting, weights: Array) -> Array:
         basis = self.at_context(at.x, state.frame)

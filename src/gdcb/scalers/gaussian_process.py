@@ -11,10 +11,11 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, take_all
 from gdcb.regression import RidgeSums
-from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.head import LinearHead, RidgeState, positive
 from gdcb.scalers.history import history_rows, require_sklearn, settle
 from gdcb.scalers.settings import numbers_of
 
+_AT_ONCE = 2**15  # covariances worked out together, so that they stay in a cache
 _KERNELS = ("rbf", "matern32", "matern52")
 
 
@@ -114,19 +115,36 @@ class GaussianProcessScaler(LinearHead):
 
     def _covariance(self, x: Array, points: Array) -> Array:
         """Return k(x, points): (N, M). Summed by columns: a row knows nothing of the others."""
-        square = np.zeros((x.shape[0], points.shape[0]))
+        out = np.empty((x.shape[0], points.shape[0]))
+        some = max(1, _AT_ONCE // points.shape[0])
+        for first in range(0, x.shape[0], some):
+            self._put_covariance(x[first : first + some], points, out[first : first + some])
+        return out
+
+    def _put_covariance(self, x: Array, points: Array, out: Array) -> None:
+        """Write k(x, points) to `out`, by way of the squared distance, in place."""
+        gap = np.empty_like(out)
+        out[:] = 0.0
         for j, length in enumerate(self.lengths):
-            gap = x[:, j, None] - points[:, j]
+            np.subtract(x[:, j, None], points[:, j], out=gap)
             gap /= length
             gap *= gap
-            square += gap
+            out += gap
         if self.kernel == "rbf":
-            return np.asarray(self.variance * np.exp(-0.5 * square))
-        if self.kernel == "matern32":
-            r = np.sqrt(3.0 * square)
-            return np.asarray(self.variance * (1.0 + r) * np.exp(-r))
-        r = np.sqrt(5.0 * square)
-        return np.asarray(self.variance * (1.0 + r + r * r / 3.0) * np.exp(-r))
+            out *= -0.5
+            np.exp(out, out=out)
+            out *= self.variance
+            return
+        out *= 3.0 if self.kernel == "matern32" else 5.0
+        np.sqrt(out, out=out)  # r
+        near = np.exp(np.negative(out, out=gap), out=gap)
+        rise = 1.0 + out
+        if self.kernel == "matern52":
+            out *= out
+            out /= 3.0
+            rise += out
+        rise *= self.variance
+        np.multiply(rise, near, out=out)
 
     def phi(self, x: Array) -> Array:
         """Return φ(x) = (1, ψ(x)): (N, d)."""
@@ -135,6 +153,25 @@ class GaussianProcessScaler(LinearHead):
         out[:, 0] = 1.0
         out[:, 1:] = (near[:, None, :] @ self._whiten.T)[:, 0]
         return out
+
+    def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
+        """Evaluate the published δ: (N, n_arms, n_columns).
+
+        θᵀψ(x) = (L⁻ᵀθ)ᵀk(Z, x): what stands before k is worked out once an owner, not ψ in a row.
+        """
+        known, place = np.unique(owner, return_inverse=True)
+        theta = state.theta.take(known, axis=0)
+        before = theta[..., 1:] @ self._whiten
+        if self.centre is None:
+            level = theta[..., 0]
+        else:
+            level = -(theta[..., 1:] @ np.array(self.centre)[:, None])[..., 0]
+        near = self._covariance(take_all(x, self.features), self._points)
+        predictor = (before.take(place, axis=0) @ near[:, :, None])[..., 0]
+        predictor += level.take(place, axis=0)
+        if self.link == "exp":
+            predictor = positive(predictor)
+        return np.asarray(predictor.reshape(x.shape[0], self.n_arms, self.n_columns))
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ = (shift, unit·ŵ), ŵ the posterior mean: (owners, m, d)."""
