@@ -510,3 +510,31 @@ def test_a_bad_history_is_refused_and_teaches_nobody(name: str, message: str) ->
     assert to_bytes(state) == before
     with pytest.raises(GdcbError, match=message):
         played(instance, ADDITIVE, history=history)
+
+
+def test_who_only_watches_need_not_learn_from_the_last_round() -> None:
+    """What is seen is the same; the last round is neither learned nor logged."""
+
+    def run(learns_last: bool) -> tuple[list[Array], Simulation]:
+        seen: list[Array] = []
+        found = simulate(
+            shop(),
+            BetaThompson(),
+            Shop(),
+            rounds=4,
+            replicates=2,
+            units=2,
+            watch=lambda at: seen.append(at.executed.action.copy()),
+            keep_log=True,
+            learns_last=learns_last,
+        )
+        return seen, found
+
+    (every, whole), (watched, short) = run(True), run(False)
+    assert len(watched) == 4
+    np.testing.assert_array_equal(np.stack(watched), np.stack(every))
+    assert whole.log is not None
+    assert short.log is not None
+    np.testing.assert_array_equal(short.log.y, whole.log.y[:-4])
+    taught = [float(one.state.bandit.counts.sum()) for one in (whole, short)]
+    assert taught[0] == pytest.approx(taught[1] + np.isfinite(whole.log.y[-4:]).sum())

@@ -117,6 +117,7 @@ def simulate(
     history: History | None = None,
     teaches: tuple[str, ...] = TEACHES,
     first_block: int = 0,
+    learns_last: bool = True,
 ) -> Simulation:
     """Run `rounds` rounds of `replicates` independent groups of `units` units.
 
@@ -125,6 +126,7 @@ def simulate(
     arrays are then 64-bit tensors; without it they are NumPy's. `history` starts both loops warm,
     or those that `teaches` names ('scaler', 'arms'), and stays part of what they are refitted on.
     With `first_block` b the replicates are those from 100·b on, bit for bit as in one long run.
+    Without `learns_last` the last round is seen by `watch` alone: it is neither learned nor logged.
     """
     sizes: dict[str, Any] = {"rounds": rounds, "replicates": replicates, "units": units}
     for name, value in sizes.items():
@@ -148,10 +150,11 @@ def simulate(
         streams = TorchStreams(seed, group.device)
     state = turn.init(instance, bandit, group)
     nature = world.start(streams.at(WORLD, 0), group)
-    past = {}
+    past, is_same = {}, True  # whether both loops read the same rows
     if history is not None:
         warm_up(instance, bandit, state, history, group, teaches)
         past = {loop: [history.of(loop)] for loop in teaches}
+        is_same = len(past) == len(TEACHES) and history.of("scaler") is history.of("arms")
     logs: list[Log] = []
     keep = keep_log or instance.scaler.learns_from != "nothing"
     for t in range(rounds):
@@ -173,6 +176,8 @@ def simulate(
         if watch is not None:
             reward = instance.realised(outcome, executed.action, rows.x)
             watch(Turn(t, nature, rows, decision, verdict, executed, outcome, reward, state))
+        if t + 1 == rounds and not learns_last:
+            break
         if instance.rules.select == "gate":  # else nobody asks what the gates will do
             instance.chain.learn(state.kernels, rows, verdict)
         log = turn.finished(instance, rows, decision, executed, outcome)
@@ -188,14 +193,17 @@ def simulate(
         if due.shape[0]:
             logs = _joined(logs)
             of = due if instance.scaler.per == "group" else np.unique(group[due])
-            known = {loop: _rows_of(past.get(loop, []) + logs, of, group) for loop in TEACHES}
-            changed = publish(instance, state, due, group, known["scaler"])
+            known = _rows_of(past.get("scaler", []) + logs, of, group)
+            changed = publish(instance, state, due, group, known)
             if changed.size:
-                refold(instance, bandit, state, known["arms"], group, changed)
+                if not is_same:
+                    known = _rows_of(past.get("arms", []) + logs, of, group)
+                refold(instance, bandit, state, known, group, changed)
         nature = world.advance(streams.at(ADVANCE, t), nature, executed.action, outcome, rows)
     if device is not None:
         _check_finite(state.bandit)
-    return Simulation(state, Log.concatenate(logs) if logs else None, group)
+    is_kept = bool(logs) and (learns_last or keep_log)
+    return Simulation(state, Log.concatenate(logs) if is_kept else None, group)
 
 
 def _joined(logs: list[Log]) -> list[Log]:

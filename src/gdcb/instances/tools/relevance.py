@@ -54,11 +54,11 @@ def activations(trunk: Trunk, seen: Sequence[Array]) -> list[Array]:
     scaled = zip(seen, trunk.mean, trunk.scale, strict=True)
     h = [(one - mean) / scale for one, mean, scale in scaled]
     for weight, bias in zip(trunk.weights, trunk.biases, strict=True):
-        after = []
+        after, part = [], np.empty_like(h[0])  # one piece of memory, which stays in the cache
         for unit in range(bias.size):
             total = h[0] * weight[0, unit]
             for one, strength in zip(h[1:], weight[1:, unit], strict=True):
-                total += one * strength
+                total += np.multiply(one, strength, out=part)
             total += bias[unit]
             after.append(_ACTIVATIONS[trunk.activation](total))
         h = after
@@ -66,7 +66,8 @@ def activations(trunk: Trunk, seen: Sequence[Array]) -> list[Array]:
 
 
 def _relu(values: Array) -> Array:
-    return np.maximum(values, 0.0)
+    """Write over what is below 0."""
+    return np.asarray(np.maximum(values, 0.0, out=values))
 
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -175,7 +176,8 @@ class RelevanceScaler(LinearHead):
 
     def _seen(self, x: Array) -> list[Array]:
         """Return φ(z_a) without its leading 1, (N, K) each."""
-        seen = inputs(take_all(x, self.near), take_all(x, self.past))
+        columns = (take_all(x, names) for names in (self.near, self.past))
+        seen = inputs(*(np.ascontiguousarray(values) for values in columns))
         return [*seen, *(() if self.trunk is None else activations(self.trunk, seen))]
 
     def phi(self, x: Array) -> Array:
@@ -206,13 +208,15 @@ class RelevanceScaler(LinearHead):
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, K, 1)."""
         if x.shape[0] > _MANY:  # what does not fit into the cache takes twice as long
-            starts = range(0, x.shape[0], _MANY)
-            parts = [self.predict(state, owner[i : i + _MANY], x[i : i + _MANY]) for i in starts]
-            return np.concatenate(parts)
-        theta = state.theta.take(owner, axis=0)
-        total = theta[..., 0].copy()
+            out = np.empty((x.shape[0], self.n_arms, 1))
+            for i in range(0, x.shape[0], _MANY):
+                some = slice(i, i + _MANY)
+                out[some] = self.predict(state, owner[some], x[some])
+            return out
+        theta = np.moveaxis(state.theta, -1, 0)
+        total = theta[0].take(owner, axis=0)
         for j, one in enumerate(self._seen(x)):
-            total += one * theta[..., 1 + j]
+            total += one * theta[1 + j].take(owner, axis=0)
         return np.asarray(total[..., None])
 
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
