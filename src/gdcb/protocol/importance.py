@@ -152,34 +152,33 @@ def _softmax(x: Array, label: Array, is_open: Array | None) -> Array:
     if k == 1:
         return np.ones(n)
     own = place[:, None] == np.arange(k)
-    is_barred = None if is_open is None else ~(is_open[:, names] | own).T
-    if is_barred is not None and not is_barred.any():
-        is_barred = None
+    barred = None
+    if is_open is not None and not (is_open[:, names] | own).all():
+        barred = np.where(is_open[:, names] | own, 0.0, -np.inf)
     spread = x.std(axis=0)
     scaled = (x - x.mean(axis=0))[:, spread > 0] / spread[spread > 0]
     design = np.concatenate((np.ones((n, 1)), scaled), axis=1)
     ridge = np.full((design.shape[1], 1), _RIDGE)
     ridge[0] = 1e-6
-    # Classes come first in memory: sums over few of them are quick then.
-    across, told_at = np.ascontiguousarray(design.T), (place, np.arange(n))
+    told_at = (np.arange(n), place)
 
     def chance(weights: Array) -> tuple[Array, Array]:
-        score = weights.reshape(-1, k).T @ across
-        if is_barred is not None:
-            score[is_barred] = -np.inf
-        score -= score.max(axis=0)
-        told = score[told_at]
-        every = np.exp(score, out=score)
-        total = every.sum(axis=0)
-        every /= total
-        return told - np.log(total), every
+        score = design @ weights.reshape(-1, k)
+        if barred is not None:
+            score += barred
+        largest = score[:, 0]
+        for j in range(1, k):  # classes are few: quicker than along a short axis
+            largest = np.maximum(largest, score[:, j])
+        score -= largest[:, None]
+        score -= np.log(np.exp(score).sum(axis=1, keepdims=True))
+        return score[told_at], np.exp(score)
 
     def loss(weights: Array) -> tuple[float, Array]:
         told, every = chance(weights)
         every[told_at] -= 1.0
         square = ridge * weights.reshape(-1, k)
         total = -told.sum() + 0.5 * (square * weights.reshape(-1, k)).sum()
-        return float(total), ((every @ design).T + square).ravel()
+        return float(total), (design.T @ every + square).ravel()
 
     start = np.zeros(design.shape[1] * k)
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
