@@ -12,7 +12,7 @@ from gdcb.errors import InvalidInput
 from gdcb.parts import Column, take_all
 
 _MOST = 2**22  # numbers that a batch of outer products may hold at once
-_WIDE = 24  # features from which an owner's rows are multiplied together
+_WIDE = 11  # features from which an owner's rows are multiplied together
 
 
 @dataclass(slots=True)
@@ -63,7 +63,9 @@ class RidgeSums:
 
     def _add_wide(self, owner: Array, phi: Array, y: Array, weight: Array) -> None:
         """Add rows of many features, without a matrix for every row."""
-        for who, rows in by_owner(owner, phi.shape[1]):
+        everyone = slice(None)
+        for some, rows in by_owner(owner, phi.shape[1]):
+            who = everyone if some.size == self.count.shape[0] else some  # then nothing is copied
             mine, label, given = phi[rows], y[rows], weight[rows]
             for j in range(y.shape[1]):
                 seen = np.isfinite(label[..., j])

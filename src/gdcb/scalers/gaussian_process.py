@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, check_choice, check_number, take_all
-from gdcb.regression import RidgeSums
+from gdcb.regression import RidgeSums, by_owner
 from gdcb.scalers.head import LinearHead, RidgeState, positive
 from gdcb.scalers.history import history_rows, require_sklearn, settle
 from gdcb.scalers.settings import numbers_of
@@ -152,6 +152,15 @@ class GaussianProcessScaler(LinearHead):
         out = np.empty((x.shape[0], near.shape[1] + 1))
         out[:, 0] = 1.0
         out[:, 1:] = (near[:, None, :] @ self._whiten.T)[:, 0]
+        return out
+
+    def phi_of(self, owner: Array, x: Array) -> Array:
+        """Return φ(x), with one product for all rows of an owner."""
+        near = self._covariance(take_all(x, self.features), self._points)
+        out = np.empty((x.shape[0], near.shape[1] + 1))
+        out[:, 0] = 1.0
+        for _, rows in by_owner(owner, out.shape[1]):
+            out[rows, 1:] = near[rows] @ self._whiten.T
         return out
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:

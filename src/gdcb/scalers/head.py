@@ -109,6 +109,10 @@ class LinearHead:
         """Return the features φ(x) of every row, 1 first: (N, d), a new array."""
         raise NotImplementedError
 
+    def phi_of(self, owner: Array, x: Array) -> Array:
+        """Return φ(x) for sums: an owner's rows may be rounded together, never with others'."""
+        return self.phi(x)
+
     def init(self, n_owners: int) -> RidgeState:
         """Return empty sums and θ = 0: δ is neutral."""
         m, d = self.n_labels, self.width
@@ -170,7 +174,7 @@ class LinearHead:
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
-        phi = self.phi(x)
+        phi = self.phi_of(owner, x)
         state.sums.add(owner, phi, label, weight)
         taught: Array = np.asarray(np.isfinite(label).any(axis=1) & (weight > 0))
         scatter_add(state.since, owner, taught.astype(np.int64))
