@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gdcb.engine import NAMES, Local, Pool, Ray, WorkerLost, named
+from gdcb.engine import NAMES, Local, Pool, Ray, WorkerLost, named, pool
 from gdcb.engine.pool import ONE_THREAD
 from gdcb.errors import InvalidInput
 from gdcb.records import to_bytes
@@ -160,6 +161,30 @@ def test_ctrl_c_ends_a_pool_at_once(tmp_path: Path, is_early: bool) -> None:
     assert complaint.count("Traceback (most recent call last)") == 1
     assert complaint.rstrip().endswith("KeyboardInterrupt")
     assert not [pid for pid in workers_of(tmp_path) if is_alive(pid)]
+
+
+@unix_only
+def test_ctrl_c_waits_until_a_worker_has_started() -> None:
+    """Also where another thread receives it; a worker that is half started would complain."""
+    is_over, done = threading.Event(), []
+    other = threading.Thread(target=is_over.wait)
+    other.start()
+
+    def start() -> None:
+        assert other.ident is not None
+        with pool._without_interrupts():
+            signal.pthread_kill(other.ident, signal.SIGINT)
+            time.sleep(0.05)
+            done.append(True)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        is_over.set()
+        other.join()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def has_children(pid: int) -> bool:

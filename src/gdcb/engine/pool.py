@@ -157,9 +157,31 @@ def _without_interrupts() -> Iterator[None]:
     resource_tracker.ensure_running()  # it unblocks the signal when it starts: let it be first
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with _interrupted_later():
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold Ctrl-C back to the end of the block.
+
+    Another thread may receive it, blocked here or not, and Python raises it in the main thread: a
+    worker that was half started would then complain about what it was not told.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Context(SpawnContext):
