@@ -400,7 +400,7 @@ def test_measures_by_hand() -> None:
 @pytest.mark.parametrize(
     ("variant", "options", "message"),
     [
-        ("well", {"manager": "plain"}, "has the options moderator, posts, rows, not manager"),
+        ("well", {"manager": "plain"}, "has the options moderator, posts and rows, not manager"),
         ("well", {"moderator": "angry"}, "moderator: expected one of plain, private, turnover"),
         ("well", {"rows": 0}, "rows: expected a whole number >= 1, got 0"),
         ("well", {"posts": "own.csv"}, "posts: in 'well' severity is not a text's"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, cast
 
 from gdcb.arrays import Array
@@ -179,6 +180,11 @@ STUDIES = {
     "tools": "tools",
 }
 DECLARED = ".toml"  # how the name of an instance ends that is a file of the user's
+
+
+def readme(name: str) -> str:
+    """Return what is real in one of `STUDIES` and what is made, for people: `Domain.about`."""
+    return (files("gdcb.instances") / STUDIES[name] / "README.md").read_text(encoding="utf-8")
 
 
 def study(name: str, variant: str, options: Mapping[str, Any], episodes: int) -> Study:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gdcb.arms import Grid
 from gdcb.arrays import Array
-from gdcb.errors import InvalidInput
 from gdcb.gates import Bounds, Cap, Chain
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.catalogue import Domain, Study, Tuning, readme
 from gdcb.instances.credit import learners
 from gdcb.instances.credit.card import APPLICATIONS, incumbent, own
 from gdcb.instances.credit.columns import (
@@ -34,11 +33,10 @@ from gdcb.instances.credit.prior import GROWTH
 from gdcb.instances.credit.reward import NetInterest
 from gdcb.instances.credit.words import ABOUT, specification
 from gdcb.instances.credit.world import Branches, Lending
+from gdcb.instances.options import require_known, whole_number
 from gdcb.instances.past import generate
 from gdcb.parts import check_number
-from gdcb.records import History, Rows
-from gdcb.simulate import World
-from gdcb.streams import Streams
+from gdcb.records import Rows
 
 RATES = (0.8, 0.95, 1.1, 1.25, 1.4)
 BRANCHES = 8
@@ -85,12 +83,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
 
     Option: `applications`, how many of every lender came before the first episode.
     """
-    unknown = sorted(set(options) - {"applications"})
-    if unknown:
-        raise InvalidInput(f"credit has the option applications, not {', '.join(unknown)}")
-    rows = options.get("applications", APPLICATIONS)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"applications: expected a whole number >= 1, got {rows!r}")
+    require_known("credit", options, ("applications",))
+    rows = whole_number(options, "applications", APPLICATIONS)
     check_number("episodes", episodes, 1)
     world = Lending(variant)
     domain = Domain(
@@ -100,27 +94,19 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         units=BRANCHES,
         unit="branch",
         is_endogenous=False,
-        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+        about=readme("credit"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return generate(instance, world, state, group, streams, rows=rows, incumbent=incumbent)
-
-    def delta(state: Branches, some: Rows) -> Array:
-        return best_delta(world, state, some)
 
     return Study(
         domain=domain,
         variant=variant,
         features=FEATURES,
-        past=past,
+        past=partial(generate, rows=rows, incumbent=incumbent),
         incumbent=incumbent,
         own=own,
         scaler=learners.scaler,
         learner=learners.learner,
-        delta=delta,
+        delta=partial(best_delta, world),
         specification=specification(variant, rows),
         about=ABOUT,
         tuning=Tuning(

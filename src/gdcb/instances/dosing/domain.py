@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,19 @@ import numpy as np
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.composition import Add
-from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Chain, NumberKernel, PolicyFilter
 from gdcb.instance import Instance, NullAction
-from gdcb.instances import past as before
-from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
+from gdcb.instances.applicable import inapplicable, labels
+from gdcb.instances.catalogue import Domain, Measure, Study, Tuning, readme
 from gdcb.instances.dosing import learners, physician
 from gdcb.instances.dosing.columns import FEATURES, SCHEMA, SHOWN
 from gdcb.instances.dosing.limits import BolusLimits
 from gdcb.instances.dosing.words import ABOUT, KNOWN, specification
 from gdcb.instances.dosing.world import MIDDLE, Clinic, Meals, given, place
-from gdcb.records import History, Rows
+from gdcb.instances.options import require_known, whole_number
+from gdcb.instances.past import generate
+from gdcb.records import Rows
 from gdcb.rewards import Scaled
-from gdcb.simulate import World
-from gdcb.streams import Streams
 
 LEVELS = (1.0, 2.5, 4.0, 5.0, 7.0, 11.0)
 NO_BOLUS_BELOW = 70.0  # mg/dL
@@ -34,8 +32,7 @@ ROWS = 1_200  # of history: 150 meals a patient, some five weeks
 NULL = {"well": -4.5, "mis": 0.36}  # E[r] without a bolus, over all meals
 SHRINK, REFIT = 64.0, 0.05
 TIMES = 4.0  # how often each meal counts in δ°: about as many rows as a run shows
-LEFT_OUT = dict.fromkeys(("B2g", "B2gw", "B2gu"), "the reward is a share of time, and no class") | {
-    "B4fac": "dose levels are no product of factors",
+LEFT_OUT = {
     "B4avg": "the form that is not known is the smooth curve itself; nothing is averaged",
 }
 EDGES = np.linspace(0.0, 25.0, 51)
@@ -69,12 +66,8 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
 
     Option: `rows` of history a clinic.
     """
-    unknown = sorted(set(options) - {"rows"})
-    if unknown:
-        raise InvalidInput(f"dosing has the option rows, not {', '.join(unknown)}")
-    rows = options.get("rows", ROWS)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    require_known("dosing", options, ("rows",))
+    rows = whole_number(options, "rows", ROWS)
     world = Meals(variant)
     domain = Domain(
         instance(variant),
@@ -83,21 +76,14 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         units=PATIENTS,
         unit="patient",
         is_endogenous=False,
-        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+        about=readme("dosing"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return before.generate(
-            instance, world, state, group, streams, rows=rows, incumbent=physician.incumbent
-        )
 
     return Study(
         domain=domain,
         variant=variant,
         features=SHOWN,
-        past=past,
+        past=partial(generate, rows=rows, incumbent=physician.incumbent),
         incumbent=physician.incumbent,
         own=physician.own,
         scaler=partial(learners.scaler, variant),
@@ -111,7 +97,8 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
             replicates=20,
             episodes=80,
         ),
-        left_out=LEFT_OUT,
+        labels=labels(domain.instance),
+        left_out=inapplicable(domain.instance, PATIENTS) | LEFT_OUT,
         edges=EDGES,
         measures=measures(world),
     )

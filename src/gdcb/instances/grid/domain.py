@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gdcb.arms import ArmList
-from gdcb.arrays import Array
 from gdcb.composition import Add
-from gdcb.errors import InvalidInput
 from gdcb.gates import Bounds, Chain
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.applicable import inapplicable, labels
+from gdcb.instances.catalogue import Domain, Study, Tuning, readme
 from gdcb.instances.grid import learners, prior
 from gdcb.instances.grid.columns import FEATURES, N_ZONES, SCHEMA
 from gdcb.instances.grid.measures import measures
 from gdcb.instances.grid.offsets import best_offset
 from gdcb.instances.grid.operators import incumbent, own
-from gdcb.instances.grid.world import Feeder, Zones
+from gdcb.instances.grid.world import Feeder
+from gdcb.instances.options import require_known, whole_number
 from gdcb.instances.past import generate
-from gdcb.records import History, Rows
 from gdcb.rewards import Scaled
-from gdcb.simulate import World
-from gdcb.streams import Streams
 
 SHEDS = (0.1, 0.3, 0.5, 0.7, 0.9)  # MW
 CALLS = 1200  # of a network's past: 150 a zone
@@ -73,14 +70,9 @@ def instance() -> Instance:
 
 def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
     """Return the instance as the protocol runs it. Option: `calls` of history."""
-    unknown = sorted(set(options) - {"calls"})
-    if unknown:
-        raise InvalidInput(f"grid has the option calls, not {', '.join(unknown)}")
-    calls = options.get("calls", CALLS)
-    if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
-        raise InvalidInput(f"calls: expected a whole number >= 1, got {calls!r}")
+    require_known("grid", options, ("calls",))
+    calls = whole_number(options, "calls", CALLS)
     world = Feeder(variant)
-    about = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     domain = Domain(
         instance(),
         learners.learner(learners.UNTUNED),
@@ -88,45 +80,28 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         units=N_ZONES,
         unit="zone",
         is_endogenous=False,
-        about=about,
+        about=readme("grid"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return generate(instance, world, state, group, streams, rows=calls, incumbent=incumbent)
-
-    def delta(state: Zones, rows: Rows) -> Array:
-        return best_offset(world, state, rows)
 
     return Study(
         domain=domain,
         variant=variant,
         features=FEATURES,
-        past=past,
+        past=partial(generate, rows=calls, incumbent=incumbent),
         incumbent=incumbent,
         own=own,
         scaler=learners.scaler,
         learner=learners.learner,
-        delta=delta,
+        delta=partial(best_offset, world),
         specification=specification(variant, calls),
         about=ABOUT,
         tuning=Tuning(fitted=learners.fitted, unscaled=learners.unscaled),
         unscaled=learners.learner,
-        left_out=LEFT_OUT,
+        labels=labels(domain.instance),
+        left_out=inapplicable(domain.instance, N_ZONES),
         edges=EDGES,
         measures=measures(world),
     )
-
-
-LEFT_OUT = {
-    key: reason
-    for keys, reason in (
-        (("B2g", "B2gw", "B2gu"), "the reward is a sum of money, and no class"),
-        (("B4fac",), "sheds are no product of factors"),
-    )
-    for key in keys
-}
 
 
 def specification(variant: str, calls: int) -> tuple[tuple[str, str, str], ...]:

@@ -6,7 +6,7 @@ from gdcb.context import Number, Schema
 from gdcb.instances.moderation import features
 
 CATEGORIES = ("allow", "warn", "remove")
-ALLOW, WARN, REMOVE = range(3)
+REMOVE = CATEGORIES.index("remove")
 LIVE = Schema(
     {
         **{

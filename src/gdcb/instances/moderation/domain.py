@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from gdcb.composition import Identity
 from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, CategoryKernel, Chain, Hold, SimulatedPerson
 from gdcb.instance import Cells, Instance, NullAction
-from gdcb.instances import past as before
-from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.applicable import inapplicable, labels
+from gdcb.instances.catalogue import Domain, Study, Tuning, readme
 from gdcb.instances.moderation import bank, house, learners, posts
 from gdcb.instances.moderation.appeals import AppealFilter
 from gdcb.instances.moderation.columns import CATEGORIES, FEATURES, LIVE, SCHEMA, SHOWN
@@ -24,10 +24,10 @@ from gdcb.instances.moderation.measures import measures
 from gdcb.instances.moderation.moderator import KINDS, NO_SCORE, Moderator, incumbent
 from gdcb.instances.moderation.reward import ModerationReward
 from gdcb.instances.moderation.words import KNOWN, KNOWN_TEXT, about, specification
-from gdcb.instances.moderation.world import CUE, Communities, Forum
-from gdcb.records import History, Rows
-from gdcb.simulate import World
-from gdcb.streams import Streams
+from gdcb.instances.moderation.world import CUE, Forum
+from gdcb.instances.options import require_known, whole_number
+from gdcb.instances.past import generate
+from gdcb.records import Rows
 
 COMMUNITIES = 8
 ROWS = 1_500  # of the past, a replicate
@@ -35,7 +35,6 @@ LIMIT = 0.35  # predicted probability of an appeal above which nothing harsher r
 STAYS_UP = 0.6  # reward of a post that nothing is done to, declared
 # Bands of severity in which a moderator is learned; the last is of proposals without a score.
 KERNEL_EDGES = (0.2, 0.35, 0.5, 0.65, 0.999)
-OPTIONS = ("moderator", "posts", "rows")
 
 
 def appeal_filter() -> AppealFilter:
@@ -69,14 +68,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     Options: `moderator` ('plain', 'private', 'turnover'; the last changes at mid-run), `posts` (a
     labelled CSV of one's own, for `mis`) and `rows` of history.
     """
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        raise InvalidInput(
-            f"moderation has the options {', '.join(OPTIONS)}, not {', '.join(unknown)}"
-        )
-    kind, rows = options.get("moderator", KINDS[0]), options.get("rows", ROWS)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    require_known("moderation", options, ("moderator", "posts", "rows"))
+    kind, rows = options.get("moderator", KINDS[0]), whole_number(options, "rows", ROWS)
     drawn = bank.shipped()
     if "posts" in options:
         if variant != "mis":
@@ -84,7 +77,6 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         drawn = posts.read(str(options["posts"]))
     moderator = Moderator(kind, episodes // 2)
     world = Forum(variant, CUE if kind == "private" else 0.0, drawn)
-    readme = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     domain = Domain(
         instance(moderator.person),
         learners.learner(learners.UNTUNED),
@@ -92,21 +84,11 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         units=COMMUNITIES,
         unit="community",
         is_endogenous=False,
-        about=readme,
+        about=readme("moderation"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return before.generate(
-            instance, world, state, group, streams, rows=rows, incumbent=incumbent
-        )
 
     def own(some: Rows) -> Array:
         return np.stack((moderator.reads(some), np.full(some.n, NO_SCORE)), axis=1)
-
-    def delta(state: Communities, reference: Rows) -> Array:
-        return nearest(world, state, reference, COMMUNITIES)
 
     known = {"oracle_knows": KNOWN} if kind == "private" else {}
     if variant == "mis" and not known:
@@ -115,24 +97,18 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         domain=domain,
         variant=variant,
         features=SHOWN,
-        past=past,
+        past=partial(generate, rows=rows, incumbent=incumbent),
         incumbent=incumbent,
         own=own,
         scaler=learners.scaler,
         learner=learners.learner,
-        delta=delta,
+        delta=partial(nearest, world, units=COMMUNITIES),
         specification=specification(variant, kind, rows, drawn.n),
         about=about(str(options.get("posts", ""))) | known,
         tuning=Tuning(fitted=learners.fitted, unscaled=learners.without),
-        left_out=LEFT_OUT,
+        labels=labels(domain.instance),
+        left_out=inapplicable(domain.instance, COMMUNITIES),
         unscaled=learners.unscaled,
         edges=np.array([-0.5, 0.5, 1.5, 2.5]),
         measures=measures(world),
     )
-
-
-LEFT_OUT = {
-    "B4fac": "the arms are three categories, not a grid of factors",
-    "B2g": "the reward has three outcomes that may come together, not two classes that pay",
-}
-LEFT_OUT |= {f"{key}{end}": why for key, why in LEFT_OUT.items() if key != "B4fac" for end in "uw"}

@@ -18,6 +18,7 @@ from gdcb.history.batch import Batch
 from gdcb.history.model_world import MOST_ROWS, ROWS, Drawn, ModelWorld, world_of
 from gdcb.instance import Instance
 from gdcb.instances.catalogue import Domain, Study
+from gdcb.instances.options import whole_number
 from gdcb.instances.own_log.rivals import left_out, rivals, settings
 from gdcb.instances.own_log.start import can_certify, certified_past
 from gdcb.instances.own_log.words import MODELLED, about, specification
@@ -67,9 +68,7 @@ def study(file: str, options: Mapping[str, Any]) -> Study:
         raise InvalidInput(f"{file} with a log has the option rows, not {', '.join(unknown)}")
     if "history" not in options:
         raise InvalidInput(f"{file}: expected a log, --history LOG")
-    rows = options.get("rows", ROWS)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    rows = whole_number(options, "rows", ROWS)
     given = {name: str(options[name]) for name in ("log", "file") if name in options}
     found = fingerprints(file, options)
     for name, what in (("log", options["history"]), ("file", file)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,17 @@ import numpy as np
 from gdcb.arms import Grid
 from gdcb.arrays import Array
 from gdcb.composition import Multiply
-from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.catalogue import Domain, Study, Tuning
+from gdcb.instances.catalogue import Domain, Study, Tuning, readme
+from gdcb.instances.options import require_known, whole_number
 from gdcb.instances.past import generate
 from gdcb.instances.str_pricing import learners
 from gdcb.instances.str_pricing.columns import FEATURES, SCHEMA, features
 from gdcb.instances.str_pricing.manager import KINDS, Manager, incumbent
 from gdcb.instances.str_pricing.world import Listings, Rental
-from gdcb.records import History, Rows
+from gdcb.records import Rows
 from gdcb.rewards import Payoff
-from gdcb.simulate import World
-from gdcb.streams import Streams
 
 MULTIPLIERS: dict[str, tuple[float, ...]] = {
     "A": (0.7, 0.85, 1.0, 1.15, 1.3),
@@ -95,15 +93,10 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     Options: `manager` ('plain', 'private', 'anchored', 'changing'; the last changes at mid-run)
     and `nights` of history.
     """
-    unknown = sorted(set(options) - {"manager", "nights"})
-    if unknown:
-        raise InvalidInput(f"str has the options manager and nights, not {', '.join(unknown)}")
-    kind, nights = options.get("manager", KINDS[0]), options.get("nights", NIGHTS)
-    if isinstance(nights, bool) or not isinstance(nights, int) or nights < 1:
-        raise InvalidInput(f"nights: expected a whole number >= 1, got {nights!r}")
+    require_known("str", options, ("manager", "nights"))
+    kind, nights = options.get("manager", KINDS[0]), whole_number(options, "nights", NIGHTS)
     manager = Manager(kind, episodes // 2)
     world = Rental(variant, SIGNAL if kind == "private" else 0.0)
-    about = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
     domain = Domain(
         instance(manager),
         learners.learner(learners.UNTUNED),
@@ -111,13 +104,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         units=LISTINGS,
         unit="listing",
         is_endogenous=False,
-        about=about,
+        about=readme("str"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return generate(instance, world, state, group, streams, rows=nights, incumbent=incumbent)
 
     def delta(state: Listings, rows: Rows) -> Array:
         theta = world.true_theta(state, rows).reshape(-1, LISTINGS, len(FEATURES)).mean(axis=1)
@@ -127,7 +115,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         domain=domain,
         variant=variant,
         features=FEATURES,
-        past=past,
+        past=partial(generate, rows=nights, incumbent=incumbent),
         incumbent=incumbent,
         own=manager.own,
         scaler=learners.scaler,
