@@ -66,7 +66,7 @@ def _refold(
     state.contrast.sums[is_asked[state.contrast.group]] = 0.0
     state.contrast.totals[groups] = 0.0
     if some.unit.size:
-        delta, in_force = turn.scale(instance, state, some)
+        delta, in_force = _scale(instance, state, some)
         seen, located = credit.evidence(instance, some, delta, in_force)
         # A refit starts from what was known: it is near, and of cells with rows nothing stays.
         if can_refit:
@@ -90,6 +90,23 @@ def _refold(
     cells = (units[:, None] * bands + np.arange(bands)).ravel()
     pools = (groups[:, None] * bands + np.arange(bands)).ravel()
     replace_rows(state.bandit, fresh, {"cell": cells, "pool": pools})
+
+
+def _scale(instance: Instance, state: turn.RoundState, log: Log) -> tuple[Array, Array]:
+    """Evaluate the δ in force at finished rows, as `turn.scale`; of what ran alone where it can be.
+
+    Categories say by themselves which arm ran. Where a scaler has a δ of every arm and nobody
+    compares arms, that arm's is all that is read: (N, 1, q).
+    """
+    scaler: Any = instance.scaler
+    is_category = is_all(instance.space.is_exact)
+    if not hasattr(scaler, "predict_at") or not is_category or instance.chain.has_person:
+        return turn.scale(instance, state, log)
+    nothing = np.zeros((log.unit.size, 1, 1))
+    ran = instance.composition.locate(instance.space, log.action[:, None], nothing, log.x)
+    owner = log.unit if scaler.per == "unit" else log.group
+    delta = scaler.predict_at(state.scaler, owner, log.x, np.maximum(ran.arm[:, 0], 0))
+    return delta[:, None], scaler.version(state.scaler, owner)
 
 
 def warm_up(

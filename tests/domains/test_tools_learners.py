@@ -18,6 +18,9 @@ from gdcb.instances.tools.columns import DESCRIPTION, EXAMPLES, LATENCY, PAST, P
 from gdcb.instances.tools.domain import instance
 from gdcb.instances.tools.relevance import RelevanceScaler, best_heads, inputs
 from gdcb.instances.tools.reward import Latency
+from gdcb.protocol.block import run_task
+from gdcb.protocol.record import Record
+from gdcb.protocol.task import Task
 from gdcb.records import Evidence, Rows, Setting, copy, to_bytes
 from gdcb.streams import Stream
 
@@ -180,6 +183,54 @@ def test_heads_are_the_minimum_of_the_two_level_ridge() -> None:
     np.testing.assert_allclose(state.theta[0, 2], best[:5], atol=1e-5)
 
 
+def test_weights_of_the_request_are_every_tools_own() -> None:
+    """The minimum by SciPy, of heads that see three columns of the request besides."""
+    rng = np.random.default_rng(12)
+    x, label = rng.random((40, 7)), np.full((40, 3), np.nan)
+    ran = rng.integers(0, 2, 40)  # the third tool never runs
+    label[np.arange(40), ran] = rng.normal(size=40)
+    scaler = _scaler(penalty=2.0, own=3.0, request=(1, 3, 6), apart=0.7)
+    assert (scaler.n_shared, scaler.width) == (5, 8)
+    state = scaler.init(1)
+    scaler.observe(state, np.zeros(40, int), x, np.ones((40, 1)), label, np.ones(40))
+    scaler.publish(state, np.array([0]))
+    phi = scaler.phi(x)
+    assert (phi[..., 5:] == x[:, None, [1, 3, 6]]).all()
+    phi = phi[np.arange(40), ran]
+
+    def loss(flat: Any) -> Any:
+        shared, heads = flat[:5], flat[5:].reshape(3, 8)
+        error = label[np.arange(40), ran] - (phi * heads[ran]).sum(axis=1)
+        around = 3.0 * ((heads[:, :5] - shared) ** 2).sum() + 0.7 * (heads[:, 5:] ** 2).sum()
+        return (error**2).sum() + around + 2.0 * (shared**2).sum()
+
+    best = minimize(loss, np.zeros(29), method="BFGS", options={"gtol": 1e-8}).x
+    np.testing.assert_allclose(state.theta[0], best[5:].reshape(3, 8), atol=1e-5)
+    assert (state.theta[0, 2, 5:] == 0).all()  # nothing is known of a tool that never ran
+
+
+@pytest.mark.parametrize("request_columns", [(), (0, 5)])
+def test_one_tools_relevance_is_to_the_bit_that_of_all(request_columns: Any) -> None:
+    rng = np.random.default_rng(13)
+    scaler = _scaler(trunk=learners.stored()[0], request=request_columns)
+    state = scaler.init(4)
+    state.theta[:] = rng.normal(size=state.theta.shape)
+    x, owner, arm = rng.random((50, 6)), rng.integers(0, 4, 50), rng.integers(0, 3, 50)
+    every = scaler.predict(state, owner, x)[np.arange(50), arm]
+    assert (scaler.predict_at(state, owner, x, arm) == every).all()
+
+
+def test_arms_are_rebuilt_from_the_relevance_of_what_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking only for the tool that ran gives to the bit what asking for all of them does."""
+    task = Task("tools", "well", (), 5, 45, 0, 1, "B4")
+    alone = run_task(task)
+    monkeypatch.delattr(RelevanceScaler, "predict_at")
+    every = run_task(task)
+    assert isinstance(alone, Record)
+    assert isinstance(every, Record)
+    assert (alone.parts == every.parts).all()
+
+
 def test_the_trunk_is_that_of_the_neural_scaler() -> None:
     trunk, _ = learners.stored()
     x = np.random.default_rng(3).random((5, 6))
@@ -203,6 +254,8 @@ def test_rows_stand_alone_in_large_batches() -> None:
     ("settings", "match"),
     [
         ({"own": 0.0}, "scaler.own"),
+        ({"apart": -1.0}, "scaler.apart"),
+        ({"request": "figures"}, "scaler.request"),
         ({"theta": (1.0,)}, "theta: expected 5 numbers"),
         ({"penalty": -1.0}, "scaler.penalty"),
     ],
@@ -233,7 +286,7 @@ def test_the_stored_map_is_the_pilots() -> None:
     assert len(stored["theta"]) == 1 + 4 + 6
     # A tool far ahead of all others is relevant, one behind is not.
     scaler = learners.scaler(learners.UNTUNED)
-    part = replace(scaler, near=tuple(range(K)), past=tuple(range(K, 2 * K)))
+    part = replace(scaler, near=tuple(range(K)), past=tuple(range(K, 2 * K)), request=())
     x = np.zeros((1, 2 * K))
     x[0, 2], x[0, K + 2], x[0, 4] = 0.6, 0.5, 0.1
     delta = part.predict(part.init(1), np.zeros(1, int), x)[0, :, 0]

@@ -12,7 +12,7 @@ import pytest
 
 from gdcb.errors import InvalidInput, NothingAllowed
 from gdcb.instances.tools import catalogues, questions
-from gdcb.instances.tools.columns import READS, K
+from gdcb.instances.tools.columns import READS, K, S
 from gdcb.instances.tools.questions import Bank
 from gdcb.instances.tools.retrieval import (
     STOP,
@@ -23,6 +23,8 @@ from gdcb.instances.tools.retrieval import (
     similarity,
     size_of,
 )
+from gdcb.instances.tools.world import Routing
+from gdcb.streams import CONTEXT, WORLD, Streams
 
 
 def _write(folder: Path) -> Path:
@@ -34,12 +36,13 @@ def _write(folder: Path) -> Path:
         "parameters": {"properties": {"city": {}, "date": {}}, "required": ["city"]},
     }
     other = {"name": "book_hotel", "description": "Books a room.", "parameters": {}}
+    again = tool | {"description": "Weather here or there."}
     for i, kind in enumerate(questions.FILES):
         said = [
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": f"Rome {i}?"},
+            {"role": "user", "content": f"Rome {i}, the city there?"},
         ]
-        one = {"id": f"{kind}_0", "question": [said], "function": [tool, other]}
+        one = {"id": f"{kind}_0", "question": [said], "function": [(tool, again)[i], other]}
         answer = {"id": f"{kind}_0", "ground_truth": [{"Weather_1_GetWeather": {"city": ["Rome"]}}]}
         name = f"BFCL_v4_{kind}.json"
         folder.joinpath(name).write_text(json.dumps(one) + "\n", encoding="utf-8")
@@ -58,13 +61,31 @@ def test_questions_are_read_as_bfcl_has_them(tmp_path: Any, monkeypatch: Any, fr
     monkeypatch.setenv(questions.VARIABLE, str(_write(tmp_path / "data")))
     bank = questions.bank("bfcl")
     assert bank.tools == ("Weather_1_GetWeather", "book_hotel")
-    assert bank.requests == ("Rome 0?", "Rome 1?")  # what the system says is left out
+    assert bank.requests == (
+        "Rome 0, the city there?",
+        "Rome 1, the city there?",
+    )  # what the system says is left out
     assert bank.right.tolist() == [0, 0]
     assert bank.arguments.tolist() == [1.0, 1.0]
     assert bank.required.tolist() == [1.0, 0.0]
     assert bank.is_write.tolist() == [False, True]
     assert bank.is_candidate.all()
     assert bank.descriptions[0] == "weather get weather Weather of a city. city date"
+    # one tool by its name; the second question has words of its own for it
+    assert bank.reworded == ((1, 0, "weather get weather Weather here or there. city date"),)
+
+
+def test_a_request_is_compared_with_the_words_that_came_with_it(
+    tmp_path: Any, monkeypatch: Any, fresh: Any
+) -> None:
+    monkeypatch.setenv(questions.VARIABLE, str(_write(tmp_path / "data")))
+    catalogues.retrieved.cache_clear()
+    found = catalogues.retrieved("bfcl", "tf-idf")
+    catalogues.retrieved.cache_clear()
+    first, second = found.bank.descriptions[0], found.bank.reworded[0][2]
+    embedder = Tfidf((first, found.bank.descriptions[1], second))
+    near = similarity(embedder.embed(found.bank.requests), embedder.embed([first, second]))
+    np.testing.assert_allclose(found.near[:, 0], np.diag(near), atol=1e-12)
 
 
 def test_an_environment_is_searched_for_the_data(
@@ -105,6 +126,7 @@ def _stand_in(n_tools: int = 14, each: int = 6) -> catalogues.Retrieved:
         "stand-in",
         tools,
         tuple(words),
+        (),
         requests,
         right,
         offered,
@@ -277,5 +299,12 @@ def test_the_real_questions_where_they_are() -> None:
     assert bank.is_candidate[np.arange(1253), bank.right].all()
     assert bank.is_candidate.sum(axis=1).min() >= 2
     assert bank.is_candidate.sum(axis=1).max() == 37
-    own = np.where(bank.is_candidate, found.near, -1.0).argmax(axis=1) == bank.right
-    assert own.mean() > 0.75
+    world, streams, group = Routing("mis"), Streams(11, 8), np.repeat(np.arange(100), 8)
+    state = world.start(streams.at(WORLD, 0), group)
+    told = []
+    for t in range(20):
+        rows = world.context(streams.at(CONTEXT, t), state, t, group)
+        assert rows.mask is not None
+        nearest = np.where(rows.mask, rows.x[:, S], -1.0).argmax(axis=1)
+        told.append(world.relevance(rows)[np.arange(rows.n), nearest].mean())
+    assert np.mean(told) == pytest.approx(0.88, abs=0.02)  # what the README says

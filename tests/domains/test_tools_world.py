@@ -57,7 +57,7 @@ def test_success_is_by_hand(made: Any) -> None:
     world, state, rows = made
     e = np.array([3.0, 2.0, 1.0])
     found = world.mean(state, np.tile(e, (rows.n, 1, 1)), rows)[:, 0]
-    factor = np.exp(-LATENCY[3] - 2 * PER_EXAMPLE)
+    factor = np.exp(-LATENCY[3] - (2 * PER_EXAMPLE if world.variant == "mis" else 0.0))
     for i in range(rows.n):
         if world.variant == "well":
             delta = rows.hidden[i, 3]

@@ -32,7 +32,7 @@ class Retrieved:
     Parameters
     ----------
     bank : questions and tools
-    near : (Q, F) similarity of requests to descriptions
+    near : (Q, F) similarity of requests to descriptions, in the words that came with the request
     alike : (Q, Q) of requests to each other
     is_twin : (F, F) tools that say nearly the same and are never offered together by the data
     beside : for every tool, the tools that the data offer beside it
@@ -54,15 +54,22 @@ class Retrieved:
 def retrieved(source: str, retrieval: str) -> Retrieved:
     """Return a source's questions with their similarities, worked out once a process."""
     found = bank(source)
-    embedder = embedder_of(retrieval, found.descriptions)
+    said = tuple(dict.fromkeys((*found.descriptions, *(text for *_, text in found.reworded))))
+    embedder = embedder_of(retrieval, said)
     tools, requests = embedder.embed(found.descriptions), embedder.embed(found.requests)
+    near = similarity(requests, tools)
+    if found.reworded:
+        place = {text: at for at, text in enumerate(said)}
+        asked, tool, text = zip(*found.reworded, strict=True)
+        words = embedder.embed(said)[[place[one] for one in text]]
+        near[asked, tool] = np.clip((requests[list(asked)] * words).sum(axis=1), 0.0, 1.0)
     together = found.is_candidate.astype(np.float32)
     offered = together.T @ together > 0
     np.fill_diagonal(offered, False)
     sizes = np.array([size_of(request) for request in found.requests])
     return Retrieved(
         found,
-        similarity(requests, tools),
+        near,
         similarity(requests, requests),
         (similarity(tools, tools) > TWIN) & ~offered,
         tuple(np.flatnonzero(row) for row in offered),

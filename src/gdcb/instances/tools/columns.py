@@ -19,7 +19,7 @@ CLEAN = NAMES[READS:]  # they change, send or pay: only on clean requests
 DENIED = NAMES[-1:]
 COST = (0.2, 0.5, 1.0, 1.5, 2.0, 1.0, 2.0, 1.0)  # cents a call
 LATENCY = (0.04, 0.08, 0.12, 0.16, 0.20, 0.06, 0.12, 0.10)  # −log of the latency factor
-PER_EXAMPLE = 0.005  # the same for every example in the prompt
+PER_EXAMPLE = 0.005  # the same for every example in the prompt, in `mis`
 EXAMPLES = 4  # examples that a prompt carries at most
 MOST_WORDS, MOST_FIGURES, MOST_SPEND = 60.0, 8.0, 5.0
 

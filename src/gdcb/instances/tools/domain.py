@@ -33,7 +33,7 @@ from gdcb.instances.tools.policy import ToolPolicy
 from gdcb.instances.tools.questions import SOURCES
 from gdcb.instances.tools.relevance import best_heads
 from gdcb.instances.tools.retrieval import DEFAULT
-from gdcb.instances.tools.world import REWARD, UNAIDED, Routing, Tenants, relevance_of
+from gdcb.instances.tools.world import REWARDS, UNAIDED, Routing, Tenants, relevance_of
 from gdcb.records import History, Rows
 from gdcb.simulate import World
 from gdcb.streams import CONTEXT, Streams
@@ -100,7 +100,7 @@ def instance(variant: str = "mis") -> Instance:
         scaler=learners.scaler(learners.UNTUNED),
         composition=Prompt(examples=EXAMPLES, neutral=0.5 if variant == "well" else 1.0),
         gate=(SIZE, POLICY),
-        reward=REWARD,
+        reward=REWARDS[variant],
         null=NullAction(mean=UNAIDED),
     )
 
@@ -172,7 +172,7 @@ def measures(world: Routing) -> tuple[Measure, ...]:
         return world.chance(state, e[:, None], rows)[:, 0]
 
     def latency(_state: Tenants, e: Array, _rows: Rows) -> Array:
-        return np.where(parts_of(e)[2], REWARD.factor(e), np.nan)
+        return np.where(parts_of(e)[2], REWARDS[world.variant].factor(e), np.nan)
 
     def vetoed(_state: Tenants, e: Array, _rows: Rows) -> Array:
         return np.asarray(~parts_of(e)[2], dtype=float)

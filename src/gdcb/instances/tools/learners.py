@@ -13,7 +13,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.bandits.relevance import RelevanceThompson
-from gdcb.instances.tools.columns import DESCRIPTION, PAST, K
+from gdcb.instances.tools.columns import DESCRIPTION, FEATURES, PAST, K
 from gdcb.instances.tools.relevance import RelevanceScaler
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import Trunk
@@ -23,12 +23,12 @@ UNTUNED: dict[str, Any] = {
     "scale": 1.0,
     "signal": 1.0,
     "width": 1.0,
-    "scaler": {"sd": 0.3, "own": 0.15, "noise": 0.35},
+    "scaler": {"sd": 0.3, "own": 0.15, "apart": 0.15, "noise": 0.35},
     "mean": [-1.5, 4.0],
     "group": [0.8, 1.0],
     "own": [0.6, 0.5],
 }
-EVERY = 400  # requests between publications: fifty of each of eight tenants
+EVERY = 160  # requests between publications: twenty of each of eight tenants
 LEAST = 0.02  # smallest standard deviation of a prior
 WEAK = 1e-2  # precision that keeps a fit finite where a tool was never offered
 
@@ -50,6 +50,8 @@ def scaler(tuned: Mapping[str, Any]) -> RelevanceScaler:
         past=PAST,
         penalty=(noise / sd) ** 2,
         own=(noise / (float(tuned["signal"]) * float(prior["own"]))) ** 2,
+        request=FEATURES,
+        apart=(noise / (float(tuned["signal"]) * float(prior["apart"]))) ** 2,
         every=EVERY,
         theta=tuple(prior.get("theta", theta)),
         noise=noise,
@@ -95,12 +97,14 @@ def fitted(found: Any, spread: Any, form: str) -> dict[str, Any]:
     have one prior.
     """
     head, rest = _heads(found)
-    shared = head.mean(axis=1)
+    n = head.shape[2] - len(FEATURES)  # what tools share; then each one's weights of the request
+    shared = head[..., :n].mean(axis=1)
     theta = shared.mean(axis=0)
     prior = {
         "theta": [round(float(value), 4) for value in theta],
         "sd": round(max(_size(shared - theta), LEAST), 4),
-        "own": round(max(_size(head - shared[:, None]), LEAST), 4),
+        "own": round(max(_size(head[..., :n] - shared[:, None]), LEAST), 4),
+        "apart": round(max(_size(head[..., n:]), LEAST), 4),
         "noise": round(float(rest), 4),
     }
     delta = found.delta(scaler(UNTUNED | {"scaler": prior}))
@@ -121,8 +125,10 @@ def _heads(found: Any) -> tuple[Array, float]:
     plain = RelevanceScaler(
         near=tuple(part.names.index(name) for name in DESCRIPTION),
         past=tuple(part.names.index(name) for name in PAST),
+        request=tuple(part.names.index(name) for name in FEATURES),
         penalty=1.0,
         own=1.0,
+        apart=1.0,
         trunk=trunk,
     )
     label, group = found._labels(K), found.rows.group

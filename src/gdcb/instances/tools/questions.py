@@ -56,7 +56,9 @@ class Bank:
     Parameters
     ----------
     source : where they come from
-    tools, descriptions : F names, and what each says of itself, names of arguments included
+    tools, descriptions : F names, and what each says of itself, names of arguments included, where
+        it is first offered
+    reworded : (request, tool, text) wherever a request comes with other words of a tool
     requests : Q texts
     right : (Q,) the tool whose call is right
     is_candidate : (Q, F) the tools that the data offer with a request
@@ -68,6 +70,7 @@ class Bank:
     source: str
     tools: tuple[str, ...]
     descriptions: tuple[str, ...]
+    reworded: tuple[tuple[int, int, str], ...]
     requests: tuple[str, ...]
     right: Array
     is_candidate: Array
@@ -125,19 +128,26 @@ def bank(source: str = SOURCES[0]) -> Bank:
 
 
 def _banked(source: str, questions: list[_Question]) -> Bank:
-    """Put questions together; of tools with one name the first definition stands."""
+    """Put questions together; tools of one name are one tool, in each question's own words."""
     known: dict[str, tuple[str, int]] = {}
     for question in questions:
         for name, about in question.tools.items():
             known.setdefault(name, about)
     place = {name: at for at, name in enumerate(known)}
+    reworded = tuple(
+        (at, place[name], _says(name, about))
+        for at, question in enumerate(questions)
+        for name, (about, _) in question.tools.items()
+        if about != known[name][0]
+    )
     is_candidate = np.zeros((len(questions), len(known)), dtype=bool)
     for at, question in enumerate(questions):
         is_candidate[at, [place[name] for name in question.tools]] = True
     return Bank(
         source,
         tuple(known),
-        tuple(" ".join((*words_of(name), about)) for name, (about, _) in known.items()),
+        tuple(_says(name, about) for name, (about, _) in known.items()),
+        reworded,
         tuple(question.request for question in questions),
         np.array([place[question.right] for question in questions]),
         is_candidate,
@@ -145,6 +155,11 @@ def _banked(source: str, questions: list[_Question]) -> Bank:
         np.array([required for _, required in known.values()], dtype=float),
         np.array([not WRITES.isdisjoint(words_of(name)) for name in known]),
     )
+
+
+def _says(name: str, about: str) -> str:
+    """Return what a tool says of itself, its name's words first."""
+    return " ".join((*words_of(name), about))
 
 
 def _bfcl(folder: Path) -> Iterator[_Question]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, column, take_all
+from gdcb.parts import Column, check_number, check_tuple, column, take_all
 from gdcb.records import Rows
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers import Trunk
@@ -80,14 +80,16 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class RelevanceScaler(LinearHead):
-    """δ_a(x) = θ_aᵀφ(z_a), how relevant tool a is to a request: heads that know of each other.
+    """δ_a(x) = θ_aᵀφ(z_a) + β_aᵀv, how relevant tool a is to a request: heads that know each other.
 
     z_a holds the similarity of the request to what tool a says of itself, to its nearest past
     success, and by how much both lead the best other tool's (`inputs`); φ(z) = (1, z, activations
-    of a trunk at z). The trunk is fitted once to a pilot; heads are a ridge in two levels from sums
-    that every owner keeps: Σ (label − θ_aᵀφ)² + own·Σ_a ‖θ_a − θ‖² + penalty·‖θ − θ₀‖². So a
-    rating of one tool teaches through θ what similarity is worth for all of them, tools that were
-    never rated included, and through θ_a what is odd about this one.
+    of a trunk at z); v are columns of the whole request, other tools' similarities among them. The
+    trunk is fitted once to a pilot; heads are a ridge in two levels from sums that every owner
+    keeps: Σ (label − δ)² + own·Σ_a ‖θ_a − θ‖² + apart·Σ_a ‖β_a‖² + penalty·‖θ − θ₀‖². So a rating
+    of one tool teaches through θ what similarity is worth for all of them, tools that were never
+    rated included, through θ_a what is odd about this one, and through β_a which others it is
+    mistaken for.
 
     Parameters
     ----------
@@ -95,6 +97,8 @@ class RelevanceScaler(LinearHead):
     past : context columns, one a tool: similarity to its nearest past success
     penalty : λ > 0 of the ridge of θ around θ₀
     own : λ > 0 of the ridge of every tool's θ_a around θ
+    request : context columns v that every tool weighs in its own way; none: δ depends on z_a alone
+    apart : λ > 0 of the ridge of these weights β_a around 0
     every : rows between publications, rated or not, so that owners of equally many rows publish
         together
     theta : θ₀, what θ is thought to be beforehand, d numbers; none: 0
@@ -107,8 +111,9 @@ class RelevanceScaler(LinearHead):
     Assumes: tools are exchangeable beforehand, and what makes one relevant is in its z. Ratings are
     of the tool that ran, and are missing at random given x.
 
-    Stops applying: what another tool's similarity says of this one beyond the lead over the best
-    is not seen. The standard error is the heads' alone, as if trunk and θ were known.
+    Stops applying: without `request`, what another tool's similarity says of this one beyond the
+    lead over the best is not seen. The standard error is the heads' alone, as if trunk and θ were
+    known.
 
     Examples
     --------
@@ -129,6 +134,8 @@ class RelevanceScaler(LinearHead):
     near: tuple[Column, ...] = column((), numeric=True)
     past: tuple[Column, ...] = column((), numeric=True)
     own: float = 10.0
+    request: tuple[Column, ...] = column((), numeric=True)
+    apart: float = 10.0
     theta: tuple[float, ...] = ()
     trunk: Trunk | None = field(default=None, metadata={"reads": Trunk.read})
 
@@ -140,18 +147,22 @@ class RelevanceScaler(LinearHead):
                 f"scaler: expected as many columns of past as of near, {len(self.near)}, "
                 f"got {len(self.past)}"
             )
+        check_tuple("scaler.request", self.request)
+        if self.request:
+            object.__setattr__(self, "request", columns_of("scaler.request", self.request))
         object.__setattr__(self, "features", self.near + self.past)
         object.__setattr__(self, "n_arms", len(self.near))
         object.__setattr__(self, "theta", numbers_of("scaler.theta", self.theta))
         super().__post_init__()
         check_number("scaler.own", self.own, 0.0, open_low=True)
+        check_number("scaler.apart", self.apart, 0.0, open_low=True)
         if self.trunk is not None and self.trunk.mean.size != N_INPUTS:
             raise InvalidInput(
                 f"scaler.trunk: expected {N_INPUTS} inputs, got {self.trunk.mean.size}"
             )
-        if self.theta and len(self.theta) != self.width:
+        if self.theta and len(self.theta) != self.n_shared:
             raise InvalidInput(
-                f"scaler.theta: expected {self.width} numbers, got {len(self.theta)}"
+                f"scaler.theta: expected {self.n_shared} numbers, got {len(self.theta)}"
             )
 
     @classmethod
@@ -170,9 +181,19 @@ class RelevanceScaler(LinearHead):
         return bool(self.theta)
 
     @property
-    def width(self) -> int:
-        """The leading 1, what is seen of a tool, and an activation each."""
+    def n_shared(self) -> int:
+        """The leading 1, what is seen of a tool, and an activation each: the length of θ."""
         return 1 + N_INPUTS + (0 if self.trunk is None else self.trunk.width)
+
+    @property
+    def width(self) -> int:
+        """The lengths of θ_a and β_a: d."""
+        return self.n_shared + len(self.request)
+
+    @property
+    def _ridge(self) -> Array:
+        """What holds a tool's (θ_a, β_a) to (θ, 0): (d,)."""
+        return np.repeat((self.own, self.apart), (self.n_shared, len(self.request)))
 
     def _seen(self, x: Array) -> list[Array]:
         """Return φ(z_a) without its leading 1, (N, K) each."""
@@ -181,16 +202,19 @@ class RelevanceScaler(LinearHead):
         return [*seen, *(() if self.trunk is None else activations(self.trunk, seen))]
 
     def phi(self, x: Array) -> Array:
-        """Return φ(z_a) of every tool: (N, K, d)."""
+        """Return (φ(z_a), v) of every tool: (N, K, d)."""
         seen = self._seen(x)
-        return np.stack([np.ones_like(seen[0]), *seen], axis=-1)
+        shape = (x.shape[0], self.n_arms, len(self.request))
+        beside = np.broadcast_to(take_all(x, self.request)[:, None], shape)
+        return np.concatenate((np.stack([np.ones_like(seen[0]), *seen], axis=-1), beside), axis=-1)
 
     def phi_at(self, x: Array, arm: Array) -> Array:
-        """Return φ(z_a) of one tool a row: (N, d)."""
+        """Return (φ(z_a), v) of one tool a row: (N, d)."""
         row = np.arange(x.shape[0])
         seen = [one[row, arm] for one in inputs(take_all(x, self.near), take_all(x, self.past))]
         hidden = [] if self.trunk is None else activations(self.trunk, seen)
-        return np.stack([np.ones(row.size), *seen, *hidden], axis=-1)
+        beside = take_all(x, self.request).T
+        return np.stack([np.ones(row.size), *seen, *hidden, *beside], axis=-1)
 
     def init(self, n_owners: int) -> RidgeState:
         """Return empty sums and θ_a = θ₀."""
@@ -202,8 +226,8 @@ class RelevanceScaler(LinearHead):
 
     @property
     def _before(self) -> Array:
-        """θ₀: (d,)."""
-        return np.array(self.theta or (0.0,) * self.width, dtype=float)
+        """(θ₀, 0): (d,)."""
+        return np.array((*(self.theta or (0.0,) * self.n_shared), *(0.0,) * len(self.request)))
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, K, 1)."""
@@ -215,14 +239,23 @@ class RelevanceScaler(LinearHead):
             return out
         theta = np.moveaxis(state.theta, -1, 0)
         total = theta[0].take(owner, axis=0)
-        for j, one in enumerate(self._seen(x)):
+        for j, one in enumerate((*self._seen(x), *take_all(x, self.request).T[..., None])):
             total += one * theta[1 + j].take(owner, axis=0)
         return np.asarray(total[..., None])
+
+    def predict_at(self, state: RidgeState, owner: Array, x: Array, arm: Array) -> Array:
+        """Evaluate the published δ of one tool a row: (N, 1), to the bit what `predict` says."""
+        phi, theta = self.phi_at(x, arm), state.theta[owner, arm]
+        total = theta[:, 0].copy()
+        for j in range(1, self.width):
+            total += phi[:, j] * theta[:, j]
+        return total[:, None]
 
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Return the posterior standard error of δ given θ, from all rows so far: (N, K, 1)."""
         phi, sums = self.phi(x), state.sums
-        gram = sums.penalised(owner, self.own + self.penalty)
+        around = np.repeat((self.penalty, 0.0), (self.n_shared, len(self.request)))
+        gram = sums.penalised(owner, self._ridge + around)
         theta = self.solve(sums, owner)
         rest = sums.square[owner] - 2.0 * (theta * sums.moment[owner]).sum(axis=-1)
         rest += (theta * (sums.gram[owner] @ theta[..., None])[..., 0]).sum(axis=-1)
@@ -248,18 +281,18 @@ class RelevanceScaler(LinearHead):
         flat.add(owner[row] * self.n_arms + arm, phi, label[row, arm][:, None], weight[row])
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
-        """Return every tool's θ_a: (owners, K, d).
+        """Return every tool's (θ_a, β_a): (owners, K, d).
 
-        With B_a = (Σ wφφᵀ + own·I)⁻¹, θ_a = B_a(Σ wφ·label + own·θ), which put into the sum leaves
-        a ridge in θ alone.
+        With B_a = (Σ wφφᵀ + diag(own, apart))⁻¹, (θ_a, β_a) = B_a(Σ wφ·label + own·(θ, 0)), which
+        put into the sum leaves a ridge in θ alone.
         """
-        inverse = np.linalg.inv(sums.penalised(owners, self.own))
+        inverse, s = np.linalg.inv(sums.penalised(owners, self._ridge)), self.n_shared
         alone = (inverse @ sums.moment[owners][..., None])[..., 0]
-        told = self.own * (np.eye(self.width) - self.own * inverse).sum(axis=1)
-        pull = self.penalty * self._before + self.own * alone.sum(axis=1)
-        gram = told + self.penalty * np.eye(self.width)
+        told = self.own * (np.eye(s) - self.own * inverse[..., :s, :s]).sum(axis=1)
+        pull = self.penalty * self._before[:s] + self.own * alone[..., :s].sum(axis=1)
+        gram = told + self.penalty * np.eye(s)
         shared = np.linalg.solve(gram, pull[..., None])
-        return np.asarray(alone + self.own * (inverse @ shared[:, None])[..., 0])
+        return np.asarray(alone + self.own * (inverse[..., :s] @ shared[:, None])[..., 0])
 
 
 def _parts(sums: RidgeSums) -> tuple[Array, Array, Array, Array]:
@@ -283,4 +316,5 @@ def best_heads(
         offered = np.ones((rows.n, k), dtype=bool) if rows.mask is None else rows.mask
         label = np.where(offered, rated(rows), np.nan)
         scaler.observe(state, rows.group, rows.x, label, label, np.ones(rows.n))
-    return replace(scaler, theta=(), penalty=_WEAK, own=_WEAK).solve(state.sums, np.arange(groups))
+    plain = replace(scaler, theta=(), penalty=_WEAK, own=_WEAK, apart=_WEAK)
+    return plain.solve(state.sums, np.arange(groups))

@@ -46,7 +46,8 @@ from gdcb.parts import check_choice, check_text
 from gdcb.records import Rows
 from gdcb.streams import Stream
 
-REWARD = Latency(latency=LATENCY, per_example=PER_EXAMPLE)
+# In `well` examples take no time: else fewer than are relevant would be best, and Φ not right.
+REWARDS = {"well": Latency(LATENCY), "mis": Latency(LATENCY, PER_EXAMPLE)}
 
 # The prior over tenants. Of a catalogue's tools: mean and standard deviation; then of a tenant
 # around them.
@@ -189,7 +190,7 @@ class Routing:
 
     def mean(self, state: Tenants, e: Array, rows: Rows) -> Array:
         """Return P(success) · latency factor."""
-        return np.asarray(self.chance(state, e, rows) * REWARD.factor(e))
+        return np.asarray(self.chance(state, e, rows) * REWARDS[self.variant].factor(e))
 
     def best(self, state: Tenants, rows: Rows) -> Array:
         """Return the best prompt of the tools that are offered, whatever the policy says."""
