@@ -46,6 +46,19 @@ def _best_other(values: Array) -> Array:
     return np.where(values == first[:, None], second[:, None], first[:, None])
 
 
+def _with_lead(values: Array, arm: Array) -> tuple[Array, Array]:
+    """Return one entry a row of values (N, K), and by how much it leads the others: (N,) each."""
+    row, others = np.arange(arm.size), values.copy()
+    own = values[row, arm]
+    if values.shape[1] == 1:
+        return own, own - 0.0
+    others[row, arm] = -np.inf
+    best = others[:, 0].copy()
+    for j in range(1, values.shape[1]):
+        np.maximum(best, others[:, j], out=best)
+    return own, own - best
+
+
 def activations(trunk: Trunk, seen: Sequence[Array]) -> list[Array]:
     """Return what `Trunk.forward` says of inputs, each an array: one of that shape a unit.
 
@@ -210,11 +223,14 @@ class RelevanceScaler(LinearHead):
 
     def phi_at(self, x: Array, arm: Array) -> Array:
         """Return (φ(z_a), v) of one tool a row: (N, d)."""
-        row = np.arange(x.shape[0])
-        seen = [one[row, arm] for one in inputs(take_all(x, self.near), take_all(x, self.past))]
+        return np.stack([np.ones(x.shape[0]), *self._seen_at(x, arm)], axis=-1)
+
+    def _seen_at(self, x: Array, arm: Array) -> list[Array]:
+        """Return (φ(z_a), v) of one tool a row without the leading 1, (N,) each."""
+        found = [_with_lead(take_all(x, names), arm) for names in (self.near, self.past)]
+        seen = [one for pair in zip(*found, strict=True) for one in pair]
         hidden = [] if self.trunk is None else activations(self.trunk, seen)
-        beside = take_all(x, self.request).T
-        return np.stack([np.ones(row.size), *seen, *hidden, *beside], axis=-1)
+        return [*seen, *hidden, *take_all(x, self.request).T]
 
     def init(self, n_owners: int) -> RidgeState:
         """Return empty sums and θ_a = θ₀."""
@@ -245,10 +261,14 @@ class RelevanceScaler(LinearHead):
 
     def predict_at(self, state: RidgeState, owner: Array, x: Array, arm: Array) -> Array:
         """Evaluate the published δ of one tool a row: (N, 1), to the bit what `predict` says."""
-        phi, theta = self.phi_at(x, arm), state.theta[owner, arm]
-        total = theta[:, 0].copy()
-        for j in range(1, self.width):
-            total += phi[:, j] * theta[:, j]
+        total = np.empty(x.shape[0])
+        for i in range(0, x.shape[0], _MANY):
+            some = slice(i, i + _MANY)
+            theta = state.theta[owner[some], arm[some]].T
+            part = theta[0].copy()
+            for one, weight in zip(self._seen_at(x[some], arm[some]), theta[1:], strict=True):
+                part += one * weight
+            total[some] = part
         return total[:, None]
 
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
