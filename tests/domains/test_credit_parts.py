@@ -30,7 +30,7 @@ def test_an_offer_by_hand() -> None:
     # List rate 0.1, δ = 1.2, three years asked for: arm (1.1, 36) is 0.132 over 36 · 3/2 months.
     arms = Grid({"rate": RATES, "tenor": (12.0, 24.0, 36.0)}, combine="none").build()
     x, delta = np.array([[0.1, 3.0]]), np.array([[[1.2]]])
-    phi = Offer(base=0, wanted=1)
+    phi = Offer(base=(0,), wanted=1)
     e = phi.compose(arms, delta, x)
     at = arms.names.index("1.1 × 36") if "1.1 × 36" in arms.names else 8
     assert e[0, at] == pytest.approx([0.132, 54.0])

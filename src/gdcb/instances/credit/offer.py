@@ -11,7 +11,7 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_tuple, column, product_of, take
 from gdcb.records import Located
 
 
@@ -26,7 +26,8 @@ class Offer:
 
     Parameters
     ----------
-    base, wanted : context columns: list rate, and duration asked for
+    base : context columns whose product is the list rate
+    wanted : context column: the duration asked for
     typical : the duration at which nominal tenors are as they are, in the unit of `wanted`
     names : names of the two columns of an action
 
@@ -45,13 +46,13 @@ class Offer:
 
     >>> from gdcb.arms import Grid
     >>> arms = Grid({"rate": (0.8, 1.2), "tenor": (24.0, 36.0)}, combine="none").build()
-    >>> phi, delta, x = Offer(base=0, wanted=1), np.array([[[1.5]]]), np.array([[0.1, 1.0]])
+    >>> phi, delta, x = Offer(base=(0,), wanted=1), np.array([[[1.5]]]), np.array([[0.1, 1.0]])
     >>> e = phi.compose(arms, delta, x)
     >>> e[0, 2].round(9).tolist(), phi.locate(arms, e, delta, x).arm.tolist()
     ([0.18, 12.0], [[0, 1, 2, 3]])
     """
 
-    base: Column = column("base")
+    base: tuple[Column, ...] = column(("base",))
     wanted: Column = column("wanted")
     typical: float = 2.0
     names: tuple[str, ...] = ("apr", "tenor")
@@ -59,6 +60,9 @@ class Offer:
     joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:
+        check_tuple("composition.base", self.base)
+        if not self.base:
+            raise InvalidInput("composition.base: expected the list rate's columns, got none")
         check_number("composition.typical", self.typical, 0.0, open_low=True)
         if len(self.names) != 2:
             raise InvalidInput(f"composition.names: expected 2 names, got {len(self.names)}")
@@ -73,7 +77,9 @@ class Offer:
 
     def _units(self, x: Array) -> Array:
         """Return what a unit of every coordinate is, δ apart: (N, 1, 2)."""
-        return np.stack((take(x, self.base), take(x, self.wanted) / self.typical), axis=1)[:, None]
+        return np.stack((product_of(x, self.base), take(x, self.wanted) / self.typical), axis=1)[
+            :, None
+        ]
 
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return (base · δ · a, wanted/typical · b): (N, K, 2)."""
@@ -101,4 +107,4 @@ class Offer:
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Return max |base · a| over rows and arms."""
-        return float(np.abs(arms.coords[:, 0]).max() * np.abs(take(x, self.base)).max())
+        return float(np.abs(arms.coords[:, 0]).max() * np.abs(product_of(x, self.base)).max())

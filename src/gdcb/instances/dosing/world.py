@@ -20,6 +20,7 @@ from gdcb.instances.dosing.bank import CHANCES
 from gdcb.instances.dosing.columns import ADVICE, SCHEMA, by_weight, calculated
 from gdcb.instances.dosing.need import Need
 from gdcb.instances.dosing.response import Responses
+from gdcb.instances.dosing.tabulate import N_DOSES
 from gdcb.parts import check_choice
 from gdcb.records import Rows
 from gdcb.streams import Stream
@@ -111,7 +112,15 @@ class Meals:
         return np.asarray(self.table.best[place(rows)][:, None])
 
     def candidates(self, state: Clinic, rows: Rows) -> Array:
-        """Return the 61 doses of the table, from none to the largest: (N, 61, 1)."""
+        """Return 61 doses, among which the best proposal behind the physician is: (N, 61, 1).
+
+        In `mis` those of the table, from none to the largest: what follows is linear between them.
+        In `well` those between the physician's own dose and the best one. Beyond the own dose both
+        approval and reward fall, and beyond the best one too: nothing there is worth more.
+        """
+        if state.need is not None and rows.hidden is not None:
+            own, best = rows.hidden[:, OWN, None], state.need.best(rows)[:, None]
+            return np.asarray((own + (best - own) * np.linspace(0.0, 1.0, N_DOSES))[..., None])
         return np.asarray(self.table.dose[place(rows) // self.table.states][..., None])
 
     def sample(self, rng: Stream, state: Clinic, e: Array, rows: Rows) -> Array:
