@@ -35,7 +35,10 @@ PIECES["domains/index.md"] = {
     "methods": domains.every_method,
 }
 for _name in ("dosing", "credit", "grid", "moderation", "tools"):
-    PIECES[f"domains/{_name}.md"] = {"results": partial(domains.results, _name)}
+    PIECES[f"domains/{_name}.md"] = {
+        "described": partial(domains.described, _name),
+        "results": partial(domains.results, _name),
+    }
 for _kind in parts.KINDS:
     PIECES[f"parts/{_kind}/index.md"] = {"parts": partial(parts.table, _kind)}
 

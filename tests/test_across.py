@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import io
+import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from gdcb.cli.tables import show_all
 from gdcb.protocol.across import MARKDOWN, PAGE, TABLE, whole, write
 from gdcb.protocol.across.cells import FAILS, HOLDS, OPEN, PARTLY
+from gdcb.protocol.across.drawing import ratios
 from gdcb.protocol.across.predictions import TABLE as PAPER
-from gdcb.protocol.across.tables import methods, overview, predictions, reasons
+from gdcb.protocol.across.tables import in_short, methods, overview, predictions, reasons
 from tests.report_document import build
 
 
@@ -120,6 +126,41 @@ def test_tables_have_a_cell_for_every_column(made: dict[str, Any]) -> None:
         assert words.rows
         assert all(len(row) == len(words.head) for row in words.rows)
     assert [row[0] for row in overview(found).rows] == ["str well", "grid mis"]
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    """All instances, as the documentation has them."""
+    path = Path(__file__).parents[1] / "docs" / "domains" / "table.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_terminal_shows_every_cell_whole_in_80_columns(
+    tmp_path: Path, published: dict[str, Any]
+) -> None:
+    out = Console(width=80, file=io.StringIO())
+    show_all(published, tmp_path, out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in shown
+    lines = shown.splitlines()
+    for row in in_short(published).rows:
+        (line,) = [line for line in lines if line.startswith(row[0])][:1]
+        assert line.split() == " ".join(row).split()
+
+
+def test_words_at_the_right_are_level_with_their_dots(published: dict[str, Any]) -> None:
+    drawn = ratios(published)
+    rows = re.findall(r'<circle[^>]* cy="([\d.]+)"[^>]*/></g><text x="[\d.]+" y="([\d.]+)"', drawn)
+    n = sum(value is not None for run in published["runs"] for value in run["standing"].values())
+    assert len(rows) == n
+    assert {round(float(words) - float(dot), 1) for dot, words in rows} == {4.0}
+    places = sorted(float(words) for _, words in rows)
+    apart = min(b - a for a, b in itertools.pairwise(places))
+    assert apart >= 15  # a line of 12.5 px letters
+    for run in published["runs"]:
+        for value in run["standing"].values():
+            assert f"{value['ratio']['mean']:.2f} of {value['rival']}" in drawn  # for who listens
 
 
 def test_files_are_written_and_link_to_the_reports(tmp_path: Path, made: dict[str, Any]) -> None:

@@ -7,13 +7,32 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs.generate import curves, suites
+from docs.generate.chart import framed
 from gdcb.pages.numbers import percent, plus_minus
 from gdcb.protocol.across import tables
 from gdcb.protocol.across.drawing import ratios
 from gdcb.protocol.across.files import CAPTION, REACH, markdown_table
 from gdcb.protocol.across.tables import Words, estimate_of
 
-TABLE = Path(__file__).parents[1] / "domains" / "table.json"
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "domains" / "table.json"
+
+
+PICTURES = {
+    "dosing": curves.dosing,
+    "credit": curves.credit,
+    "grid": curves.grid,
+    "moderation": curves.moderation,
+    "tools": suites.tools,
+}
+
+
+def described(instance: str) -> str:
+    """Return the instance's README with its figure before the first section."""
+    text = (ROOT / "src" / "gdcb" / "instances" / instance / "README.md").read_text("utf-8")
+    start, mark, rest = text.partition("\n## ")
+    return f"{start}\n{PICTURES[instance]()}\n{mark}{rest}"
 
 
 @cache
@@ -32,7 +51,7 @@ def made_by() -> str:
 
 def figure() -> str:
     """Return the drawing of all ratios."""
-    return f"<figure>\n{ratios(found())}\n<figcaption>{CAPTION}</figcaption>\n</figure>"
+    return framed(ratios(found()), CAPTION)
 
 
 def overview() -> str:

@@ -41,27 +41,20 @@ def show(document: Mapping[str, Any], folder: Path, out: Console) -> None:
 
 def show_all(found: Mapping[str, Any], folder: Path, out: Console) -> None:
     """Print how GDCB stands in every instance, and where the page is."""
-    from gdcb.protocol.across.tables import overview, reasons
+    from gdcb.protocol.across.tables import in_short, reasons
 
-    words = overview(found)
-    names = (
-        "instance",
-        "above floor",
-        "B4 over the best rival",
-        "A3 over it, cold",
-        "largest part",
-    )
-    table = Table(*(Column(name, no_wrap=True) for name in names), box=None, pad_edge=False)
-    for name, _, excess, warm, ratio, cold, ratio_cold, part, *_ in words.rows:
-        faced = [
-            f"{mean.split(' ')[0]} of {key}" for mean, key in ((ratio, warm), (ratio_cold, cold))
-        ]
-        table.add_row(*(escape(cell) for cell in (name, excess, *faced, part)))
+    words = in_short(found)
+    columns = [
+        Column(name, justify="left" if name in ("instance", "largest part") else "right")
+        for name in words.head
+    ]
+    for column in columns:
+        column.no_wrap = True
+    table = Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for row in words.rows:
+        table.add_row(*map(escape, row))
     out.print(table)
-    out.print(
-        "[dim]Regret above the gate floor; GDCB with its history (B4) and without (A3), each over "
-        "the best rival with the same start: below 1 GDCB is first.[/dim]\n"
-    )
+    out.print(f"[dim]{escape(words.caption)}[/dim]\n")
     for sentence in reasons(found):
         out.print(escape(sentence))
     out.print(f"Page: [bold]{escape(str(folder / 'index.html'))}[/bold]", soft_wrap=True)

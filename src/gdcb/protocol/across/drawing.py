@@ -1,20 +1,24 @@
 """GDCB over its best rival in every instance, drawn: one dot and its interval a run and start.
 
-White paper and black ink whatever the page's colours; filled and hollow dots differ in grey too.
+The page's colours, light or dark; dots and rings differ in grey too. Narrow enough that its words
+can be read on a phone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
+from gdcb.pages.marks import marker, rule, svg, text
 from gdcb.protocol.across.tables import name_of
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 720.0, 130.0, 110.0, 30.0, 44.0, 40.0
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 440.0, 106.0, 82.0, 38.0, 40.0, 44.0
 _LOW, _HIGH = 0.05, 2.5
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_APART = 8.5  # how far the dots of the two starts lie from the middle of their row
+_BASELINE = 4.0  # from the middle of a letter to the line that it stands on
+_STARTS = (("warm", -_APART, "c-ours", "dot"), ("cold", _APART, "c-red", "ring"))
 
 
 def ratios(found: Mapping[str, Any]) -> str:
@@ -22,30 +26,31 @@ def ratios(found: Mapping[str, Any]) -> str:
     runs = found["runs"]
     height = _TOP + _ROW * len(runs) + _BOTTOM
     base = height - _BOTTOM
-    marks = [f'<rect width="{_WIDTH:g}" height="{height:g}" fill="#fff"/>']
+    marks = []
     for tick in _TICKS:
-        ink = "#333" if tick == 1.0 else "#ccc"
-        marks.append(_line(_x(tick), _TOP - 8, _x(tick), base, ink))
-        marks.append(_text(_x(tick), base + 17, f"{tick:g}", "middle"))
-    marks.append(_line(_x(0.5), _TOP - 8, _x(0.5), base, "#1f4e79", ' stroke-dasharray="4 3"'))
-    marks.append(_text(_x(1.0) - 6, 18, "← GDCB better", "end"))
-    marks.append(_text(_x(1.0) + 6, 18, "worse →", "start"))
-    marks.append(
-        _text(_WIDTH / 2, height - 6, "regret above the floor over the best rival's", "middle")
-    )
+        kind = "axis" if tick == 1.0 else "grid"
+        marks.append(rule(_x(tick), _TOP, _x(tick), base, kind))
+        marks.append(text(_x(tick), base + 17, f"{tick:g}", "middle"))
+    marks.append(rule(_x(0.5), _TOP, _x(0.5), base, "axis", ' stroke-dasharray="4 3"'))
+    marks.append(text(_x(1.0) - 6, 28, "← GDCB better", "end", "soft"))
+    marks.append(text(_x(1.0) + 6, 28, "worse →", kind="soft"))
+    marks.append(text(_WIDTH, 28, "ratio, rival", "end", "soft"))
+    words = "regret above the floor over the best rival's"
+    marks.append(text((_LEFT + _WIDTH - _RIGHT) / 2, base + 36, words, "middle", "soft"))
+    said = []
     for i, run in enumerate(runs):
         y = _TOP + _ROW * (i + 0.5)
-        marks.append(_text(_LEFT - 12, y + 5, name_of(run), "end"))
-        for start, shift in (("warm", -5.0), ("cold", 5.0)):
+        if i and run["instance"] != runs[i - 1]["instance"]:
+            marks.append(rule(0, y - _ROW / 2, _WIDTH, y - _ROW / 2, "grid"))
+        marks.append(text(0, y + _BASELINE, name_of(run)))
+        for start, shift, colour, shape in _STARTS:
             value = run["standing"].get(start)
             if value is not None:
-                marks.append(_dot(value, y + shift, start == "warm"))
-    label = "GDCB's regret above the gate floor over that of the best rival, by instance"
-    return (
-        f'<svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" aria-label="{escape(label)}" '
-        f'xmlns="http://www.w3.org/2000/svg" style="max-width:{_WIDTH:g}px;width:100%">'
-        f"{''.join(marks)}</svg>"
-    )
+                marks.append(_dot(value, y + shift, colour, shape))
+                ratio = f"{value['ratio']['mean']:.2f} of {value['rival']}"
+                said.append(f"{name_of(run)}, {start}: {ratio}.")
+    title = "GDCB's regret above the gate floor over that of the best rival, by instance"
+    return svg("ratios", "ratios", title, " ".join(said), _WIDTH, (height, "".join(marks)))
 
 
 def _x(value: float) -> float:
@@ -54,23 +59,14 @@ def _x(value: float) -> float:
     return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _dot(value: Mapping[str, Any], y: float, is_warm: bool) -> str:
-    ratio, ink = value["ratio"], "#1f4e79" if is_warm else "#7a3900"
-    ends = [end for end in (ratio["low"], ratio["high"]) if end is not None]
-    line = _line(_x(ends[0]), y, _x(ends[1]), y, ink, ' stroke-width="2"') if len(ends) == 2 else ""
-    fill = ink if is_warm else "#fff"
-    dot = (
-        f'<circle cx="{_x(ratio["mean"]):.1f}" cy="{y:.1f}" r="4.5" fill="{fill}" stroke="{ink}"/>'
-    )
-    words = f"{ratio['mean']:.2f} {value['rival']}"
-    return line + dot + _text(_WIDTH - 4, y + (0 if is_warm else 8), words, "end", 11)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, ink: str, more: str = "") -> str:
-    place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {place} stroke="{ink}"{more}/>'
-
-
-def _text(x: float, y: float, words: str, anchor: str, size: int = 13) -> str:
-    font = f'font-family="sans-serif" font-size="{size}" fill="#222"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {font}>{escape(words)}</text>'
+def _dot(value: Mapping[str, Any], y: float, colour: str, shape: str) -> str:
+    """Return a marker, its interval, and what it says at the right, level with it."""
+    ratio = value["ratio"]
+    ends = [_x(end) for end in (ratio["low"], ratio["high"]) if end is not None]
+    line = rule(ends[0], y, ends[1], y, "line", ' stroke-width="2"') if len(ends) == 2 else ""
+    dot = marker(shape, _x(ratio["mean"]), y, 4.2)
+    # Numbers and names stand in a column each: keys differ in length.
+    share, rival = f"{ratio['mean']:.2f}", value["rival"]
+    left, at = _WIDTH - _RIGHT, y + _BASELINE
+    label = text(left + 38, at, share, "end") + text(left + 43, at, rival)
+    return f'<g class="{colour}">{line}{dot}</g>{label}'

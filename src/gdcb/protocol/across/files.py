@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ CAPTION = (
     "Filled: B4 against the best rival with the history. Hollow: A3 against the best without. "
     "Lines are 95 % intervals; the dashed line is one half."
 )
+# Tables here have more columns than a report's: their cells may wrap, where `kept` lets them.
+_OWN = """
+@media screen { .n { white-space: normal; } }
+.ratios { max-width: 32rem; margin: 0 auto; }
+"""
 REACH = "All worlds are simulated, with a known truth; this says nothing yet of a real one."
 
 
@@ -46,7 +52,7 @@ def page(found: Mapping[str, Any], command: str) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>gdcb: all instances</title><style>{CSS}</style></head><body>
+<title>gdcb: all instances</title><style>{CSS}{_OWN}</style></head><body>
 <header><h1>All instances</h1><p class="facts">{e(_facts(found))}</p></header>
 <main><section><p>{REACH}</p>{_figure(found)}
 {_html(tables.overview(found))}{lost}</section>
@@ -76,7 +82,8 @@ def _facts(found: Mapping[str, Any]) -> str:
 
 
 def _html(words: Words) -> str:
-    return table(words.caption, words.head, words.rows, n_words=words.n_words)
+    rows = [[kept(cell) for cell in row] for row in words.rows]
+    return table(words.caption, words.head, rows, n_words=words.n_words)
 
 
 def markdown(found: Mapping[str, Any], command: str) -> str:
@@ -99,8 +106,18 @@ def markdown_table(words: Words) -> str:
     """Return one table; what would break its cells is escaped."""
     rule = ["---" if i < words.n_words else "---:" for i in range(len(words.head))]
     lines = [words.head, rule, *words.rows]
-    body = "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"
-        for line in lines
-    )
+    cells = [[kept(c).replace("|", "\\|").replace("\n", " ") for c in line] for line in lines]
+    body = "\n".join(f"| {' | '.join(line)} |" for line in cells)
     return f"{words.caption}\n\n{body}"
+
+
+def kept(cell: str) -> str:
+    r"""Return a cell that wraps between a number and its interval, and not within either.
+
+    >>> kept("12.6 ± 0.8") == "12.6\u00a0±\u00a00.8"
+    True
+    >>> kept("0.5 [0.4, 0.6] B2g") == "0.5 [0.4,\u00a00.6] B2g"
+    True
+    """
+    cell = cell.replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u00a0%")
+    return re.sub(r"\[[^]]*\]", lambda found: found[0].replace(" ", "\u00a0"), cell)

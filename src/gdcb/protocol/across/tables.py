@@ -46,29 +46,48 @@ def overview(found: Mapping[str, Any]) -> Words:
                 name_of(run),
                 plus_minus(estimate_of(ours["regret"] if ours else None)),
                 plus_minus(estimate_of(ours["excess"] if ours else None)),
-                *_standing(run["standing"].get("warm")),
-                *_standing(run["standing"].get("cold")),
+                _standing(run["standing"].get("warm")),
+                _standing(run["standing"].get("cold")),
                 largest,
                 percent(estimate_of(ours["override_rate"] if ours else None)).split(" [")[0],
                 percent(estimate_of(run["saving_at_50"])),
                 bracketed(estimate_of(run["variance_ratio"])),
             ]
         )
-    head = ["instance", "regret", "above floor", "best rival with history", "B4 / it"]
-    head += ["best rival without", "A3 / it", "largest part", "overridden"]
-    head += ["saved by history at 50", "variance ratio"]
+    head = ["instance", "regret", "above floor", "B4 / best rival", "A3 / best rival"]
+    head += ["largest part", "overridden", "saved at 50", "variance ratio"]
     caption = (
-        "GDCB with its history (B4) and without (A3), in each instance and variant. 'B4 / it': "
-        "regret above the gate floor over that of the best rival with the same start, which is "
-        "chosen on the same replicates; below 1 GDCB is first."
+        "GDCB with its history (B4) and without (A3), in each instance and variant. '/ best "
+        "rival': regret above the gate floor over that of the best rival with the same start, "
+        "which is chosen on the same replicates; below 1 GDCB is first. 'Saved at 50': what the "
+        "history saves of the cold start's regret by episode 50."
     )
     return Words(caption, head, rows)
 
 
-def _standing(value: Mapping[str, Any] | None) -> list[str]:
+def _standing(value: Mapping[str, Any] | None) -> str:
     if value is None:
-        return [NONE, NONE]
-    return [value["rival"], bracketed(estimate_of(value["ratio"]))]
+        return NONE
+    return f"{bracketed(estimate_of(value['ratio']))} {value['rival']}"
+
+
+def in_short(found: Mapping[str, Any]) -> Words:
+    """Return the overview for a terminal: 80 columns wide at the most, without intervals."""
+    rows = []
+    for run, full in zip(found["runs"], overview(found).rows, strict=True):
+        faced = []
+        for start in ("warm", "cold"):
+            value = run["standing"].get(start)
+            faced.append(
+                NONE if value is None else f"{value['ratio']['mean']:.2f} {value['rival']}"
+            )
+        rows.append([full[0], full[2], *faced, full[5]])
+    head = ["instance", "above floor", "B4 / rival", "A3 / rival", "largest part"]
+    caption = (
+        "Regret above the gate floor; GDCB with its history (B4) and without (A3), each over the "
+        "best rival with the same start: below 1 GDCB is first."
+    )
+    return Words(caption, head, rows)
 
 
 def methods(run: Mapping[str, Any]) -> Words:
