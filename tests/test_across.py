@@ -19,6 +19,7 @@ from gdcb.protocol.across.cells import FAILS, HOLDS, OPEN, PARTLY
 from gdcb.protocol.across.drawing import ratios
 from gdcb.protocol.across.predictions import TABLE as PAPER
 from gdcb.protocol.across.tables import in_short, methods, overview, predictions, reasons
+from gdcb.protocol.across.tables import verdicts as verdict_table
 from tests.report_document import build
 
 
@@ -122,10 +123,16 @@ def test_where_gdcb_loses_the_part_and_the_ratio_are_named(made: dict[str, Any])
 
 def test_tables_have_a_cell_for_every_column(made: dict[str, Any]) -> None:
     found = whole([of(made, instance="str"), of(made, instance="grid", variant="mis")])
-    for words in (overview(found), predictions(found), methods(found["runs"][0])):
+    short = overview(found).without("regret")
+    assert "regret" not in short.head
+    tables = (overview(found), short, predictions(found), verdict_table(found))
+    for words in (*tables, methods(found["runs"][0])):
         assert words.rows
         assert all(len(row) == len(words.head) for row in words.rows)
-    assert [row[0] for row in overview(found).rows] == ["str well", "grid mis"]
+    for words in (overview(found), verdict_table(found)):
+        assert [row[0] for row in words.rows] == ["str well", "grid mis"]
+    told = [cell["verdict"] for cell in found["runs"][1]["cells"]]
+    assert verdict_table(found).rows[1][1:] == told
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gdcb.pages.marks import marker, rule, svg, text
+from gdcb.pages.numbers import NONE
 from gdcb.protocol.across.tables import name_of
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 440.0, 106.0, 82.0, 38.0, 40.0, 44.0
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 452.0, 118.0, 82.0, 38.0, 40.0, 44.0
 _LOW, _HIGH = 0.05, 2.5
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _APART = 8.5  # how far the dots of the two starts lie from the middle of their row
@@ -45,7 +46,9 @@ def ratios(found: Mapping[str, Any]) -> str:
         marks.append(text(0, y + _BASELINE, name_of(run)))
         for start, shift, colour, shape in _STARTS:
             value = run["standing"].get(start)
-            if value is not None:
+            if value is None:
+                marks.append(text(_WIDTH - _RIGHT + 38, y + shift + _BASELINE, NONE, "end", "soft"))
+            else:
                 marks.append(_dot(value, y + shift, colour, shape))
                 ratio = f"{value['ratio']['mean']:.2f} of {value['rival']}"
                 said.append(f"{name_of(run)}, {start}: {ratio}.")

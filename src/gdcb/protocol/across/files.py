@@ -23,6 +23,7 @@ CAPTION = (
 )
 # Tables here have more columns than a report's: their cells may wrap, where `kept` lets them.
 _OWN = """
+body { max-width: 60rem; }
 @media screen { .n { white-space: normal; } }
 .ratios { max-width: 32rem; margin: 0 auto; }
 """
@@ -56,7 +57,8 @@ def page(found: Mapping[str, Any], command: str) -> str:
 <header><h1>All instances</h1><p class="facts">{e(_facts(found))}</p></header>
 <main><section><p>{REACH}</p>{_figure(found)}
 {_html(tables.overview(found))}{lost}</section>
-<section><h2>What the paper predicts</h2>{_html(tables.predictions(found))}</section>
+<section><h2>What the paper predicts</h2>{_html(tables.verdicts(found))}
+{folded("Every cell: predicted and measured", _html(tables.predictions(found)))}</section>
 <section><h2>Every method</h2>{every}</section>
 <section><h2>Reports</h2><ul>{runs}</ul></section>
 <section><h2>Reproduction</h2><pre><code>{e(command)}</code></pre></section></main>
@@ -93,7 +95,8 @@ def markdown(found: Mapping[str, Any], command: str) -> str:
     reasons = tables.reasons(found)
     if reasons:
         parts.append("Where GDCB is not first:\n\n" + "\n".join(f"- {one}" for one in reasons))
-    parts.append("## What the paper predicts\n\n" + markdown_table(tables.predictions(found)))
+    parts.append("## What the paper predicts\n\n" + markdown_table(tables.verdicts(found)))
+    parts.append(markdown_table(tables.predictions(found)))
     parts.append("## Every method")
     parts += [
         f"### {tables.name_of(run)}\n\n{markdown_table(tables.methods(run))}"
