@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,12 +31,23 @@ def network() -> Network:
     return open_network()
 
 
+@cache
+def _benchmark() -> Any:
+    from pandapower.networks import create_cigre_network_mv
+
+    return create_cigre_network_mv(with_der="pv_wind")
+
+
+def benchmark() -> Any:
+    """Return the network as pandapower ships it: a copy, since making it takes a while."""
+    return deepcopy(_benchmark())
+
+
 def afresh(load: float, pv: float, voltage: float, zone: int, shed: float) -> Array:
     """Solve a network of its own, straight from pandapower: nothing of ours but the question."""
     import pandapower
-    from pandapower.networks import create_cigre_network_mv
 
-    net = create_cigre_network_mv(with_der="pv_wind")
+    net = benchmark()
     net.sgen.loc[net.sgen["type"] != "PV", "in_service"] = False
     plants = net.sgen["type"] == "PV"
     net.sgen.loc[plants, "p_mw"] *= pv / net.sgen.loc[plants, "p_mw"].sum()
@@ -146,9 +159,7 @@ def test_feasible_sheds_by_hand() -> None:
 
 def broken(change: str) -> Any:
     """Return the benchmark network with something wrong."""
-    from pandapower.networks import create_cigre_network_mv
-
-    net = create_cigre_network_mv(with_der=False if change == "sun" else "pv_wind")
+    net = benchmark()
     if change == "island":
         net.line.loc[net.line["from_bus"] == 9, "in_service"] = False
     elif change == "bus":
@@ -160,6 +171,8 @@ def broken(change: str) -> Any:
         net.load.loc[3, "p_mw"] = -1.0
     elif change == "lines":
         net.line = net.line.iloc[:0]
+    elif change == "sun":
+        net.sgen = net.sgen.iloc[:0]
     elif change == "heavy":
         net.load["p_mw"] *= 60.0
     return net

@@ -109,15 +109,18 @@ class PowerFlow(HardGate):
     def project(self, e: Array, rows: Rows) -> Array:
         """Return the nearest feasible sheds; NaN where there is none, and where nothing came."""
         left = e.copy()
+        asked: dict[bytes, Any] = {}  # a context that comes again is not solved again
         for i in range(rows.n):
-            left[i, :, self.action] = self._row(e[i, :, self.action], rows.take(np.array([i])))
+            row = rows.take(np.array([i]))
+            ask = asked.setdefault(row.x.tobytes(), self.asked(row))
+            left[i, :, self.action] = self._row(e[i, :, self.action], row, ask)
         gone = ~np.isfinite(left[..., self.action])
         left[gone] = np.nan
         return left
 
-    def _row(self, sheds: Array, row: Rows) -> Array:
-        """Return what may run instead of the sheds (M,) of one row."""
-        most, ask = self.most(row), self.asked(row)
+    def _row(self, sheds: Array, row: Rows, ask: Any) -> Array:
+        """Return what may run instead of the sheds (M,) of one row; `ask` says their margins."""
+        most = self.most(row)
         out = np.full(sheds.shape, np.nan)
         ends: tuple[float, float] | None = None
         for k, shed in enumerate(sheds):
