@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from gdcb.instances.credit.reasons import (
     FACTORS,
     MOST,
     SENTENCES,
+    Reasons,
     contributions,
     reasons,
     reasons_of,
@@ -89,7 +91,9 @@ def test_every_declined_or_repriced_applicant_has_reasons() -> None:
         assert len(one.principal) <= MOST
         # List rate, δ and arm make the proposal: what δ does not explain is said as well.
         assert one.log_arm == pytest.approx(np.log(CREDIT.space.coords[10, 0]), abs=1e-12)
-        assert ("price level: +" in str(one)) == (one.action == "repriced")
+        whole = one.list_rate * np.exp(one.log_delta + one.log_arm)
+        assert whole == pytest.approx(e[i, 0], abs=1e-12)
+        assert ("the price level that the policy chose: +" in str(one)) == (one.apr is not None)
         assert not any(word in " ".join(one.principal) for word in (*FORBIDDEN, "female", "male"))
         if one.action == "declined":
             assert one.apr is None
@@ -106,6 +110,41 @@ def test_every_declined_or_repriced_applicant_has_reasons() -> None:
         else:
             assert one.principal == ()
     assert "1. " in str(next(one for one in told if one.principal))
+
+
+def test_a_notice_by_hand() -> None:
+    # 10 % · 1.2 · 1.1 = 13.2 %, which a cap brings to 13 %: who added what stands apart.
+    parts = {"savings": np.log(1.2)}
+    one = Reasons(
+        *("repriced", 0.13, np.log(1.2), parts, {}, ("little savings",), "APR cap: 13.00%"),
+        log_arm=np.log(1.1),
+        list_rate=0.1,
+        pd=0.2,
+    )
+    assert str(one).splitlines() == [
+        "repriced: 13.00% a year, with δ = 1.200",
+        "  1. little savings",
+        "  rate proposed: 13.20%, from a list rate of 10.00%",
+        "    by factors of the applicant: +20.0%",
+        "    by the price level that the policy chose: +10.0%",
+        "    the policy reads the probability of default: 20.0%",
+        "  gate: APR cap: 13.00%",
+    ]
+    declined = replace(one, action="declined", apr=None, gate="no offer")
+    assert "rate proposed" not in str(declined)
+
+
+def test_a_lower_price_level_is_said_as_well() -> None:
+    rows = some_rows(n=20)
+    theta = np.zeros((rows.n, 1 + len(FEATURES)))
+    e = np.stack((0.8 * rows.x[:, BASE], np.full(rows.n, 24.0)), axis=1)
+    verdict = CREDIT.chain.apply(CREDIT.chain.draw(Streams(1).at(DRAW, 0), rows.n), e, rows)
+    offered = [one for one in reasons(CREDIT, theta, rows, verdict) if one.apr is not None]
+    assert offered
+    for one in offered:
+        assert one.log_arm == pytest.approx(np.log(0.8), abs=1e-12)
+        assert "by factors of the applicant: +0.0%" in str(one)
+        assert "by the price level that the policy chose: -20.0%" in str(one)
 
 
 def test_reasons_of_an_agents_decisions() -> None:

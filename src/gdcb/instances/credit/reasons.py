@@ -4,9 +4,10 @@ The rate of an offer is list rate · δ · a, and log δ = Σⱼ θⱼ(φⱼ −
 applicant adds, against the average applicant φ̄ that the scaler is centred on. The levels of a
 category are one factor. Contributions add up to log δ exactly, so a reason is never a story told
 beside the model. What is left of the rate is a, the price level that the learner chose by what
-take-up and the scorecard's probability of default make each worth; it stands in the notice beside
-the reasons. Regulation B (12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and those
-actually used; its commentary holds that more than four are not likely to help the applicant.
+take-up and the scorecard's probability of default make each worth. That choice is drawn, and has no
+parts that add up: the notice gives it as a whole, says who chose it, and by what. Regulation B (12
+CFR 1002.9(b)(2)) asks for the principal reasons, specific and those actually used; its commentary
+holds that more than four are not likely to help the applicant.
 
 Who gets no offer, because no rate between cost and cap is left, was declined by the scorecard's
 probability of default and not by the spread. Their reasons are the factors of the scorecard, again
@@ -87,6 +88,8 @@ class Reasons:
     gate : what a gate said, where it moved the rate or vetoed; else ''
     log_arm : log of the price level that the learner chose: log δ and it add up to the log of what
         was proposed over the list rate
+    list_rate, pd : of the application: what the rate starts from, and the scorecard's probability
+        of default, which the learner reads
     """
 
     action: str
@@ -96,17 +99,29 @@ class Reasons:
     score: dict[str, float]
     principal: tuple[str, ...]
     gate: str
-    log_arm: float = 0.0
+    log_arm: float
+    list_rate: float
+    pd: float
 
     def __str__(self) -> str:
         """Return them as a notice has them."""
         offer = "no offer" if self.apr is None else f"{self.apr:.2%} a year"
         lines = [f"{self.action}: {offer}, with δ = {np.exp(self.log_delta):.3f}"]
         lines += [f"  {i}. {text}" for i, text in enumerate(self.principal, 1)]
-        if self.action == "repriced" and self.log_arm > _LEAST:
-            lines += [f"  price level: {np.expm1(self.log_arm):+.0%} on the rate by these factors"]
+        lines += self._parts() if self.apr is not None else []
         lines += [f"  gate: {self.gate}"] if self.gate else []
         return "\n".join(lines)
+
+    def _parts(self) -> list[str]:
+        """Return what makes the proposed rate: the applicant's part, and the policy's."""
+        factors, policy = np.expm1([self.log_delta, self.log_arm])
+        proposed = self.list_rate * np.exp(self.log_delta + self.log_arm)
+        return [
+            f"  rate proposed: {proposed:.2%}, from a list rate of {self.list_rate:.2%}",
+            f"    by factors of the applicant: {factors:+.1%}",
+            f"    by the price level that the policy chose: {policy:+.1%}",
+            f"    the policy reads the probability of default: {self.pd:.1%}",
+        ]
 
 
 def contributions(instance: Instance, theta: Array, x: Array) -> Array:
@@ -160,7 +175,8 @@ def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> l
         principal = tuple(said[:MOST]) if action != "standard" else ()
         log_delta, proposed = float(parts[i].sum()), float(verdict.trail[i, 0, 0])
         log_arm = float(np.log(proposed / x[BASE])) - log_delta if proposed > 0.0 else 0.0
-        out.append(Reasons(action, apr, log_delta, priced, scored, principal, gate, log_arm))
+        told = (action, apr, log_delta, priced, scored, principal, gate, log_arm)
+        out.append(Reasons(*told, list_rate=float(x[BASE]), pd=float(x[PD])))
     return out
 
 
