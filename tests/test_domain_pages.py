@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.generate import domains, suites
-from docs.generate.chart import Axis, Line, Panel, drawing
+from docs.generate.chart import WIDTH, Axis, Line, Panel, drawing
 from gdcb.pages.style import CSS
 
 ROOT = Path(__file__).parents[1]
@@ -84,5 +84,17 @@ def test_the_figure_of_tools_follows_its_table() -> None:
 def test_stars_of_symbols_are_not_taken_for_emphasis(instance: str) -> None:
     """δ* twice in a paragraph would set what lies between them in italics, and lose the stars."""
     render = pytest.importorskip("markdown").markdown
-    for found in re.findall(r"<em>(.*?)</em>", render(domains.described(instance))):
+    shown = render(domains.described(instance))
+    for found in re.findall(r"<em>(.*?)</em>", shown, flags=re.DOTALL):
         assert not set("δθ()=·") & set(found), found
+
+
+def test_a_long_title_of_an_axis_is_set_narrower() -> None:
+    """It stays on the paper, whatever a domain's unit is called."""
+    short, long = "regret", "difference in regret, reward a patient, in shares of five hours"
+    for words, is_fitted in ((short, False), (long, True)):
+        axis = Axis(words, (0, 1))
+        made = drawing("one", Panel("t", "d", axis, axis))
+        assert made.count("textLength") == 2 * is_fitted
+        room = [float(n) for n in re.findall(r'textLength="(\d+)"', made)]
+        assert all(length <= WIDTH for length in room)

@@ -92,7 +92,7 @@ def marker(shape: str, x: float, y: float, r: float = 3.6) -> str:
 
 def y_axis(frame: Frame, values: Sequence[float], title: str, suffix: str = "") -> str:
     """Return horizontal rules with their numbers; the title stands above them, level."""
-    marks = [text(2, 13, title, kind="soft")]
+    marks = [_title(2, 13, title, "start", frame.width - 2)]
     for value, label in zip(values, tick_labels(values, suffix), strict=True):
         y = frame.y(value)
         kind = "axis" if value == 0 else "grid"
@@ -114,8 +114,18 @@ def x_axis(frame: Frame, values: Sequence[float], title: str) -> str:
                 rule(x, base, x, base + 4, "axis"),
                 text(x, base + 17, label, "middle"),
             ]
-    marks.append(text(frame.width - frame.right, base + 33, title, "end", "soft"))
+    end = frame.width - frame.right
+    marks.append(_title(end, base + 33, title, "end", end))
     return "".join(marks)
+
+
+def _title(x: float, y: float, words: str, anchor: str, room: float) -> str:
+    """Return the title of an axis, set narrower where it would not fit."""
+    shown = text(x, y, words, anchor, "soft")
+    if LETTER * len(words) <= room:
+        return shown
+    fit = f'<text textLength="{room:.0f}" lengthAdjust="spacingAndGlyphs" '
+    return shown.replace("<text ", fit, 1)
 
 
 def margin(labels: Sequence[str]) -> float:

@@ -10,17 +10,17 @@ _TIES = re.compile(r"(?<=\d), (?=[\d−>…])|(?<=[<>≥±×=]) (?=\d)| (?=[±%]
 
 
 def prose(words: str) -> str:
-    r"""Return words escaped, with numbers kept together where a line breaks.
+    r"""Return words escaped, with numbers kept together where a line breaks, and names as code.
 
     Examples
     --------
-    >>> prose("a < 5 %")
-    'a &lt;\xa05\xa0%'
+    >>> prose("a < 5 %, in `mis`")
+    'a &lt;\xa05\xa0%, in <code>mis</code>'
     """
     whole = re.sub(
         r"(?<=\d), (?=[\d−>…])|(?<=[<>≥±×=]) (?=\d)| (?=[±%])|(?<=\bp) (?=[<=])", _tied, words
     )
-    return html.escape(whole)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(whole))
 
 
 def _tied(space: re.Match[str]) -> str:
