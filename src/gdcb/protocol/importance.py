@@ -151,34 +151,36 @@ def _softmax(x: Array, label: Array, is_open: Array | None) -> Array:
     n, k = label.size, names.size
     if k == 1:
         return np.ones(n)
-    own = place[:, None] == np.arange(k)
+    # Classes lie along the first axis: they are few, and sums over them then go row by row.
     barred = None
-    if is_open is not None and not (is_open[:, names] | own).all():
-        barred = np.where(is_open[:, names] | own, 0.0, -np.inf)
+    if is_open is not None:
+        may_come = is_open[:, names].T | (place == np.arange(k)[:, None])
+        barred = None if may_come.all() else np.where(may_come, 0.0, -np.inf)
     spread = x.std(axis=0)
     scaled = (x - x.mean(axis=0))[:, spread > 0] / spread[spread > 0]
     design = np.concatenate((np.ones((n, 1)), scaled), axis=1)
-    ridge = np.full((design.shape[1], 1), _RIDGE)
+    ridge = np.full(design.shape[1], _RIDGE)
     ridge[0] = 1e-6
-    told_at = (np.arange(n), place)
+    turned, told_at = np.ascontiguousarray(design.T), (place, np.arange(n))
 
     def chance(weights: Array) -> tuple[Array, Array]:
-        score = design @ weights.reshape(-1, k)
+        """Return the log chance of every row's own class (n,), and of all classes (k, n)."""
+        score = weights.reshape(k, -1) @ turned
         if barred is not None:
             score += barred
-        largest = score[:, 0]
-        for j in range(1, k):  # classes are few: quicker than along a short axis
-            largest = np.maximum(largest, score[:, j])
-        score -= largest[:, None]
-        score -= np.log(np.exp(score).sum(axis=1, keepdims=True))
-        return score[told_at], np.exp(score)
+        score -= score.max(axis=0)
+        told = score[told_at]
+        every = np.exp(score, out=score)
+        total = every.sum(axis=0)
+        every /= total
+        return told - np.log(total), every
 
     def loss(weights: Array) -> tuple[float, Array]:
         told, every = chance(weights)
         every[told_at] -= 1.0
-        square = ridge * weights.reshape(-1, k)
-        total = -told.sum() + 0.5 * (square * weights.reshape(-1, k)).sum()
-        return float(total), (design.T @ every + square).ravel()
+        square = ridge * weights.reshape(k, -1)
+        total = -told.sum() + 0.5 * (square * weights.reshape(k, -1)).sum()
+        return float(total), (every @ design + square).ravel()
 
     start = np.zeros(design.shape[1] * k)
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
