@@ -243,7 +243,8 @@ class RelevanceScaler(LinearHead):
     @property
     def _before(self) -> Array:
         """(θ₀, 0): (d,)."""
-        return np.array((*(self.theta or (0.0,) * self.n_shared), *(0.0,) * len(self.request)))
+        before = self.theta or (0.0,) * self.n_shared
+        return np.array((*before, *(0.0,) * len(self.request)), dtype=float)
 
     def predict(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Evaluate the published δ: (N, K, 1)."""
