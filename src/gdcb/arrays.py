@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+_SHORT = 256  # whole numbers; up to here they are sorted before their ends are found
 _SMALL = 4096  # booleans; up to here their bytes are searched faster than NumPy counts them
 _MOST_COPIES = 1024  # constants kept on devices
 
@@ -349,6 +350,20 @@ def distinct(index: Any) -> Array:
     return np.unique(index)
 
 
+def stable_order(index: Array) -> Array:
+    """Return the order in which whole numbers do not fall, equal ones in their order.
+
+    Small ones are sorted by their digits: in time linear in their number.
+
+    >>> stable_order(np.array([1, 0, 1, 0])).tolist()
+    [1, 3, 0, 2]
+    """
+    ends = np.iinfo(np.int16)
+    if index.size > _SHORT and ends.min <= index.min() and index.max() <= ends.max:
+        index = index.astype(np.int16)
+    return np.argsort(index, kind="stable")
+
+
 def rises(index: Any) -> bool:
     """Return whether an index is known to rise, so that no entry comes twice.
 
@@ -393,7 +408,7 @@ def scatter_add(target: Any, index: Any, values: Any, shared: bool = False) -> N
         target[index] += values
     else:
         if not is_all(index[1:] >= index[:-1]):
-            order = np.argsort(index, kind="stable")
+            order = stable_order(index)
             index, values = index[order], values[order]
         starts = np.flatnonzero(np.concatenate(([True], index[1:] != index[:-1])))
         target[index[starts]] += np.add.reduceat(values, starts, axis=0)

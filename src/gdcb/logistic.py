@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, is_all, is_any, logistic
+from gdcb.arrays import Array, is_all, is_any, logistic, stable_order
 from gdcb.errors import InvalidInput
 
 _NEWTON = 4  # plain steps before a row is asked whether it has settled
@@ -83,7 +83,7 @@ class LogisticPosterior:
             along = (phi[few, None, :] @ self.root[owner[few]])[:, 0]
             out[few] = (along * along).sum(axis=1)
         many = np.flatnonzero(is_many)
-        many = many[np.argsort(owner[many], kind="stable")]
+        many = many[stable_order(owner[many])]
         starts = np.flatnonzero(np.diff(owner[many], prepend=-1))
         for rows in np.split(many, starts[1:]) if many.size else ():
             along = phi[rows] @ self.root[owner[rows[0]]]
@@ -318,7 +318,7 @@ def equally_long(owners: Array, owner: Array) -> Iterator[tuple[Array, Array]]:
     >>> [(a.tolist(), b.tolist()) for a, b in equally_long(np.arange(3), np.array([2, 0, 2]))]
     [([0], [[1]]), ([2], [[0, 2]])]
     """
-    order = np.argsort(owner, kind="stable")
+    order = stable_order(owner)
     first = np.searchsorted(owner[order], owners)
     count = np.searchsorted(owner[order], owners, side="right") - first
     for n in np.unique(count[count > 0]):
@@ -345,7 +345,7 @@ def turn_of(owner: Array) -> Array:
     >>> turn_of(np.array([7, 3, 7, 7])).tolist()
     [0, 0, 1, 2]
     """
-    order = np.argsort(owner, kind="stable")
+    order = stable_order(owner)
     ordered, place = owner[order], np.arange(owner.size)
     is_first = np.ones(owner.size, dtype=bool)
     is_first[1:] = ordered[1:] != ordered[:-1]
@@ -363,7 +363,7 @@ def waves(owner: Array) -> list[Array]:
     if owner.size <= 1:
         return [np.arange(owner.size)] if owner.size else []
     turn = turn_of(owner)
-    return np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
+    return np.split(stable_order(turn), np.cumsum(np.bincount(turn))[:-1])
 
 
 def times(weights: Array, features: Array) -> Array:

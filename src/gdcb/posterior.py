@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from gdcb.arrays import Array, like, namespace, on_host, take_at, zeros
+from gdcb.arrays import Array, like, namespace, on_host, stable_order, take_at, zeros
 from gdcb.errors import InvalidInput
 
 REFRESH = 512  # rows after which a covariance is solved for afresh
@@ -139,9 +139,7 @@ class NormalPosterior:
         if not on_host(owner) or n == 1 or int(np.bincount(owner).max(initial=0)) <= 1:
             flat._step(owner, phi, y, strength)
             return
-        # Small whole numbers are sorted by their digits, in time linear in the rows.
-        small = owner.astype(np.int16) if self.steps.size <= np.iinfo(np.int16).max else owner
-        order = np.argsort(small, kind="stable")
+        order = stable_order(owner)
         ordered = owner[order]
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
         counts = np.diff(np.append(starts, n))

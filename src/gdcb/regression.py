@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.arrays import Array, like, scatter_add, zeros
+from gdcb.arrays import Array, like, scatter_add, stable_order, zeros
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, take_all
 
@@ -120,8 +120,10 @@ def by_owner(owner: Array, width: int) -> Iterator[tuple[Array, Array]]:
     >>> [(who.tolist(), rows.tolist()) for who, rows in by_owner(np.array([4, 2, 4, 1]), 3)]
     [([1, 2], [[3], [1]]), ([4], [[0, 2]])]
     """
-    order = np.argsort(owner, kind="stable")
-    who, start, count = np.unique(owner[order], return_index=True, return_counts=True)
+    order = stable_order(owner)
+    ordered = owner[order]
+    start = np.flatnonzero(np.diff(ordered, prepend=-1))
+    who, count = ordered[start], np.diff(start, append=owner.size)
     for n in np.unique(count):
         some = np.flatnonzero(count == n)
         for part in np.array_split(some, -(-some.size * n * width // _MOST)):

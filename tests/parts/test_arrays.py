@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from gdcb.arrays import is_all, is_any, logistic, namespace, scatter_add
+from gdcb.arrays import is_all, is_any, logistic, namespace, scatter_add, stable_order
 from tests.parts.builders import fixed, rng_of
 
 
@@ -87,3 +87,14 @@ def test_torch_arrays_are_known_too() -> None:
     assert not is_all(torch.tensor([True, False]))
     assert is_any(torch.tensor([True, False]))
     assert namespace(z).__name__.endswith("torch")
+
+
+@pytest.mark.parametrize("n", [0, 5, 1000])
+@pytest.mark.parametrize("most", [3, 2**15 - 1, 2**15, 2**40])
+def test_stable_order_is_that_of_a_stable_sort(n: int, most: int) -> None:
+    """Few and many numbers, at both ends of those that are sorted by their digits."""
+    index = rng_of(n).integers(-most - 1, most + 1, size=n)
+    if n:
+        index[-1], index[0] = most, -most - 1
+    expected = sorted(range(n), key=lambda i: int(index[i]))
+    assert stable_order(index).tolist() == expected

@@ -260,3 +260,19 @@ def test_delta_is_theta_times_the_features_row_by_row(link: str, is_centred: boo
     for i in (0, 700, 1999):
         alone = scaler.predict(state, owner[i : i + 1], x[i : i + 1])
         assert alone[0].tobytes() == found[i].tobytes()
+
+
+@pytest.mark.parametrize("link", ["exp", "identity"])
+def test_every_owner_at_the_same_contexts_is_as_row_by_row(link: str) -> None:
+    """To the bit, in whatever order the owners are asked for."""
+    x, n = points(20, 5), 3
+    scaler = GaussianProcessScaler(
+        features=(0, 1), link=link, inducing=tuple(map(tuple, x[:6])), lengths=LENGTHS
+    )
+    state = scaler.init(n)
+    state.theta[:] = rng_of(6).normal(size=state.theta.shape)
+    owners = np.array([2, 0, 1])
+    each = scaler.predict_each(state, owners, x)
+    rows = scaler.predict(state, np.repeat(owners, 20), np.tile(x, (n, 1)))
+    assert each.shape == (n, 20, 1, 1)
+    assert each.tobytes() == rows.tobytes()

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, distinct, is_all, is_any, logistic, scatter_add
+from gdcb.arrays import Array, distinct, is_all, is_any, logistic, scatter_add, stable_order
 from gdcb.bandits.base import check_factor
 from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric
@@ -22,6 +22,7 @@ from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 LEAST_OWN = 1e-5  # below it what units tell each other is a difference of equal numbers
+_AT_ONCE = 2**13  # rows whose matrices stay in a cache
 
 
 @dataclass(slots=True)
@@ -186,9 +187,14 @@ class HierarchicalCurveThompson:
         """Return mean and variance (N,) of the predictor of every row."""
         self.curve.check_evidence(evidence)
         phi = self.curve.inputs(state.frame, evidence.coord, evidence.delta)
-        along = (phi[:, None, :] @ state.root[evidence.cell])[:, 0]
-        eta = (phi * state.mean[evidence.cell]).sum(axis=1)
-        return eta, (along * along).sum(axis=1)
+        eta, variance = np.empty(phi.shape[0]), np.empty(phi.shape[0])
+        for start in range(0, eta.size, _AT_ONCE):  # every row gets a copy of its cell's matrix
+            some = slice(start, start + _AT_ONCE)
+            cell, here = evidence.cell[some], phi[some]
+            along = (here[:, None, :] @ state.root.take(cell, axis=0))[:, 0]
+            eta[some] = (here * state.mean.take(cell, axis=0)).sum(axis=1)
+            variance[some] = (along * along).sum(axis=1)
+        return eta, variance
 
     def update(self, state: HierarchicalCurveState, evidence: Evidence) -> None:
         """Let every unit learn its own rows; then let those share that are due."""
@@ -255,7 +261,7 @@ class HierarchicalCurveThompson:
         groups = distinct(state.group[evidence.cell])
         cells = np.flatnonzero(np.isin(state.group, groups))
         known = known_rows(evidence)
-        order = known[np.argsort(evidence.cell[known], kind="stable")]
+        order = known[stable_order(evidence.cell[known])]
         rows = rows_of(replace(evidence, x=None), order)
         _require_finite(rows.weight)
         phi = self.curve.inputs(state.frame, rows.coord, rows.delta)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_all, logistic, rows_at
+from gdcb.arrays import Array, is_all, logistic, rises, rows_at
 from gdcb.bandits.base import (
     check_factor,
     credited,
@@ -32,7 +32,7 @@ from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, balance, waves
 from gdcb.parts import Column, check_number, check_tuple, column, take
 from gdcb.records import Evidence, Located, Setting
-from gdcb.regression import check_centre, with_intercept
+from gdcb.regression import by_owner, check_centre, with_intercept
 from gdcb.streams import Stream
 
 
@@ -61,17 +61,18 @@ class LogisticArmsState:
         return LogisticPosterior(self.mean.reshape(-1, d), self.root.reshape(-1, d, d))
 
 
-def _run_length(cell: Array) -> int:
-    """Return m where cells (N,) come in runs of m equal ones, else 1.
+def _along(root: Array, cell: Array, phi: Array) -> Array:
+    """Return rootᵀφ of every arm: root (cells, K, d, d), φ (N, d) → (N, K, d).
 
-    >>> _run_length(np.array([4, 4, 7, 7])), _run_length(np.array([4, 4, 7]))
-    (2, 1)
+    A cell's roots are read once for all of its rows, which may be many: those of a history, or of
+    a learner that pools units.
     """
-    n = cell.shape[0]
-    m = int((cell == cell[:1]).sum())
-    if m < 2 or n % m or not is_all(cell.reshape(-1, m) == cell[::m, None]):
-        return 1
-    return m
+    if rises(cell):
+        return np.asarray((phi[:, None, None, :] @ rows_at(root, cell))[:, :, 0])
+    out = np.empty((phi.shape[0], *root.shape[1:3]))
+    for who, rows in by_owner(cell, out[0].size):
+        out[rows] = (phi[rows][:, :, None, None, :] @ root[who][:, None])[..., 0, :]
+    return out
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,7 @@ class LogisticArms:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
         phi = self._phi(at.x)
         mean = (rows_at(state.mean, at.cell) @ phi[:, :, None])[:, :, 0]
-        # Rows of one cell behind each other, as of a pooled learner, read one copy of its roots.
-        run = _run_length(at.cell)
-        roots = rows_at(state.root, at.cell[::run])[:, None]
-        along = phi.reshape(-1, run, 1, 1, phi.shape[1]) @ roots
-        along = along.reshape(*mean.shape, phi.shape[1])
+        along = _along(state.root, at.cell, phi)
         return mean, (along * along).sum(axis=-1)
 
     def _drawn(self, rng: Stream, state: LogisticArmsState, at: Setting) -> Array:

@@ -199,16 +199,32 @@ class Watch:
         if self._versions is None or turn.state is None:
             return before
         version = self.instance.scaler.version(turn.state.scaler, np.arange(before.size))
-        return before if (version == self._versions).all() else self._error(turn)
+        changed = np.flatnonzero(version != self._versions)
+        if changed.size == 0:
+            return before
+        self._versions[changed] = version[changed]
+        error = before.copy()
+        error[changed] = self._error_of(turn.state.scaler, changed)
+        return error
 
     def _error(self, turn: Turn) -> Array:
         """Return ‖δ̂ − δ°‖ over the reference contexts, a replicate: NaN without a scaler."""
-        scaler, (replicates, n) = self.instance.scaler, self.shared.delta.shape[:2]
+        scaler, replicates = self.instance.scaler, self.shared.delta.shape[0]
         if isinstance(scaler, ConstantScaler) or scaler.per != "group" or turn.state is None:
             return np.full(replicates, np.nan)
         group = np.arange(replicates)
         self._versions = scaler.version(turn.state.scaler, group).copy()
-        owner, x = np.repeat(group, n), np.tile(self.shared.reference, (replicates, 1))
-        delta = scaler.predict(turn.state.scaler, owner, x)[..., 0].reshape(replicates, n, -1)
-        gap = (delta - self.shared.delta.reshape(replicates, n, -1)) ** 2
+        return self._error_of(turn.state.scaler, group)
+
+    def _error_of(self, state: Any, group: Array) -> Array:
+        """Return the error of some replicates' δ̂ in force."""
+        scaler: Any = self.instance.scaler
+        x, truth = self.shared.reference, self.shared.delta[group]
+        shape = (*truth.shape[:2], -1)
+        if hasattr(scaler, "predict_each"):
+            delta = scaler.predict_each(state, group, x)
+        else:
+            owner, rows = np.repeat(group, x.shape[0]), np.tile(x, (group.size, 1))
+            delta = scaler.predict(state, owner, rows)
+        gap = (delta[..., 0].reshape(shape) - truth.reshape(shape)) ** 2
         return np.asarray(np.sqrt(gap.mean(axis=(1, 2))))

@@ -124,12 +124,13 @@ class GaussianProcessScaler(LinearHead):
     def _put_covariance(self, x: Array, points: Array, out: Array) -> None:
         """Write k(x, points) to `out`, by way of the squared distance, in place."""
         gap = np.empty_like(out)
-        out[:] = 0.0
         for j, length in enumerate(self.lengths):
-            np.subtract(x[:, j, None], points[:, j], out=gap)
-            gap /= length
-            gap *= gap
-            out += gap
+            along = gap if j else out
+            np.subtract(x[:, j, None], points[:, j], out=along)
+            along /= length
+            along *= along
+            if j:
+                out += gap
         if self.kernel == "rbf":
             out *= -0.5
             np.exp(out, out=out)
@@ -169,18 +170,34 @@ class GaussianProcessScaler(LinearHead):
         θᵀψ(x) = (L⁻ᵀθ)ᵀk(Z, x): what stands before k is worked out once an owner, not ψ in a row.
         """
         known, place = np.unique(owner, return_inverse=True)
-        theta = state.theta.take(known, axis=0)
-        before = theta[..., 1:] @ self._whiten
-        if self.centre is None:
-            level = theta[..., 0]
-        else:
-            level = -(theta[..., 1:] @ np.array(self.centre)[:, None])[..., 0]
+        before, level = self._before(state, known)
         near = self._covariance(take_all(x, self.features), self._points)
         predictor = (before.take(place, axis=0) @ near[:, :, None])[..., 0]
-        predictor += level.take(place, axis=0)
+        return self._linked(predictor + level.take(place, axis=0))
+
+    def predict_each(self, state: RidgeState, owners: Array, x: Array) -> Array:
+        """Evaluate the published δ of every owner at the same contexts (N, p).
+
+        As `predict` does, to the bit, with k(Z, x) worked out once: (owners, N, n_arms, n_columns).
+        """
+        before, level = self._before(state, owners)
+        near = self._covariance(take_all(x, self.features), self._points)
+        predictor = (before[:, None] @ near[:, :, None])[..., 0]
+        return self._linked(predictor + level[:, None])
+
+    def _before(self, state: RidgeState, owners: Array) -> tuple[Array, Array]:
+        """Return what stands before k(Z, x), and what is added: (owners, m, M), (owners, m)."""
+        theta = state.theta.take(owners, axis=0)
+        before = theta[..., 1:] @ self._whiten
+        if self.centre is None:
+            return before, theta[..., 0]
+        return before, -(theta[..., 1:] @ np.array(self.centre)[:, None])[..., 0]
+
+    def _linked(self, predictor: Array) -> Array:
+        """Return δ of predictors (..., m): (..., n_arms, n_columns)."""
         if self.link == "exp":
             predictor = positive(predictor)
-        return np.asarray(predictor.reshape(x.shape[0], self.n_arms, self.n_columns))
+        return predictor.reshape(*predictor.shape[:-1], self.n_arms, self.n_columns)
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ = (shift, unit·ŵ), ŵ the posterior mean: (owners, m, d)."""
