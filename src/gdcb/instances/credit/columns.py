@@ -86,7 +86,13 @@ def centre() -> tuple[float, ...]:
 
 def features(x: Array) -> Array:
     """Return the scaler's features less their means: (N, 10)."""
-    return np.asarray(x[:, POSITIONS] - centre())
+    return np.asarray(x[:, POSITIONS] - _centre())
+
+
+@cache
+def _centre() -> Array:
+    """Return `centre` as an array, which is asked for in every round."""
+    return np.array(centre())
 
 
 def tenors(x: Array) -> Array:

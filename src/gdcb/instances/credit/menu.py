@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdcb.arrays import Array
+from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
 from gdcb.parts import Column, check_number, column, take
@@ -91,12 +91,16 @@ class Menu(HardGate):
         gap = np.full(asked.shape, np.inf)
         for j in range(known.shape[1]):
             value = known[:, j, None]
-            off = np.abs(asked - value)
+            off = asked - value
+            np.abs(off, out=off)
             is_nearer = off < gap
-            nearest, gap = np.where(is_nearer, value, nearest), np.where(is_nearer, off, gap)
+            np.copyto(nearest, value, where=is_nearer)
+            np.copyto(gap, off, where=is_nearer)
         # What is infinitely far is nearest to the end on its side.
-        nearest = np.where(asked == np.inf, known[:, -1:], nearest)
-        left[..., self.action] = np.where(asked == -np.inf, known[:, :1], nearest)
+        if is_any(np.isinf(asked)):
+            nearest = np.where(asked == np.inf, known[:, -1:], nearest)
+            nearest = np.where(asked == -np.inf, known[:, :1], nearest)
+        left[..., self.action] = nearest
         return left
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:

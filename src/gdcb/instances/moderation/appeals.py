@@ -112,12 +112,13 @@ class AppealFilter(HardGate):
         kind = e[..., self.action]
         left = np.full(kind.shape, np.nan)
         for code in range(len(self.levels)):
-            left = np.where(kind == code, runs[:, code, None], left)
+            np.copyto(left, runs[:, code, None], where=kind == code)
         if is_all(left == kind):
             return e
         out = e.copy()
         out[..., self.action] = left
-        return np.asarray(np.where(np.isnan(left)[..., None], np.nan, out))
+        out[np.isnan(left)] = np.nan
+        return out
 
     def reason(self, entered: Array, left: Array, row: Rows) -> str:
         """Say how likely an appeal was, and what runs."""
