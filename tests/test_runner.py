@@ -137,6 +137,13 @@ def test_two_blocks_go_together_where_there_are_many() -> None:
     assert [task.replicates for task in long.tasks if task.method == "B4"] == [100] * 4 + [30]
 
 
+def test_two_blocks_alone_go_together_and_three_do_not() -> None:
+    """130 replicates are one task a method; of 230 one would be left over."""
+    for replicates, sizes in ((100, [100]), (130, [130]), (200, [200]), (230, [100, 100, 30])):
+        some = dataclasses.replace(SMALL, replicates=replicates, episodes=250)
+        assert [task.replicates for task in some.tasks if task.method == "B4"] == sizes
+
+
 def test_blocks_are_joined_in_the_order_of_replicates(tmp_path: Path) -> None:
     """A joined record is the blocks side by side; what blocks share stays as it is."""
     with Store(tmp_path, SMALL) as store:
