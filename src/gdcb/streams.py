@@ -20,7 +20,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
 # Stages: what a random number is for. Their values are part of every stored seed: append only.
-CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE, PROPENSITY = range(1, 9)
+CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE, PROPENSITY, INCUMBENT = range(1, 10)
 
 _LIMIT = 2**64
 _FEW = 256  # numbers a block; up to here it costs more to start SFC64 than it saves

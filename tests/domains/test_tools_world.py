@@ -188,7 +188,7 @@ def test_the_domain_keeps_its_promises() -> None:
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="tools has the options questions, retrieval, rows"):
+    with pytest.raises(InvalidInput, match="tools has the options questions, retrieval and rows"):
         study("well", {"nights": 3}, 10)
     with pytest.raises(InvalidInput, match="rows: expected a whole number"):
         study("well", {"rows": 0}, 10)

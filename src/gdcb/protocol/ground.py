@@ -19,7 +19,7 @@ from gdcb.protocol.task import Options, Task
 from gdcb.records import History, Rows
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import World
-from gdcb.streams import CONTEXT, GATE, LABEL, WORLD, Stream, Streams
+from gdcb.streams import CONTEXT, GATE, INCUMBENT, WORLD, Stream, Streams
 
 BINS = np.round(np.linspace(0.3, 2.1, 37), 6)  # of actions relative to their base
 REFERENCE = 256  # contexts on which scalers are compared
@@ -149,7 +149,7 @@ def _shared(
         truths.append(truth)
         plain.append(arms_of(instance, world, state, rows, neutral))
         floor[t] = floor_of(instance, world, state, rows).reshape(replicates, -1).mean(axis=1)
-        proposed = subject.incumbent(streams.at(LABEL, t), state, rows)
+        proposed = subject.incumbent(streams.at(INCUMBENT, t), state, rows)
         draws = instance.chain.draw(streams.at(GATE, t), rows.n)
         verdict = instance.chain.apply(draws, proposed, rows)
         executed = turn.execute(instance, verdict, rows)

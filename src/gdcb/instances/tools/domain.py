@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.composition import Prompt
-from gdcb.errors import InvalidInput
 from gdcb.gates import Bounds
 from gdcb.instance import Instance, NullAction
-from gdcb.instances.catalogue import Domain, Measure, Study, Tuning
+from gdcb.instances.applicable import inapplicable, labels
+from gdcb.instances.catalogue import Domain, Measure, Study, Tuning, readme
+from gdcb.instances.options import require_known, whole_number
 from gdcb.instances.past import generate
 from gdcb.instances.tools import learners
 from gdcb.instances.tools.columns import (
@@ -34,8 +35,7 @@ from gdcb.instances.tools.questions import SOURCES
 from gdcb.instances.tools.relevance import best_heads
 from gdcb.instances.tools.retrieval import DEFAULT
 from gdcb.instances.tools.world import REWARDS, UNAIDED, Routing, Tenants, relevance_of
-from gdcb.records import History, Rows
-from gdcb.simulate import World
+from gdcb.records import Rows
 from gdcb.streams import CONTEXT, Streams
 
 TENANTS = 8
@@ -111,14 +111,9 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
     Options: `questions` of `mis` ('bfcl', 'agentdojo'), `retrieval` ('tf-idf', or the name of a
     sentence-embedding model) and `rows` of history.
     """
-    known = ("questions", "retrieval", "rows")
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InvalidInput(f"tools has the options {', '.join(known)}, not {', '.join(unknown)}")
+    require_known("tools", options, ("questions", "retrieval", "rows"))
     questions, retrieval = options.get("questions", SOURCES[0]), options.get("retrieval", DEFAULT)
-    rows = options.get("rows", ROWS)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"rows: expected a whole number >= 1, got {rows!r}")
+    rows = whole_number(options, "rows", ROWS)
     world = Routing(variant, questions, retrieval)
     domain = Domain(
         instance(variant),
@@ -127,28 +122,19 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
         units=TENANTS,
         unit="tenant",
         is_endogenous=False,
-        about=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+        about=readme("tools"),
     )
-
-    def past(
-        instance: Instance, world: World, state: Any, group: Array, streams: Streams
-    ) -> History:
-        return generate(instance, world, state, group, streams, rows=rows, incumbent=incumbent)
-
-    def delta(state: Tenants, reference: Rows) -> Array:
-        return best_delta(world, state, reference)
-
     return Study(
         domain=domain,
         variant=variant,
         features=FEATURES,
-        past=past,
+        past=partial(generate, rows=rows, incumbent=incumbent),
         incumbent=incumbent,
         own=own,
         scaler=learners.scaler,
         learner=learners.learner,
         unscaled=learners.unscaled,
-        delta=delta,
+        delta=partial(best_delta, world),
         specification=specification(variant, questions, retrieval, rows),
         about=ABOUT | ({"oracle_knows": KNOWN} if variant == "mis" else {}),
         tuning=Tuning(
@@ -156,13 +142,11 @@ def study(variant: str, options: Mapping[str, Any], _episodes: int) -> Study:
             learned=world.chance,
             unscaled=learners.without_relevance,
         ),
-        left_out=LEFT_OUT,
+        labels=labels(domain.instance),
+        left_out=inapplicable(domain.instance, TENANTS),
         edges=np.arange(K + 1) - 0.5,
         measures=measures(world),
     )
-
-
-LEFT_OUT = {"B4fac": "tools are categories with one factor: there is nothing to factor"}
 
 
 def measures(world: Routing) -> tuple[Measure, ...]:
