@@ -88,15 +88,50 @@ class MisDemand:
 
     def taken(self, e: Array) -> Array:
         """Return P(accepted) of offers (N, M, 2): (N, M)."""
-        above, off = e[..., 0] / self.going - 1.0, np.log(e[..., 1] / (12.0 * self.wanted))
-        steep = above + (pr.KINK - 1.0) * np.maximum(above, 0.0)
-        miss = np.where(off < 0.0, -pr.SHORTER * off, off)
-        return logistic(self.level - self.slope * steep - self.tenor * miss)
+        return self._taken(self._above(e[..., 0]), self._missed(e[..., 1]))
 
     def default(self, e: Array) -> Array:
         """Return P(default | accepted) of offers (N, M, 2): (N, M)."""
-        late = pr.GROWTH * (e[..., 1] - MIDDLE) / 12.0
-        return logistic(self.score + late + pr.STRAIN * (e[..., 0] / self.going - 1.0))
+        return self._default(self._above(e[..., 0]), self._late(e[..., 1]))
+
+    def gain_at(self, months: Array, funding: Array) -> Callable[[Array], Array]:
+        """Return what one mark lent earns as a function of the rates (N, M) alone.
+
+        A search asks for many rates of the same tenors: what these do is worked out once.
+        """
+        missed, late, years = self._missed(months), self._late(months), loan_years(months)
+
+        def worth(rate: Array) -> Array:
+            above = self._above(rate)
+            margin = (rate - funding) * years
+            return earned(self._taken(above, missed), self._default(above, late), margin)
+
+        return worth
+
+    def _above(self, rate: Array) -> Array:
+        """Return by how much rates lie above what is offered elsewhere."""
+        return np.asarray(rate / self.going - 1.0)
+
+    def _missed(self, months: Array) -> Array:
+        """Return what a tenor other than the wanted one takes off the log odds."""
+        off = np.log(months / (12.0 * self.wanted))
+        return np.asarray(self.tenor * np.where(off < 0.0, -pr.SHORTER * off, off))
+
+    def _taken(self, above: Array, missed: Array) -> Array:
+        steep = above + (pr.KINK - 1.0) * np.maximum(above, 0.0)
+        return logistic(self.level - self.slope * steep - missed)
+
+    def _late(self, months: Array) -> Array:
+        """Return the log odds of default over a tenor, at the rate offered elsewhere."""
+        return np.asarray(self.score + pr.GROWTH * (months - MIDDLE) / 12.0)
+
+    def _default(self, above: Array, late: Array) -> Array:
+        return logistic(late + pr.STRAIN * above)
+
+
+def earned(taken: Array, default: Array, margin: Array) -> Array:
+    """Return E[r] of one mark lent: P(taken)·((1 − P(default))·margin − P(default)·loss)."""
+    return np.asarray(taken * ((1.0 - default) * margin - default * LGD))
 
 
 def peak(worth: Callable[[Array], Array], start: Array, shape: tuple[int, ...]) -> Array:

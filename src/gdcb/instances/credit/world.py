@@ -39,7 +39,7 @@ from gdcb.instances.credit.columns import (
     recorded,
     tenors,
 )
-from gdcb.instances.credit.demand import MisDemand, WellDemand, peak
+from gdcb.instances.credit.demand import MisDemand, WellDemand, earned, peak
 from gdcb.instances.credit.drawn import drawn_applicants, factor_score
 from gdcb.parts import check_choice
 from gdcb.records import Rows
@@ -184,11 +184,9 @@ class Lending:
         demand, funding = self._demand(state, rows), rows.x[:, FUNDING, None]
         if isinstance(demand, WellDemand):
             return demand.best_rate(months, funding)
-
-        def worth(log_rate: Array) -> Array:
-            return _gain(demand, np.stack((np.exp(log_rate), months), axis=-1), funding)
-
-        return np.asarray(np.exp(peak(worth, np.log(demand.going), months.shape)))
+        gain = demand.gain_at(months, funding)
+        found = peak(lambda log_rate: gain(np.exp(log_rate)), np.log(demand.going), months.shape)
+        return np.asarray(np.exp(found))
 
     def best(self, state: Branches, rows: Rows) -> Array:
         """Return the best rate of the best of the arms' tenors: (N, 2)."""
@@ -262,9 +260,8 @@ class Lending:
 
 def _gain(demand: WellDemand | MisDemand, e: Array, funding: Array) -> Array:
     """Return E[r | e, x] of one mark lent, offers (N, M, 2), funding (N, 1): (N, M)."""
-    default = demand.default(e)
     margin = (e[..., 0] - funding) * loan_years(e[..., 1])
-    return np.asarray(demand.taken(e) * ((1.0 - default) * margin - default * LGD))
+    return earned(demand.taken(e), demand.default(e), margin)
 
 
 def _odds(p: Array) -> Array:
