@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from gdcb.cli import app
 from gdcb.context import Category, Flag, Number, Schema
 from gdcb.errors import InvalidInput
-from gdcb.history import read
-from gdcb.instances import study
+from gdcb.history import certify, read
+from gdcb.instances import STUDIES, study
 from gdcb.instances.made_log import decoded, made_log, write_log
+from gdcb.instances.tools.questions import data_folder
 
 
 def test_the_log_reads_back_as_the_rows_that_made_it(tmp_path: Path) -> None:
@@ -41,14 +42,44 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
         write_log(study("str", "well", {}, 1), tmp_path / "log.xlsx", 8)
 
 
-def test_the_command_writes_a_log_that_can_be_checked(tmp_path: Path) -> None:
+_LONG = ("credit", "tools")  # many arms: their variance ratio takes ten seconds and more
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.soak] * (name in _LONG)) for name in STUDIES],
+)
+def test_the_command_writes_a_log_that_can_be_checked(name: str, tmp_path: Path) -> None:
+    _require_questions(name)
     runner = CliRunner()
-    done = runner.invoke(app, ["instances", "str", "--write", str(tmp_path), "--rows", "400"])
+    done = runner.invoke(app, ["instances", name, "--write", str(tmp_path), "--rows", "400"])
     assert done.exit_code == 0, done.output
-    log, page = tmp_path / "str.parquet", tmp_path / "page.html"
-    checked = runner.invoke(app, ["check", str(log), "--instance", "str", "--out", str(page)])
+    log, page = tmp_path / f"{name}.parquet", tmp_path / "page.html"
+    checked = runner.invoke(app, ["check", str(log), "--instance", name, "--out", str(page)])
     assert checked.exit_code in (0, 3), checked.output
     assert page.exists()
+
+
+def _require_questions(name: str) -> None:
+    """Skip tools where bfcl-eval is not here."""
+    if name == "tools":
+        try:
+            data_folder()
+        except InvalidInput:
+            pytest.skip("bfcl-eval is not here; make bfcl")
+
+
+def test_rows_of_a_curve_that_reads_the_context_count_in_full(tmp_path: Path) -> None:
+    """They used to count as a few: what context moves was taken for a bias of the curve."""
+    subject = study("grid", "mis", {}, 1)
+    assert subject.domain.bandit.is_curve
+    assert subject.domain.bandit.is_contextual
+    write_log(subject, tmp_path / "log.parquet", 800, seed=4)
+    batch, _ = read(tmp_path / "log.parquet", subject.domain.instance)
+    certificate = certify(batch, subject.domain.instance, subject.domain.bandit)
+    used = [arm for arm in certificate.arms if arm.verdict == "direct"]
+    assert used
+    assert all(arm.weight == 1.0 for arm in used)
 
 
 @pytest.mark.parametrize("arguments", [["--write", "x"], ["kalman", "--write", "x"]])

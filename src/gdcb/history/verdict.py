@@ -96,7 +96,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         verdicts.append(verdict)
         reasons.append(tuple(said))
     shared = 1.0
-    if bandit.is_curve:  # the biases that are left point one way, and add up
+    if bandit.is_curve and not bandit.is_contextual:  # biases that are left add up, one way
         is_left = np.array(verdicts) == "direct"
         shared = 1.0 / (1.0 + float(lost[np.unique(twin[is_left])].sum()))
         shares = np.where(is_left, shared, shares)
