@@ -126,16 +126,22 @@ class TrueMean:
 
 
 def truth_of(
-    instance: Instance, world: World, state: Any, rows: Rows, true_delta: Array | None = None
+    instance: Instance,
+    world: World,
+    state: Any,
+    rows: Rows,
+    true_delta: Array | None = None,
+    optimum: Array | None = None,
 ) -> Truth:
     """Return what is common to all methods that meet these rows.
 
     `true_delta` (N, 1 or K, q) is δ*(x). Where it is not given, a world that has a method
     ``true_delta(state, rows)`` is asked; other worlds have no δ*, and no split in the paper's
-    order.
+    order. `optimum` (N, D) is what ``world.best`` says, where it was asked before.
     """
     mean = TrueMean(instance, world, state, rows)
-    best = mean(world.best(state, rows)[:, None])[:, 0]
+    optimum = world.best(state, rows) if optimum is None else optimum
+    best = mean(optimum[:, None])[:, 0]
     if true_delta is None and hasattr(world, "true_delta"):
         true_delta = world.true_delta(state, rows)
     if true_delta is None:
@@ -258,10 +264,12 @@ def gate_floor(instance: Instance, world: World, turn: Turn) -> Array:
     return floor_of(instance, world, turn.world, turn.rows)
 
 
-def floor_of(instance: Instance, world: World, state: Any, rows: Rows) -> Array:
-    """Return the gate floor of rows of a world in this state: (N,)."""
+def floor_of(
+    instance: Instance, world: World, state: Any, rows: Rows, optimum: Array | None = None
+) -> Array:
+    """Return the gate floor of rows of a world in this state: (N,). `optimum` as in `truth_of`."""
     mean = TrueMean(instance, world, state, rows)
-    best = world.best(state, rows)[:, None]
+    best = (world.best(state, rows) if optimum is None else optimum)[:, None]
     candidates = world.candidates(state, rows)
     xp = namespace(best)
     gated = instance.chain.expect(mean, xp.concat((candidates, best), axis=1), rows)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, TaskID
 
 from gdcb.cli import stylised
 from gdcb.cli.say import as_json, bar_of, fail, notice, out, wrong_usage
@@ -83,7 +85,7 @@ def run(
                 chosen[0], history, query, episodes, replicates, seed, methods, option or []
             )
             where = _folder(folder, Path(chosen[0]).stem)
-            found = _experiment(settings, where, engine, resume)
+            found = next(_experiments([(settings, where)], engine, resume))
             as_json(found) if json else show(found, where, out)
             return
         if query is not None:
@@ -104,9 +106,12 @@ def run(
             plans = {run: _behind_the_gate(plan) for run, plan in plans.items()}
         folders = {run: _folder(base, *run, len(runs), is_named) for run in runs}
         documents: list[dict[str, Any]] = []
+        made = _experiments(
+            [(plans[run], folders[run]) for run in runs if run in plans], engine, resume
+        )
         for run in runs:
             if run in plans:
-                document = _experiment(plans[run], folders[run], engine, resume)
+                document = next(made)
             else:
                 document = stylised.run(run[0], episodes, replicates, seed, folders[run])
             if not json and not all_instances:
@@ -280,24 +285,30 @@ def _option(text: str) -> tuple[str, Any]:
     return name, int(value) if value.removeprefix("-").isdecimal() else value
 
 
-def _experiment(settings: Any, folder: Path, engine: str, resume: bool) -> dict[str, Any]:
-    import numpy as np
-
+def _experiments(
+    plans: list[tuple[Any, Path]], engine: str, resume: bool
+) -> Iterator[dict[str, Any]]:
+    """Run what is planned, with a bar; give every document when all before it are there."""
     from gdcb.engine import named
-    from gdcb.protocol.experiment import experiment
+    from gdcb.protocol.several import Planned, several
 
-    try:
+    shown: list[tuple[Progress, TaskID]] = []
+
+    def step(name: str, done: int, total: int) -> None:
+        bar, task = shown[-1]
+        what = name if done < total else "writing the report"
+        bar.update(task, description=what, completed=done, total=total)
+
+    runs = [Planned(settings, folder, resume) for settings, folder in plans]
+    documents = several(runs, named(engine), step, notice)
+    for _ in runs:
         with bar_of() as bar:
-            task = bar.add_task(f"{settings.name} ({settings.variant})", total=None)
-
-            def step(done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
-                if done == total:
-                    bar.update(task, description="writing the report")
-
-            return experiment(settings, folder, named(engine), step, notice, resume)
-    except (GdcbError, np.linalg.LinAlgError, OSError) as error:
-        fail(f"{settings.name}: {error}")
+            shown.append((bar, bar.add_task("", total=None)))
+            try:
+                found = next(documents)
+            except InvalidInput as error:
+                fail(str(error))
+        yield found
 
 
 def _folder(

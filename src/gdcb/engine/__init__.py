@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdcb.engine.base import Engine, WorkerLost
+from gdcb.engine.base import Engine, WorkerLost, one_thread
 from gdcb.engine.local import Local
 from gdcb.engine.pool import Pool
 from gdcb.engine.ray import Ray
@@ -32,4 +32,4 @@ def named(name: str, workers: int | None = None) -> Engine:
     return Ray() if workers is None else Ray(workers)
 
 
-__all__ = ["NAMES", "Engine", "Local", "Pool", "Ray", "WorkerLost", "named"]
+__all__ = ["NAMES", "Engine", "Local", "Pool", "Ray", "WorkerLost", "named", "one_thread"]

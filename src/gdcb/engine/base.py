@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from gdcb.errors import GdcbError
@@ -44,6 +45,19 @@ class Engine(Protocol):
             If workers die under the same tasks again. What `function` raises comes through as it
             is.
         """
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let this process do linear algebra in one thread: split over several it may round otherwise.
+
+    >>> with one_thread():
+    ...     pass
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
 
 
 def cores() -> int:

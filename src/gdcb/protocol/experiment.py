@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gdcb.engine import Engine
+from gdcb.engine import Engine, one_thread
 from gdcb.errors import InvalidInput
 from gdcb.instances import DECLARED, STUDIES, Study
 from gdcb.protocol import fitting, tuning
@@ -143,12 +143,11 @@ def experiment(
 
     `progress` hears of finished tasks, `say` what else people should know.
     """
-    # Two ablations are other methods by the paper's name: whatever is asked for, they run once.
-    once = tuple(dict.fromkeys(SAME.get(key, key) for key in settings.methods))
+    asked = without_twins(settings)
     study = study_of(settings.task(0, GROUND))
     tuned = settings_for(study)
     about = {"tuned settings": _digest(tuned)}
-    with Store(folder, replace(settings, methods=once), resume, about) as store:
+    with one_thread(), Store(folder, asked, resume, about) as store:
         for notice in store.notices:
             say(notice)
         said = len(store.notices)
@@ -157,7 +156,7 @@ def experiment(
             say(notice)
         first = store.settings.task(0, GROUND)
         shared = shared_by(replace(first, replicates=min(first.replicates, MEASURED)))
-        records = {key: partial(results.__getitem__, key) for key in once}
+        records = {key: partial(results.__getitem__, key) for key in asked.methods}
         entries = {key: _entry(key, ask, tuned, study) for key, ask in records.items()}
         extras: Mapping[str, Any] = {
             **specialised(shared, results, settings.seed),
@@ -184,6 +183,26 @@ def experiment(
             write_summary(staging / SUMMARY, found)
             write_text_whole(staging / REPORT, report(found))
     return found
+
+
+def without_twins(settings: Settings) -> Settings:
+    """Return what is run: two ablations are other methods by the paper's name, and run once."""
+    keys = tuple(dict.fromkeys(SAME.get(key, key) for key in settings.methods))
+    return replace(settings, methods=keys)
+
+
+def is_of(found: Any, settings: Settings) -> bool:
+    """Whether a stored document is what these settings give, tuned ones included."""
+    if not isinstance(found, dict) or not isinstance(found.get("methods"), dict):
+        return False
+    study = study_of(settings.task(0, GROUND))
+    tuned, methods = settings_for(study), found["methods"]
+    is_asked = all(found.get(name) == value for name, value in _asked(settings, study).items())
+    return is_asked and all(
+        isinstance(methods[key], dict)
+        and methods[key].get("tuned") == dict(tuned.get(parse(key).family, {}))
+        for key in methods
+    )
 
 
 def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any], study: Study) -> Entry:

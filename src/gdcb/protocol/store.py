@@ -29,6 +29,7 @@ from gdcb.records import flatten, to_bytes
 
 # The result, in the order in which it appears: what people open comes last.
 FINAL = ("episodes.parquet", "summary.json", "report.html")
+PARTS = ".parts"
 FORMAT = 2
 _OURS = re.compile(r"b\d+-\w+\.npz(\.tmp)?|manifest\.json(\.tmp)?|lock")
 # The axis of replicates; None: the same in every block.
@@ -62,7 +63,7 @@ class Store:
     ) -> None:
         self.folder, self.settings, self.resume = folder, settings, resume
         self.notices: list[str] = []
-        self._parts = folder / ".parts"
+        self._parts = folder / PARTS
         self._manifest = self._parts / "manifest.json"
         self._digests = dict(about or {})
         self._about = _about(settings) | self._digests
