@@ -368,7 +368,10 @@ def test_a_run_is_not_resumed_with_other_tuned_settings(
     ("error", "said"),
     [
         (np.linalg.LinAlgError("Singular matrix"), "gdcb: str (well): Singular matrix\n"),
-        (OSError(28, "No space left on device"), "gdcb: str (well): [Errno 28] No space left on device\n"),
+        (
+            OSError(28, "No space left on device"),
+            "gdcb: str (well): [Errno 28] No space left on device\n",
+        ),
     ],
 )
 def test_what_goes_wrong_under_way_is_one_sentence(
