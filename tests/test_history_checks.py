@@ -11,6 +11,7 @@ import pytest
 from gdcb import ArmList, CurveThompson, GaussianThompson, Instance, Multiply, Number, Schema
 from gdcb import round as turn
 from gdcb.arrays import Array
+from gdcb.bandits.stacked import StackedThompson
 from gdcb.history import Batch, certify
 from gdcb.history.arms import arm_sums, bias_of, contrast_of
 from gdcb.history.certification import summed
@@ -219,6 +220,26 @@ def test_a_curve_learns_as_many_rows_as_the_certificate_says() -> None:
         ).log
         on_arms = sum(arm.n_eff for arm in certificate.arms)
         assert taught.weight.sum() == pytest.approx(on_arms, rel=0.1)
+
+
+def test_a_curve_in_a_delta_that_never_moves_does_not_read_the_context() -> None:
+    """Higher arms ran in better contexts. The additive form sees these through δ alone: 1."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(3000, 2))
+    arm = np.clip(np.round(1.5 + x[:, 0] + 0.7 * rng.normal(size=3000)), 0, 3).astype(int)
+    batch = batch_of(x, arm, 2.0 * x[:, 0] + 0.3 * rng.normal(size=3000))
+    settings: dict[str, Any] = {"link": "identity", "degree": 2, "prior_sd": 5.0}
+    told = {}
+    for form in ("relative", "additive"):
+        curve = CurveThompson(form=form, **settings)
+        certificate = certify(batch, market(), curve, full=False)
+        told[form] = [(one.verdict, one.weight) for one in certificate.arms]
+    assert told["additive"] == told["relative"]
+    assert ("direct", 1.0) not in told["additive"]
+    both = StackedThompson((CurveThompson(**settings), CurveThompson(form="additive", **settings)))
+    assert both.is_contextual
+    certificate = certify(batch, market(), both, full=False)
+    assert ("direct", 1.0) not in [(one.verdict, one.weight) for one in certificate.arms]
 
 
 # What must not break

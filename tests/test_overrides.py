@@ -253,13 +253,13 @@ def test_counts_that_do_not_agree_with_the_rate_are_refused() -> None:
 
 
 def parts(folder: Path) -> Store:
-    return Store(folder, Settings("str", "well", (), 4, 103, 0, ("B1",), "0.1.0"))
+    return Store(folder, Settings("str", "well", (), 4, 203, 0, ("B1",), "0.1.0"))
 
 
 def test_they_are_kept_in_parts_and_joined(tmp_path: Path) -> None:
     """By replicate, the same bytes again; a record without them stays without."""
     with parts(tmp_path) as store:
-        made = [toy_tasks.episodes(store.settings.task(block, "B1")) for block in (0, 1)]
+        made = [toy_tasks.episodes(store.settings.task(block, "B1")) for block in (0, 1, 2)]
         for block, one in enumerate(made):
             store.write(store.settings.task(block, "B1"), one)
         joined = store.record("B1")

@@ -184,7 +184,7 @@ def test_an_interrupted_run_goes_on(run: dict[str, Any], tmp_path: Path) -> None
     )
     # A2 is another method's second name, and runs as that.
     once = replace(settings, methods=("B1", "B2gw", "B4", "A1", "B4u", "A3"))
-    about = {"tuned settings": experiment._digest(settings_for(study_of(once.task(0, GROUND))))}
+    about = experiment._about(settings_for(study_of(once.task(0, GROUND))))
     with Store(tmp_path, once, about=about) as store:
         for key in (GROUND, "B1"):
             store.write(once.task(0, key), run_task(once.task(0, key)))

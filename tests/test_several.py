@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gdcb.engine import Local, Pool
+from gdcb.engine import Local, Pool, WorkerLost
 from gdcb.errors import InvalidInput
+from gdcb.protocol import block, experiment
 from gdcb.protocol.across import PAGE, TABLE
-from gdcb.protocol.experiment import is_of, settings_of
-from gdcb.protocol.several import MANY, Planned, several
+from gdcb.protocol.experiment import begin, is_of, settings_of
+from gdcb.protocol.several import MANY, Planned, run_alone, several
 from gdcb.protocol.store import FINAL
+from gdcb.protocol.task import Task
 from tests.test_cli_run import call, stored
 
 KEYS = ("B1", "B4", "A4")  # A4 is B4flat by another name
@@ -65,6 +68,40 @@ def test_what_is_finished_is_taken_as_it_is(count: int, tmp_path: Path) -> None:
     assert [one["seed"] for one in again] == list(range(count))
     assert (runs[0].folder / FINAL[-1]).stat().st_mtime_ns == stamp
     assert f"str (well) was finished before: {runs[0].folder}" in said
+
+
+def test_a_run_whose_worker_dies_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worker had finished is there for the next; nobody is told to resume."""
+    (planned,) = _planned(tmp_path, 1)
+    begin(planned.settings, planned.folder, pytest.fail)
+    again, tasks = replace(planned, resume=True), []
+
+    def run_task(task: Task) -> Any:
+        tasks.append(task.key)
+        if len(tasks) == 3:
+            raise MemoryError("as if the worker died")
+        return block.run_task(task)
+
+    monkeypatch.setattr(experiment, "run_task", run_task)
+    with pytest.raises(MemoryError):
+        run_alone(again)
+    document, said = run_alone(again)
+    assert said == []
+    assert len(tasks) == len(set(tasks)) + 1 == planned.n_tasks + 1  # one of them twice
+    assert is_of(document, planned.settings)
+
+
+def test_dead_workers_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any) -> Any:
+        raise WorkerLost("pool: a worker process died")
+
+    monkeypatch.setattr(Pool, "run", dies)
+    monkeypatch.setattr("gdcb.protocol.several.MANY", 1)
+    size = ("--methods", "B1,B4", "--replicates", "1", "--episodes", "2")
+    called = call("str", *size, "--variant", "both", "--out", str(tmp_path))
+    assert (called.code, called.err) == (1, "gdcb: pool: a worker process died\n")
 
 
 def test_another_run_is_not_taken_for_it(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def _scale(instance: Instance, state: turn.RoundState, log: Log) -> tuple[Array,
     compares arms, that arm's is all that is read: (N, 1, q).
     """
     scaler: Any = instance.scaler
-    is_category = is_all(instance.space.is_exact)
-    if not hasattr(scaler, "predict_at") or not is_category or instance.chain.has_person:
+    is_plain = is_all(instance.space.is_exact) and not instance.chain.has_person
+    if not hasattr(scaler, "predict_at") or not is_plain or instance.rules.credit != "executed":
         return turn.scale(instance, state, log)
     nothing = np.zeros((log.unit.size, 1, 1))
     ran = instance.composition.locate(instance.space, log.action[:, None], nothing, log.x)

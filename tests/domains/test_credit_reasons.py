@@ -23,6 +23,7 @@ from gdcb.instances.credit.learners import UNTUNED, learner
 from gdcb.instances.credit.reasons import (
     FACTORS,
     MOST,
+    PRICED,
     SENTENCES,
     Reasons,
     contributions,
@@ -81,7 +82,7 @@ def test_every_declined_or_repriced_applicant_has_reasons() -> None:
     e = CREDIT.composition.compose(CREDIT.space, delta, rows.x)[:, 10]
     verdict = CREDIT.chain.apply(CREDIT.chain.draw(Streams(1).at(DRAW, 0), rows.n), e, rows)
     told = reasons(CREDIT, theta, rows, verdict)
-    kinds = {one.action for one in told}
+    kinds, n_raised, n_priced = {one.action for one in told}, 0, 0
     assert kinds == {"declined", "repriced", "standard"}
     for i, one in enumerate(told):
         x = rows.x[i]
@@ -104,11 +105,20 @@ def test_every_declined_or_repriced_applicant_has_reasons() -> None:
         elif one.action == "repriced":
             assert one.apr is not None
             assert one.apr > x[BASE] or one.gate
-            assert one.score == {}
+            # Raised to what covers the loss, the scorecard set the rate: its factors are given.
+            assert bool(one.score) == (one.apr > e[i, 0])
+            if one.score:
+                assert PRICED not in one.principal
+                n_raised += 1
+            elif one.log_arm > max(one.contributions.values()):
+                assert one.principal[0] == PRICED
+                n_priced += 1
             if e[i, 0] > x[CAP]:
                 assert "APR cap" in one.gate
         else:
             assert one.principal == ()
+    assert n_raised
+    assert n_priced
     assert "1. " in str(next(one for one in told if one.principal))
 
 
@@ -127,7 +137,7 @@ def test_a_notice_by_hand() -> None:
         "  rate proposed: 13.20%, from a list rate of 10.00%",
         "    by factors of the applicant: +20.0%",
         "    by the price level that the policy chose: +10.0%",
-        "    the policy reads the probability of default: 20.0%",
+        "    the policy reads these, the cost of funds and a risk of default of 20.0%",
         "  gate: APR cap: 13.00%",
     ]
     declined = replace(one, action="declined", apr=None, gate="no offer")

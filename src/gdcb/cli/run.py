@@ -85,7 +85,7 @@ def run(
                 chosen[0], history, query, episodes, replicates, seed, methods, option or []
             )
             where = _folder(folder, Path(chosen[0]).stem)
-            found = next(_experiments([(settings, where)], engine, resume))
+            found = next(_experiments([(settings, where)], engine, resume, False))
             as_json(found) if json else show(found, where, out)
             return
         if query is not None:
@@ -106,9 +106,8 @@ def run(
             plans = {run: _behind_the_gate(plan) for run, plan in plans.items()}
         folders = {run: _folder(base, *run, len(runs), is_named) for run in runs}
         documents: list[dict[str, Any]] = []
-        made = _experiments(
-            [(plans[run], folders[run]) for run in runs if run in plans], engine, resume
-        )
+        planned = [(plans[run], folders[run]) for run in runs if run in plans]
+        made = _experiments(planned, engine, resume, len(runs) > 1)
         for run in runs:
             if run in plans:
                 document = next(made)
@@ -286,9 +285,9 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _experiments(
-    plans: list[tuple[Any, Path]], engine: str, resume: bool
+    plans: list[tuple[Any, Path]], engine: str, resume: bool, takes_finished: bool
 ) -> Iterator[dict[str, Any]]:
-    """Run what is planned, with a bar; give every document when all before it are there."""
+    """Run what is planned, with a bar, and give the documents in its order."""
     from gdcb.engine import named
     from gdcb.protocol.several import Planned, several
 
@@ -300,13 +299,13 @@ def _experiments(
         bar.update(task, description=what, completed=done, total=total)
 
     runs = [Planned(settings, folder, resume) for settings, folder in plans]
-    documents = several(runs, named(engine), step, notice)
+    documents = several(runs, named(engine), step, notice, takes_finished)
     for _ in runs:
         with bar_of() as bar:
             shown.append((bar, bar.add_task("", total=None)))
             try:
                 found = next(documents)
-            except InvalidInput as error:
+            except (GdcbError, OSError) as error:
                 fail(str(error))
         yield found
 

@@ -70,7 +70,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     people = people if statistics.counts[4] > 0 else []
     contrast = contrast_of(moments) if statistics.counts[2] > 0 else None
     share, missing_p = missing(statistics.seen)
-    is_biasable = not plan.bandit.is_contextual
+    is_biasable = not plan.reads_context
     n_tests = 1 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
     threshold = level / n_tests
     space = instance.space

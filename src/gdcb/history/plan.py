@@ -117,6 +117,20 @@ class Plan:
         """Return outcomes (N,) less the level of their unit."""
         return y if self.units == 1 else y - self.levels[unit]
 
+    @property
+    def reads_context(self) -> bool:
+        """Whether the learner takes off by itself what the context moves.
+
+        A curve reads it through δ̂, so that δ̂ must move in the pilot; of a stack every member must.
+        """
+        bandit: Any = self.bandit
+        if not (bandit.is_contextual and bandit.is_curve):
+            return bool(bandit.is_contextual)
+        members = getattr(bandit, "members", (bandit,))
+        delta = self.delta(self.pilot.unit, self.pilot.x)
+        moves = delta.shape[0] > 0 and float(np.ptp(delta, axis=0).max()) > 0.0
+        return moves and all(member.is_contextual for member in members)
+
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""
         scaler = self.instance.scaler

@@ -47,7 +47,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     instance, bandit = plan.instance, plan.bandit
     k, names = instance.space.n, instance.space.names
     twin = twins(instance.space.coords)
-    can_adjust = found.line is not None and not bandit.is_contextual and not instance.cells.edges
+    can_adjust = found.line is not None and not plan.reads_context and not instance.cells.edges
     sigma = float(np.sqrt(found.bias.noise[0]))
     n, bias = found.sums.n, found.bias.bias[0]
     error = sigma / np.sqrt(np.maximum(n, 1.0))  # of a posterior from these rows
@@ -65,7 +65,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         if n[one] < LEAST_ROWS:
             verdict, shares[a] = "refuse", 0.0
             said.append(say.arm_untried(name, round(float(n[one]))))
-        elif bandit.is_contextual:
+        elif plan.reads_context:
             verdict = "adjust" if capped else "direct"
             said.append(f"Arm “{name}”: the learner reads the context itself, and needs no model.")
         else:
@@ -96,7 +96,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         verdicts.append(verdict)
         reasons.append(tuple(said))
     shared = 1.0
-    if bandit.is_curve and not bandit.is_contextual:  # biases that are left add up, one way
+    if bandit.is_curve and not plan.reads_context:  # biases that are left add up, one way
         is_left = np.array(verdicts) == "direct"
         shared = 1.0 / (1.0 + float(lost[np.unique(twin[is_left])].sum()))
         shares = np.where(is_left, shared, shares)
@@ -105,7 +105,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     n_eff = np.where(is_weighted, np.minimum(n_eff, found.weights.ess[twin]), n_eff)
     counted = np.where(n[twin] > 0, n_eff / np.where(n[twin] > 0, n[twin], 1.0), 0.0)
     blank = np.full(k, np.nan)
-    figures = (blank,) * 4 if bandit.is_contextual else (bias, low, high, error)
+    figures = (blank,) * 4 if plan.reads_context else (bias, low, high, error)
     arms = tuple(
         ArmFinding(
             arm=names[a],
@@ -131,7 +131,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         since,
         tuple(verdicts),
         shares,
-        1.0 if bandit.is_contextual else shared,
+        shared,
         slopes,
         found.overrides,
         found.weights.clip,
@@ -172,7 +172,7 @@ def _whole(
     )
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
-    said += [reads] if plan.bandit.is_contextual and used else []
+    said += [reads] if plan.reads_context and used else []
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))

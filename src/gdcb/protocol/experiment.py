@@ -146,8 +146,7 @@ def experiment(
     asked = without_twins(settings)
     study = study_of(settings.task(0, GROUND))
     tuned = settings_for(study)
-    about = {"tuned settings": _digest(tuned)}
-    with one_thread(), Store(folder, asked, resume, about) as store:
+    with one_thread(), Store(folder, asked, resume, _about(tuned)) as store:
         for notice in store.notices:
             say(notice)
         said = len(store.notices)
@@ -191,6 +190,14 @@ def without_twins(settings: Settings) -> Settings:
     return replace(settings, methods=keys)
 
 
+def begin(settings: Settings, folder: Path, say: Callable[[str], None]) -> None:
+    """Make a folder ready for a run that starts afresh, to be resumed by whoever runs it."""
+    tuned = settings_for(study_of(settings.task(0, GROUND)))
+    with Store(folder, without_twins(settings), about=_about(tuned)) as store:
+        for notice in store.notices:
+            say(notice)
+
+
 def is_of(found: Any, settings: Settings) -> bool:
     """Whether a stored document is what these settings give, tuned ones included."""
     if not isinstance(found, dict) or not isinstance(found.get("methods"), dict):
@@ -213,8 +220,10 @@ def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any], study:
     return Entry(label, record, dict(tuned.get(method.family, {})), method.is_gated, rival)
 
 
-def _digest(tuned: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(tuned, sort_keys=True).encode()).hexdigest()
+def _about(tuned: Mapping[str, Any]) -> dict[str, str]:
+    """Return digests of what a run hangs on beside its settings."""
+    text = json.dumps(tuned, sort_keys=True).encode()
+    return {"tuned settings": hashlib.sha256(text).hexdigest()}
 
 
 def _asked(settings: Settings, study: Study) -> dict[str, Any]:

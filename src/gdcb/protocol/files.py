@@ -98,9 +98,10 @@ def write_episodes(
                 nan_to_null=True,
             )
 
-    with _whole(Path(path)) as unfinished:
+    # An open file, not a name: where a record is refused, Polars may yet make the file of a name.
+    with _whole(Path(path)) as unfinished, unfinished.open("wb") as file:
         register_io_source(frames, schema=schema).sink_parquet(
-            unfinished,
+            file,
             compression="zstd",
             compression_level=1,
             row_group_size=_ROWS,

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gdcb.engine import Engine, Local, Pool
 from gdcb.errors import GdcbError, InvalidInput
-from gdcb.protocol.experiment import experiment, is_of, without_twins
+from gdcb.protocol.experiment import begin, experiment, is_of, without_twins
 from gdcb.protocol.files import SUMMARY
 from gdcb.protocol.store import PARTS
 from gdcb.protocol.task import Settings
@@ -46,9 +46,13 @@ class Planned:
 
 
 def several(
-    runs: Sequence[Planned], engine: Engine, progress: Progress, say: Say
+    runs: Sequence[Planned],
+    engine: Engine,
+    progress: Progress,
+    say: Say,
+    takes_finished: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the document of every run, in their order.
+    """Yield the document of every run, in their order; side by side, once all are there.
 
     A core that has a run to itself works out once what the run's methods share, and no core waits
     while another writes a report. Where there are fewer runs than that pays for, each is spread
@@ -56,10 +60,11 @@ def several(
 
     Parameters
     ----------
-    runs : what is to be done; of several to be resumed, finished ones are taken as they are
+    runs : what is to be done
     engine : where
     progress : hears (what is under way, tasks done, all tasks)
     say : hears what people should know
+    takes_finished : whether runs to be resumed that were finished before are taken as they are
     """
     if isinstance(engine, Pool) and len(runs) >= MANY * engine.workers:
         yield from _side_by_side(runs, engine, progress, say)
@@ -69,7 +74,7 @@ def several(
         def step(done: int, total: int, name: str = planned.name) -> None:
             progress(name, done, total)
 
-        there = _finished(planned, say) if len(runs) > 1 else None
+        there = _finished(planned, say) if takes_finished else None
         yield _run(planned, engine, step, say) if there is None else there
 
 
@@ -77,7 +82,13 @@ def _side_by_side(
     runs: Sequence[Planned], engine: Pool, progress: Progress, say: Say
 ) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
-    with _watched(runs, found, progress), closing(engine.run(run_alone, runs)) as finished:
+    # All begin here: a run whose worker dies is then gone on with, not begun again.
+    for planned in runs:
+        if not planned.resume:
+            with _named(planned):
+                begin(planned.settings, planned.folder, say)
+    begun = [replace(planned, resume=True) for planned in runs]
+    with _watched(runs, found, progress), closing(engine.run(run_alone, begun)) as finished:
         for index, (document, said) in finished:
             found[index] = document
             for sentence in said:
@@ -101,9 +112,15 @@ def _unheard(done: int, total: int) -> None:
 def _run(
     planned: Planned, engine: Engine, progress: Callable[[int, int], None], say: Say
 ) -> dict[str, Any]:
-    """Run; errors name the run."""
-    try:
+    with _named(planned):
         return experiment(planned.settings, planned.folder, engine, progress, say, planned.resume)
+
+
+@contextmanager
+def _named(planned: Planned) -> Iterator[None]:
+    """Let errors name the run."""
+    try:
+        yield
     except (GdcbError, np.linalg.LinAlgError, OSError) as error:
         raise InvalidInput(f"{planned.name}: {error}") from error
 
@@ -131,14 +148,14 @@ def _watched(
     total, over = sum(planned.n_tasks for planned in runs), threading.Event()
 
     def look() -> None:
+        most = 0  # parts go when a run is finished, shortly before it is known here
         while not over.wait(_WATCHED):
             done = sum(
-                planned.n_tasks
-                if index in found
-                else len(list(planned.folder.glob(f"{PARTS}/b*.npz")))
+                planned.n_tasks if index in found else _n_parts(planned.folder)
                 for index, planned in enumerate(runs)
             )
-            progress(f"{len(found)} of {len(runs)} runs", done, total)
+            most = max(most, done)
+            progress(f"{len(found)} of {len(runs)} runs", most, total)
 
     progress(f"0 of {len(runs)} runs", 0, total)
     watcher = threading.Thread(target=look, daemon=True)
@@ -148,3 +165,11 @@ def _watched(
     finally:
         over.set()
         watcher.join()
+
+
+def _n_parts(folder: Path) -> int:
+    """Return how many tasks a run has finished, 0 once its parts are gone."""
+    try:
+        return sum(path.suffix == ".npz" for path in (folder / PARTS).iterdir())
+    except OSError:
+        return 0

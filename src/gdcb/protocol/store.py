@@ -30,7 +30,7 @@ from gdcb.records import flatten, to_bytes
 # The result, in the order in which it appears: what people open comes last.
 FINAL = ("episodes.parquet", "summary.json", "report.html")
 PARTS = ".parts"
-FORMAT = 2
+FORMAT = 3
 _OURS = re.compile(r"b\d+-\w+\.npz(\.tmp)?|manifest\.json(\.tmp)?|lock")
 # The axis of replicates; None: the same in every block.
 _AXIS = {"recommended": 0, "executed": 0, "overrides": 0, "measures": 0, "edges": None}

@@ -13,7 +13,7 @@ from gdcb.parts import check_number, check_text
 BLOCK = 100
 # Two blocks at once cost an eighth to a quarter less than one after the other, though every worker
 # then works out what both share. So they go together where there are two, or enough to share out,
-# and few enough episodes to hold them in memory; of three, one would be left over.
+# and few enough episodes to hold them in memory. Of three, half the work would be left over.
 _MANY, _SHORT = 4, 250
 GROUND = ""  # stands where a method's key would
 

@@ -4,14 +4,16 @@ The rate of an offer is list rate · δ · a, and log δ = Σⱼ θⱼ(φⱼ −
 applicant adds, against the average applicant φ̄ that the scaler is centred on. The levels of a
 category are one factor. Contributions add up to log δ exactly, so a reason is never a story told
 beside the model. What is left of the rate is a, the price level that the learner chose by what
-take-up and the scorecard's probability of default make each worth. That choice is drawn, and has no
-parts that add up: the notice gives it as a whole, says who chose it, and by what. Regulation B (12
-CFR 1002.9(b)(2)) asks for the principal reasons, specific and those actually used; its commentary
-holds that more than four are not likely to help the applicant.
+it expects of take-up at each rate, the scorecard's probability of default and the cost of funds.
+That choice is drawn, and has no parts that add up: the notice gives it as a whole, says who chose
+it, and by what; where it raised the rate more than the factors did, it stands first. Regulation B
+(12 CFR 1002.9(b)(2)) asks for the principal reasons, specific and those actually used; its
+commentary holds that more than four are not likely to help the applicant.
 
-Who gets no offer, because no rate between cost and cap is left, was declined by the scorecard's
-probability of default and not by the spread. Their reasons are the factors of the scorecard, again
-against the average applicant: contributions to the log odds of default.
+Whose rate was raised to what covers cost and expected loss, or who gets no offer because that lies
+above the cap, was judged by the scorecard's probability of default and not by the spread. Their
+reasons are the factors of the scorecard, again against the average applicant: contributions to the
+log odds of default.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ SENTENCES = {
     "guarantor": {"1": "somebody stands surety", "0": "nobody stands surety"},
 }
 NUMBERS = {"amount": "amount asked for"}
+PRICED = "price level that our policy chose for this application"
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,10 @@ class Reasons:
     apr : the rate that was offered; None: nothing was
     log_delta : log δ, the sum of the contributions
     contributions : what every factor adds to log δ, all of them, largest first
-    score : the same for the log odds of default, where the scorecard declined; else empty
-    principal : at most four sentences, those that raised the rate most first; none where the
-        action is 'standard'
+    score : the same for the log odds of default, where the scorecard set the rate or declined; else
+        empty
+    principal : at most four sentences, those that raised the rate most first, the price level that
+        the policy chose among them; none where the action is 'standard'
     gate : what a gate said, where it moved the rate or vetoed; else ''
     log_arm : log of the price level that the learner chose: log δ and it add up to the log of what
         was proposed over the list rate
@@ -120,7 +124,7 @@ class Reasons:
             f"  rate proposed: {proposed:.2%}, from a list rate of {self.list_rate:.2%}",
             f"    by factors of the applicant: {factors:+.1%}",
             f"    by the price level that the policy chose: {policy:+.1%}",
-            f"    the policy reads the probability of default: {self.pd:.1%}",
+            f"    the policy reads these, the cost of funds and a risk of default of {self.pd:.1%}",
         ]
 
 
@@ -168,13 +172,15 @@ def reasons(instance: Instance, theta: Array, rows: Rows, verdict: Verdict) -> l
         priced: dict[str, float] = _ranked(FACTORS, parts[i])
         scored: dict[str, float] = {}
         gate = instance.chain.reason(verdict, rows, i) if apr is None or is_moved else ""
-        if apr is None and x[FLOOR] > x[CAP]:
-            scored, gate = _ranked(SCORED, scores[i]), _uncovered(x)
-        used = scored or priced
-        said = [_sentence(factor, x) for factor, adds in used.items() if adds > _LEAST]
-        principal = tuple(said[:MOST]) if action != "standard" else ()
         log_delta, proposed = float(parts[i].sum()), float(verdict.trail[i, 0, 0])
         log_arm = float(np.log(proposed / x[BASE])) - log_delta if proposed > 0.0 else 0.0
+        if apr is None and x[FLOOR] > x[CAP]:
+            scored, gate = _ranked(SCORED, scores[i]), _uncovered(x)
+        elif apr is not None and proposed < apr:  # raised to what covers the expected loss
+            scored = _ranked(SCORED, scores[i])
+        raised = scored or (priced if log_delta > 0.0 else {})  # else they made it cheaper
+        said = _said(raised, x, 0.0 if scored else log_arm)
+        principal = tuple(said[:MOST]) if action != "standard" else ()
         told = (action, apr, log_delta, priced, scored, principal, gate, log_arm)
         out.append(Reasons(*told, list_rate=float(x[BASE]), pd=float(x[PD])))
     return out
@@ -207,6 +213,12 @@ def reasons_of(agent: Agent, ids: Sequence[str]) -> list[Reasons]:
 def _ranked(names: tuple[str, ...], adds: Array) -> dict[str, float]:
     """Return contributions by name, largest first."""
     return {names[j]: float(adds[j]) for j in np.argsort(-adds, kind="stable")}
+
+
+def _said(used: dict[str, float], x: Array, log_arm: float) -> list[str]:
+    """Return what raised the rate, or the odds of default, in words, the largest first."""
+    adds = {_sentence(factor, x): value for factor, value in used.items()} | {PRICED: log_arm}
+    return [text for text in sorted(adds, key=lambda t: -adds[t]) if adds[text] > _LEAST]
 
 
 def _uncovered(x: Array) -> str:

@@ -112,8 +112,10 @@ class PowerFlow(HardGate):
         asked: dict[bytes, Any] = {}  # a context that comes again is not solved again
         for i in range(rows.n):
             row = rows.take(np.array([i]))
-            ask = asked.setdefault(row.x.tobytes(), self.asked(row))
-            left[i, :, self.action] = self._row(e[i, :, self.action], row, ask)
+            key = row.x.tobytes()
+            if key not in asked:
+                asked[key] = self.asked(row)
+            left[i, :, self.action] = self._row(e[i, :, self.action], row, asked[key])
         gone = ~np.isfinite(left[..., self.action])
         left[gone] = np.nan
         return left

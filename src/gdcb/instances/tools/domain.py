@@ -176,7 +176,7 @@ def measures(world: Routing) -> tuple[Measure, ...]:
 def best_delta(world: Routing, state: Tenants, reference: Rows) -> Array:
     """Return δ°, the best of the scaler's family in every group: (groups, N, K).
 
-    In `well` that is δ*. In `mis` the least-squares fit of the judge's mean rating over requests
+    In `well` that is δ*. In `mis` the ridge fit of the judge's mean rating over requests
     of the group's tenants and the tools that are offered with them.
     """
     x, n = reference.x, state.skill.shape[0]
@@ -213,7 +213,7 @@ def specification(
         (
             "Δ, δ_θ",
             "scaler",
-            "relevance of every tool: a trunk fitted once, one ridge head a catalogue",
+            "relevance of every tool: a trunk fitted once, a ridge head a tool around a shared one",
         ),
         ("Φ", "composition", f"prompt = tool, ⌊δ·{EXAMPLES} + ½⌋ retrieved examples, template"),
         (

@@ -114,15 +114,15 @@ class RelevanceScaler(LinearHead):
     apart : λ > 0 of the ridge of these weights β_a around 0
     every : rows between publications, rated or not, so that owners of equally many rows publish
         together
-    theta : θ₀, what θ is thought to be beforehand, d numbers; none: 0
+    theta : θ₀, what θ is thought to be beforehand, a number for each of φ; none: 0
     per : 'unit' or 'group'
     noise : standard deviation of a rating, before ratings tell
     trunk : hidden layers on z; None: δ is linear in z
 
     Notes
     -----
-    Assumes: tools are exchangeable beforehand, and what makes one relevant is in its z. Ratings are
-    of the tool that ran, and are missing at random given x.
+    Assumes: tools are exchangeable beforehand, and what makes one relevant is in its z, and in v
+    where that is given. Ratings are of the tool that ran, and are missing at random given x.
 
     Stops applying: without `request`, what another tool's similarity says of this one beyond the
     lead over the best is not seen. The standard error is the heads' alone, as if trunk and θ were
@@ -275,8 +275,7 @@ class RelevanceScaler(LinearHead):
     def uncertainty(self, state: RidgeState, owner: Array, x: Array) -> Array:
         """Return the posterior standard error of δ given θ, from all rows so far: (N, K, 1)."""
         phi, sums = self.phi(x), state.sums
-        around = np.repeat((self.penalty, 0.0), (self.n_shared, len(self.request)))
-        gram = sums.penalised(owner, self._ridge + around)
+        gram = sums.penalised(owner, self._ridge)
         theta = self.solve(sums, owner)
         rest = sums.square[owner] - 2.0 * (theta * sums.moment[owner]).sum(axis=-1)
         rest += (theta * (sums.gram[owner] @ theta[..., None])[..., 0]).sum(axis=-1)
@@ -328,9 +327,10 @@ def _flat(part: Array) -> Array:
 def best_heads(
     scaler: RelevanceScaler, rounds: Iterable[Rows], rated: Callable[[Rows], Array], groups: int
 ) -> Array:
-    """Return θ°_a of every group (groups, K, d): the least-squares fits of mean ratings (N, K).
+    """Return (θ°, β°)_a of every group (groups, K, d): the fits of mean ratings (N, K).
 
-    Each over the requests with which its tool is offered in all rows of `rounds`.
+    Each over the requests with which its tool is offered in all rows of `rounds`, by a ridge that
+    counts as one row.
     """
     state, k = scaler.init(groups), scaler.n_arms
     for rows in rounds:
