@@ -160,8 +160,10 @@ class PowerFlow(HardGate):
         """Return a feasible shed within `tolerance` of the boundary between two.
 
         Margins are nearly straight: it is looked for on both sides of where the line between the
-        two crosses 0, and then in the middle, so that what is left is halved in any case.
+        two crosses 0, and then in the middle, so that what is left is halved in any case. Sheds are
+        rounded, else the last digits of a solver, which remembers what it solved before, show.
         """
+        step = self.tolerance / 16.0
         while abs(outside - inside) > self.tolerance:
             width, start = outside - inside, inside
             above, below = margin(inside) - SLACK, margin(outside) - SLACK
@@ -171,9 +173,9 @@ class PowerFlow(HardGate):
                 left = (outside - start) / width
                 if abs(outside - inside) <= self.tolerance or not 0.0 < share < left:
                     continue
-                shed = start + share * width
-                if abs(shed - start) <= abs(inside - start):
-                    continue  # known to be feasible
+                shed = step * round((start + share * width) / step)
+                if not abs(inside - start) < abs(shed - start) < abs(outside - start):
+                    continue  # known
                 inside, outside = (shed, outside) if margin(shed) >= SLACK else (inside, shed)
         return inside
 
