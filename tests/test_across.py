@@ -181,3 +181,16 @@ def test_files_are_written_and_link_to_the_reports(tmp_path: Path, made: dict[st
 
 def test_no_run_at_all_is_said() -> None:
     assert whole([])["runs"] == []
+
+
+def test_first_but_not_for_certain_is_said(made: dict[str, Any]) -> None:
+    found = whole([of(made, instance="dosing")])
+    standing = found["runs"][0]["standing"]["warm"]
+    assert standing is not None
+    standing |= {"is_first": True, "rival": "B2w", "ratio": estimate(0.95)}
+    assert any(
+        "not for certain; the interval of its ratio to B2w, 0.95, reaches 1.05." in one
+        for one in reasons(found)
+    )
+    standing["ratio"] = estimate(0.8)
+    assert not any("with history: first" in one for one in reasons(found))

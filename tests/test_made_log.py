@@ -82,6 +82,19 @@ def test_rows_of_a_curve_that_reads_the_context_count_in_full(tmp_path: Path) ->
     assert all(arm.weight == 1.0 for arm in used)
 
 
+def test_a_file_that_was_edited_is_not_written_over(tmp_path: Path) -> None:
+    asked = ["instances", "grid", "--write", str(tmp_path), "--rows", "8"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert CliRunner().invoke(app, asked).exit_code == 0  # as it was written
+    path = tmp_path / "grid.toml"
+    edited = path.read_text(encoding="utf-8") + "# mine\n"
+    path.write_text(edited, encoding="utf-8")
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 1
+    assert "name another folder" in done.stderr
+    assert path.read_text(encoding="utf-8") == edited
+
+
 @pytest.mark.parametrize("arguments", [["--write", "x"], ["kalman", "--write", "x"]])
 def test_only_what_has_a_full_form_has_a_log(arguments: list[str]) -> None:
     done = CliRunner().invoke(app, ["instances", *arguments])

@@ -65,7 +65,13 @@ def reasons() -> str:
     said = tables.reasons(found())
     if not said:
         return "GDCB is first in every instance, variant and start."
-    return "\n".join(f"- {one}" for one in said)
+    lines = "\n".join(f"- {one}" for one in said)
+    runs = found()["runs"]
+    standings = [run["standing"][start] for run in runs for start in ("warm", "cold")]
+    if all(one is None or one["is_first"] for one in standings):
+        first = "GDCB is first in every instance, variant and start, but not for certain in all:"
+        return f"{first}\n\n{lines}"
+    return lines
 
 
 def predictions() -> str:

@@ -149,8 +149,10 @@ def _certified(
         task = bar.add_task("reading the log", total=None)
 
         def step(done: int, total: int) -> None:
-            doing = "certifying" if done == total else "reading the log"
-            bar.update(task, completed=done, total=total, description=doing)
+            if done == total:  # how long the rest takes hangs on arms and context, not on rows
+                bar.update(task, total=None, description="certifying")
+            else:
+                bar.update(task, completed=done, total=total)
 
         source = open_log(history, instance, columns, query, strict=strict)
         return dict(certify(source, instance, bandit, progress=step, **settings).as_json())

@@ -123,17 +123,22 @@ def _write(name: str | None, folder: Path, rows: int, variant: str, seed: int) -
         wrong_usage(f"--write: name one of {', '.join(STUDIES)}")
     if rows < 1 or seed < 0:
         wrong_usage(f"--rows and --seed: expected at least 1 and 0, got {rows} and {seed}")
+    declared, path = (
+        files("gdcb.instances") / STUDIES[name] / f"{name}.toml",
+        folder / f"{name}.toml",
+    )
+    text = declared.read_text(encoding="utf-8") if declared.is_file() else None
     try:
         subject = study(name, variant, {}, 1)
         log = prepare_folder(folder) / f"{name}.parquet"
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            fail(f"{path} is there already, and not as it was written; name another folder")
         n = write_log(subject, log, rows, seed)
     except GdcbError as error:
         fail(str(error))
     out.print(f"{n:,} made rows: [bold]{log}[/bold]", soft_wrap=True)
-    declared = files("gdcb.instances") / STUDIES[name] / f"{name}.toml"
-    if declared.is_file():
-        path = folder / f"{name}.toml"
-        path.write_text(declared.read_text(encoding="utf-8"), encoding="utf-8")
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
         out.print(f"The instance: [bold]{path}[/bold]", soft_wrap=True)
     out.print(f"\n[dim]Next: gdcb check {log} --instance {name}[/dim]", soft_wrap=True)
 

@@ -49,7 +49,9 @@ def page(found: Mapping[str, Any], command: str) -> str:
     every = "".join(
         folded(tables.name_of(run), _html(tables.methods(run))) for run in found["runs"]
     )
-    lost = f"<h2>Where GDCB is not first</h2><ul>{reasons}</ul>" if reasons else ""
+    lost = (
+        f"<h2>Where GDCB is not first, or not for certain</h2><ul>{reasons}</ul>" if reasons else ""
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -94,7 +96,10 @@ def markdown(found: Mapping[str, Any], command: str) -> str:
     parts.append(markdown_table(tables.overview(found)))
     reasons = tables.reasons(found)
     if reasons:
-        parts.append("Where GDCB is not first:\n\n" + "\n".join(f"- {one}" for one in reasons))
+        parts.append(
+            "Where GDCB is not first, or not for certain:\n\n"
+            + "\n".join(f"- {one}" for one in reasons)
+        )
     parts.append("## What the paper predicts\n\n" + markdown_table(tables.verdicts(found)))
     parts.append(markdown_table(tables.predictions(found)))
     parts.append("## Every method")

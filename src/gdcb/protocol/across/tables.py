@@ -157,11 +157,20 @@ def predictions(found: Mapping[str, Any]) -> Words:
 
 
 def reasons(found: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for every run in which GDCB is not first, or misses the goal."""
+    """Return a sentence for every run in which GDCB is not first, or not for certain."""
     said = []
     for run in found["runs"]:
         for start, words in (("warm", "with history"), ("cold", "without")):
             standing = run["standing"].get(start)
-            if standing is not None and not standing["is_first"]:
+            if standing is None:
+                continue
+            if not standing["is_first"]:
                 said.append(f"{name_of(run)}, {words}: {standing['why']}")
+            elif (standing["ratio"]["high"] or 0.0) >= 1.0:
+                mean, high = (standing["ratio"][name] for name in ("mean", "high"))
+                rival = standing["rival"]
+                said.append(
+                    f"{name_of(run)}, {words}: first, but not for certain; the interval of its "
+                    f"ratio to {rival}, {mean:.2f}, reaches {high:.2f}."
+                )
     return said
