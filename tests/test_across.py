@@ -146,9 +146,9 @@ def published() -> dict[str, Any]:
 def test_the_terminal_shows_every_cell_whole_in_80_columns(
     tmp_path: Path, published: dict[str, Any]
 ) -> None:
-    out = Console(width=80, file=io.StringIO())
-    show_all(published, tmp_path, out)
-    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    text = io.StringIO()
+    show_all(published, tmp_path, Console(width=80, file=text))
+    shown = text.getvalue()
     assert "…" not in shown
     lines = shown.splitlines()
     for row in in_short(published).rows:

@@ -101,7 +101,24 @@ def results(instance: str) -> str:
         read = measures(run)
         if read is not None:
             parts.append(markdown_table(read))
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, _onward(instance)))
+
+
+def _onward(instance: str) -> str:
+    """Say how to see the whole report, and how to go on to a log of one's own."""
+    written = f"mine/{instance}.parquet --instance {instance}"
+    return (
+        "### The report, and a log of your own\n\n"
+        "A run writes its whole report, with curves, overrides and theorems, as a page. The "
+        "instance can be written as a file with a made log in its columns, which `gdcb check` "
+        "certifies; "
+        "[A log of your own](../history/own-log.md) goes on from there.\n\n"
+        "```sh\n"
+        f"gdcb run {instance} --variant mis           # gdcb-out/{instance}/report.html\n"
+        f"gdcb instances {instance} --write mine\n"
+        f"gdcb check {written}\n"
+        "```"
+    )
 
 
 def measures(run: dict[str, Any]) -> Words | None:
