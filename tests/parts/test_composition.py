@@ -14,8 +14,8 @@ from scipy import linalg
 from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.composition import Add, Composition, Identity, KalmanGain, Multiply, Prompt
-from gdcb.composition.gain import gain, riccati
 from gdcb.errors import InvalidInput
+from gdcb.kalman.riccati import gain, riccati
 from tests.parts.builders import bytes_of, fixed, rng_of
 
 LIST = ArmList(values=(0.8, 0.9, 1.0, 1.15, 1.25)).build()

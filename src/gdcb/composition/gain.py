@@ -11,86 +11,11 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
 from gdcb.errors import InvalidInput
+from gdcb.kalman.riccati import gain, riccati
 from gdcb.parts import check_number
 from gdcb.records import Located
 
 Matrix = tuple[tuple[float, ...], ...]
-
-
-def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
-    """Solve P = F(P − PHᵀ(HPHᵀ+R)⁻¹HP)Fᵀ + Q by structure-preserving doubling, batched.
-
-    Parameters
-    ----------
-    f, h, q, r : (..., n, n), (..., m, n), (..., n, n), (..., m, m); Q, R positive definite
-
-    Returns
-    -------
-    P : (..., n, n) steady-state prediction covariance; NaN where (F, H) is not detectable
-
-    Notes
-    -----
-    Chu, Fan, Lin and Wang (2004). Each system stops by itself, so that its result does not
-    depend on the systems beside it. With Q > 0 the pair is stabilisable.
-    """
-    shape = np.broadcast_shapes(f.shape[:-2], h.shape[:-2], q.shape[:-2], r.shape[:-2])
-    f, h, q, r = (
-        np.broadcast_to(part, (*shape, *part.shape[-2:])).reshape(-1, *part.shape[-2:])
-        for part in (f, h, q, r)
-    )
-    try:
-        p = _doubled(f, h, q, r)
-    except np.linalg.LinAlgError:  # one singular system must not spoil the others
-        p = np.concatenate([_one(f[i], h[i], q[i], r[i]) for i in range(f.shape[0])])
-    with np.errstate(all="ignore"):
-        k = gain(h, np.where(np.isfinite(p), p, 0.0), r)
-        again = f @ (p - k @ h @ p) @ f.swapaxes(-1, -2) + q
-        size = np.abs(p).max(axis=(-1, -2))
-        is_fixed = np.abs(again - p).max(axis=(-1, -2)) <= 1e-6 * size
-        is_bounded = size <= 1e14 * np.abs(q).max(axis=(-1, -2))
-    p[~(is_fixed & is_bounded)] = np.nan
-    return p.reshape(*shape, *p.shape[-2:])
-
-
-def _one(f: Array, h: Array, q: Array, r: Array) -> Array:
-    try:
-        return _doubled(f[None], h[None], q[None], r[None])
-    except np.linalg.LinAlgError:
-        return np.full((1, *f.shape), np.nan)
-
-
-def _doubled(f: Array, h: Array, q: Array, r: Array) -> Array:
-    """Double until nothing moves: (S, n, n) for S systems."""
-    n = f.shape[-1]
-    eye = np.eye(n)
-    a, p = f.swapaxes(-1, -2).copy(), q.copy()
-    g = h.swapaxes(-1, -2) @ np.linalg.solve(r, h)
-    active = np.arange(p.shape[0])
-    with np.errstate(all="ignore"):
-        for _ in range(60):
-            ak, gk, pk = a[active], g[active], p[active]
-            w = np.linalg.solve(eye + gk @ pk, np.concatenate((ak, gk), axis=-1))
-            wa, wg = w[..., :n], w[..., n:]
-            at = ak.swapaxes(-1, -2)
-            change = at @ pk @ wa
-            p[active] = pk + (change + change.swapaxes(-1, -2)) / 2
-            spread = ak @ wg @ at
-            g[active] = gk + (spread + spread.swapaxes(-1, -2)) / 2
-            a[active] = ak @ wa
-            size = np.abs(p[active]).max(axis=(-1, -2))
-            moving = np.abs(change).max(axis=(-1, -2)) > 1e-15 * size
-            active = active[moving & (size < 1e100)]
-            if active.size == 0:
-                break
-    return p
-
-
-def gain(h: Array, p: Array, r: Array) -> Array:
-    """Return K = PHᵀ(HPHᵀ + R)⁻¹: (..., n, m)."""
-    hp = h @ p
-    s = hp @ h.swapaxes(-1, -2) + r
-    k: Array = np.linalg.solve(s, hp).swapaxes(-1, -2)
-    return k
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.bandits import HierarchicalThompson
 from gdcb.composition import KalmanGain
-from gdcb.composition.gain import gain, riccati
 from gdcb.context import Number, Schema
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel, SimulatedPerson
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.catalogue import Domain
+from gdcb.kalman.riccati import gain, riccati
 from gdcb.records import Rows
 from gdcb.rewards import Scaled
 from gdcb.scalers import RidgeScaler
