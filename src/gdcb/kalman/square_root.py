@@ -1,0 +1,178 @@
+"""Covariances as square roots, tracks along the last axis: sums of squares cannot turn negative.
+
+A root of P is an array (c, n, N) of c columns for each of N tracks: P = Σ_c root[c] root[c]ᵀ.
+Its width N may be 1, where all tracks share it. Loops run over the few states; NumPy runs over the
+tracks, with additions and multiplications only, so that a track's bits do not depend on its
+neighbours.
+
+The measurement update keeps Joseph's two terms side by side, [(I − KH)L, −KR^½], and the prediction
+makes them a triangle again. With R = 10⁻¹⁰ beside P = 10⁸ Joseph's form itself loses
+positive-definiteness: what is left of P is below the rounding of what is subtracted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gdcb.arrays import Array
+
+_EPS = float(np.finfo(float).eps)
+
+
+def total(parts: Array) -> Array:
+    """Return the sum over the first axis, added in its order for any shape.
+
+    NumPy adds a single column pairwise, in another order than several: a track alone would
+    differ from a track in a batch.
+    """
+    if parts[0].size > 1:
+        return np.asarray(np.add.reduce(parts, axis=0))
+    out: Array = parts[0].copy()
+    for part in parts[1:]:
+        out += part
+    return out
+
+
+def applied(matrix: Array, root: Array) -> Array:
+    """Return M·root: (c, k, N) for a matrix (k, n, N) and a root (c, n, N)."""
+    out = matrix[None, :, 0] * root[:, None, 0]
+    for j in range(1, matrix.shape[1]):
+        out += matrix[None, :, j] * root[:, None, j]
+    return np.asarray(out)
+
+
+def squared(root: Array) -> Array:
+    """Return P = Σ_c root[c] root[c]ᵀ: (n, n, N), symmetric to the last bit."""
+    out = root[0][:, None] * root[0][None]
+    for column in root[1:]:
+        out += column[:, None] * column[None]
+    return np.asarray(out)
+
+
+def triangle(root: Array) -> Array:
+    """Return a root of the same covariance with n columns, the lower triangle: (n, n, N).
+
+    Modified Gram–Schmidt over the n rows; its triangle is as stable as that of reflections
+    (Björck 1967). A row that nothing is left of gives a column of zeros. `root` is used up.
+    """
+    n = root.shape[1]
+    out = np.zeros((n, n, root.shape[2]))
+    for j in range(n):
+        row = root[:, j, None]
+        dots = total(root[:, j:] * row)
+        length = np.sqrt(dots[0])
+        inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+        out[j, j] = length
+        if j + 1 < n:
+            out[j, j + 1 :] = dots[1:] * inverse
+            root[:, j + 1 :] -= (row * inverse) * out[j, j + 1 :]
+    return out
+
+
+def predicted(f: Array, root: Array, process: Array) -> Array:
+    """Return the root of FPFᵀ + Q: (n, n, N); `process` is the root of Q."""
+    moved = applied(f, root)
+    width = max(moved.shape[2], process.shape[2])
+    both = np.empty((moved.shape[0] + process.shape[0], moved.shape[1], width))
+    both[: moved.shape[0]], both[moved.shape[0] :] = moved, process
+    return triangle(both)
+
+
+def measured(root: Array, h: Array, noise: Array, seen: Array | None) -> tuple[Array, Array, Array]:
+    """Update a root by a measurement with the best gain.
+
+    Parameters
+    ----------
+    root, h, noise : (n, n, N) root of P, (m, n, N), (m, m, N) root of R
+    seen : (m, N) 1.0 where a component was seen, else 0.0; None where all were
+
+    Returns
+    -------
+    root : (n + m, n, N) of P − KHP, [(I − KH)L, −KR^½]
+    cross : (m, n, N) columns of K·S^½
+    half : (m, m, N) S^½ by columns, S = HPHᵀ + R among what was seen; 1 on the diagonal elsewhere
+    """
+    n, m = root.shape[1], h.shape[0]
+    rows = applied(h, root)
+    width = max(rows.shape[2], noise.shape[2], 1 if seen is None else seen.shape[1])
+    array = np.zeros((rows.shape[0] + m, m + n, width))
+    array[:-m, :m], array[-m:, :m] = rows, noise
+    array[:-m, m:] = root
+    if seen is not None:
+        array[:, :m] *= seen
+    both = np.zeros((m, m + n, width))
+    for j in range(m):
+        row = array[:, j, None]
+        dots = total(array[:, j:] * row)
+        length = np.sqrt(dots[0])
+        inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+        both[j, j] = length
+        both[j, j + 1 :] = dots[1:] * inverse
+        array[:, j + 1 :] -= (row * inverse) * both[j, j + 1 :]
+        if seen is not None:
+            both[j, j] += 1.0 - seen[j]
+    return array[:, m:], both[:, m:], both[:, :m]
+
+
+def fixed(root: Array, h: Array, noise: Array, k: Array) -> Array:
+    """Return the root (n + m, n, N) of (I − KH)P(I − KH)ᵀ + KRKᵀ for any gain (n, m, N)."""
+    kept = root - applied(k, applied(h, root))
+    spread = applied(k, noise)
+    width = max(kept.shape[2], spread.shape[2])
+    out = np.empty((kept.shape[0] + spread.shape[0], root.shape[1], width))
+    out[: kept.shape[0]], out[kept.shape[0] :] = kept, -spread
+    return out
+
+
+def whitened(half: Array, innovation: Array) -> Array:
+    """Solve S^½ w = ν: (m, N), for S^½ (m, m, N) by columns and ν (m, N)."""
+    m = half.shape[0]
+    out = np.empty((m, max(half.shape[2], innovation.shape[1])))
+    for i in range(m):
+        left = innovation[i]
+        for j in range(i):
+            left = left - half[j, i] * out[j]
+        out[i] = left / half[i, i]
+    return out
+
+
+def unwhitened(cross: Array, half: Array) -> Array:
+    """Return K = (K·S^½)·S^−½: (n, m, N)."""
+    m = half.shape[0]
+    k = np.empty((cross.shape[1], m, cross.shape[2]))
+    for j in range(m - 1, -1, -1):
+        left = cross[j]
+        for i in range(j + 1, m):
+            left = left - half[j, i] * k[:, i]
+        k[:, j] = left / half[j, j]
+    return k
+
+
+def factor(matrix: Array) -> tuple[Array, Array, Array]:
+    """Factor semi-definite matrices by Cholesky, leaving out columns that nothing is left of.
+
+    Parameters
+    ----------
+    matrix : (n, n, N) symmetric
+
+    Returns
+    -------
+    root : (n, n, N) by columns
+    is_semidefinite : (N,) whether the root gives the matrix back, to 10⁻¹⁰ of √(m_ii m_jj)
+    is_definite : (N,) whether also no column was left out
+    """
+    n = matrix.shape[0]
+    rest, root = matrix.copy(), np.zeros_like(matrix)
+    size = np.einsum("iik->ik", matrix).copy()
+    is_definite = np.ones(matrix.shape[2], dtype=bool)
+    for j in range(n):
+        is_left = rest[j, j] > n * _EPS * size[j]
+        is_definite &= is_left
+        inverse = np.zeros(matrix.shape[2])
+        np.divide(1.0, np.sqrt(rest[j, j], where=is_left, out=inverse), out=inverse, where=is_left)
+        root[j, j:] = rest[j:, j] * inverse
+        rest[j:, j:] -= root[j, j:, None] * root[j, None, j:]
+    scale = np.sqrt(np.maximum(size, 0.0))
+    is_near = np.abs(rest) <= 1e-10 * scale[:, None] * scale[None]
+    is_semidefinite = is_near.all(axis=(0, 1)) & (size >= 0.0).all(axis=0)
+    return root, is_semidefinite, is_definite & is_semidefinite
