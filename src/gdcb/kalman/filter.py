@@ -5,14 +5,15 @@ Time comes first, then tracks: T steps, N tracks, n states, m components of a me
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.kalman import square_root
-from gdcb.kalman.model import Model, factored, numbers, tracks_last
+from gdcb.kalman import inputs, square_root
+from gdcb.kalman.model import Model, tracks_last
 
 __all__ = ["Filtered", "Model", "kalman_filter"]
 
@@ -105,64 +106,122 @@ def kalman_filter(
     >>> out.mean.ravel().round(12).tolist(), out.predicted_covariance.ravel().round(12).tolist()
     ([1.5, 1.5, 1.5], [2.0, 2.0, 3.0])
     """
-    z, seen = _measurements(z, is_seen, model)
+    z, seen = inputs.measurements(z, is_seen, model)
     steps, tracks, m = z.shape
-    mean, root = _start(mean, covariance, is_root, tracks, model.n_states)
-    fixed = None if gains is None else _gains(gains, steps, tracks, model)
+    is_lost = inputs.lost(seen, longest_gap)
+    mean, root = inputs.start(mean, covariance, is_root, tracks, model.n_states)
+    fixed = None if gains is None else inputs.fixed_gains(gains, steps, tracks, model)
+    masks = inputs.masks(seen)
     z = np.moveaxis(np.where(seen, z, 0.0), 1, -1).copy()
-    masks = _masks(seen)
-    f, h, r = (tracks_last(part) for part in (model.transition, model.measurement, model.noise))
-    q_root, r_root = model.process_root, model.noise_root
-    shared = (root, f, h, r, q_root, *(() if fixed is None else (fixed,)))
-    widths = {part.shape[-1] for part in shared} | {1 if x is None else x.shape[1] for x in masks}
-    n, width = model.n_states, max(widths)
-    before, after = np.empty((2, steps, n, tracks))
-    p_before, p_after = np.empty((2, steps, n, n, width))
-    innovation, s_all = np.empty((steps, m, tracks)), np.empty((steps, m, m, width))
-    k_all = np.empty((steps, n, m, width))
-    likelihood = np.zeros(tracks)
+    f, h = tracks_last(model.transition), tracks_last(model.measurement)
+    before, after = np.empty((2, steps, model.n_states, tracks))
+    innovation, likelihood = np.empty((steps, m, tracks)), np.zeros(tracks)
     with np.errstate(over="ignore", invalid="ignore"):
+        spread = _spreads(model, f, h, root, masks, fixed)
         for t in range(steps):
-            ht, rt, r_half, mask = at(h, t), at(r, t), at(r_root, t), masks[t]
-            before[t], p_before[t] = mean, square_root.squared(root)
-            error = z[t] - square_root.applied(ht, mean[None])[0]
-            s_all[t] = square_root.squared(square_root.applied(ht, root)) + rt
-            if mask is not None:
-                error = error * mask
-            innovation[t] = error
-            updated, cross, half = square_root.measured(root, ht, r_half, mask)
-            white = square_root.whitened(half, error)
-            if fixed is None:
-                k_all[t] = square_root.unwhitened(cross, half)
-                mean = mean + square_root.total(cross * white[:, None])
-            else:
-                k = at(fixed, t) if mask is None else at(fixed, t) * mask
-                k_all[t], updated = k, square_root.fixed(root, ht, r_half, k)
-                mean = mean + square_root.applied(k, error[None])[0]
+            before[t] = mean
+            error = z[t] - square_root.applied(at(h, t), mean[None])[0]
+            mask = masks[t]
+            innovation[t] = error = error if mask is None else error * mask
+            white = square_root.whitened(spread.half[t], error)
             likelihood -= 0.5 * square_root.total(white * white)
-            for j in range(m):
-                likelihood -= np.log(half[j, j])
-            after[t], p_after[t] = mean, square_root.squared(updated)
+            if fixed is None:
+                mean = mean + square_root.total(spread.cross[t] * white[:, None])
+            else:
+                mean = mean + square_root.applied(spread.gain[t], error[None])[0]
+            after[t] = mean
             mean = square_root.applied(at(f, t), mean[None])[0]
-            root = square_root.predicted(at(f, t), updated, at(q_root, t))
+        for j in range(m):
+            likelihood -= square_root.total(np.log(spread.half[:, j, j]))
     likelihood -= 0.5 * _LOG_2PI * seen.sum(axis=(0, 2))
-    is_lost = _lost(seen, longest_gap)
-    _refuse_divergence(before, p_before, after, p_after, is_lost)
+    _refuse_divergence(before, after, spread, is_lost)
     innovation = np.moveaxis(innovation, -1, 1).copy()
     innovation[~seen] = np.nan
+    n = model.n_states
     return Filtered(
         tracks_second(before, tracks),
-        tracks_second(p_before, tracks),
+        tracks_second(spread.before, tracks),
         tracks_second(after, tracks),
-        tracks_second(p_after, tracks),
+        tracks_second(spread.after, tracks),
         innovation,
-        tracks_second(s_all, tracks),
-        tracks_second(k_all, tracks),
+        tracks_second(spread.innovation, tracks),
+        tracks_second(spread.gain, tracks),
         likelihood,
         is_lost,
         np.ascontiguousarray(mean.T),
-        np.array(np.broadcast_to(np.moveaxis(root, -1, 0).swapaxes(-1, -2), (tracks, n, n))),
+        np.array(np.broadcast_to(np.moveaxis(spread.root, -1, 0).swapaxes(1, 2), (tracks, n, n))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Spreads:
+    """Covariances of all steps, tracks last: what does not depend on the measurements' values.
+
+    Parameters
+    ----------
+    before, after, innovation : (T, n, n, N), (T, n, n, N), (T, m, m, N)
+    gain, cross, half : (T, n, m, N), (T, m, n, N) K·S^½, (T, m, m, N) S^½ of what was seen
+    root : (n, n, N) of the prediction for step T
+    """
+
+    before: Array
+    after: Array
+    innovation: Array
+    gain: Array
+    cross: Array
+    half: Array
+    root: Array
+
+
+def _spreads(
+    model: Model, f: Array, h: Array, root: Array, masks: list[Array | None], fixed: Array | None
+) -> _Spreads:
+    """Run the covariances; where all tracks share them, once for all.
+
+    Where a root comes back to one it has been at, to the last bit, the steps since then come again
+    and are copied: rounding ends in a short cycle.
+    """
+    r, q_root, r_root = tracks_last(model.noise), model.process_root, model.noise_root
+    parts = [f, h, r, q_root] + ([] if fixed is None else [fixed])
+    widths = [root.shape[-1], *(part.shape[-1] for part in parts)]
+    width = max(*widths, *(1 if mask is None else mask.shape[1] for mask in masks))
+    may_cycle = width == 1 and all(part.ndim == 3 or part.shape[0] == 1 for part in parts)
+    steps, n, m = len(masks), model.n_states, model.n_measurements
+    gains, cross = np.empty((steps, n, m, width)), np.empty((steps, m, n, width))
+    roots, rows = np.empty((steps, n, n, width)), np.empty((steps, n, m, width))
+    half, updated = np.empty((steps, m, m, width)), np.empty((steps, n + m, n, width))
+    been: dict[bytes, int] = {}
+    period = 0
+    for t, mask in enumerate(masks):
+        if mask is not None:
+            been, period = {}, 0
+        elif may_cycle and not period:
+            period = t - been.setdefault(root.tobytes(), t)
+        if period:
+            for part in (gains, cross, roots, rows, half, updated):
+                part[t] = part[t - period]
+            root = roots[t - period + 1]
+            continue
+        roots[t], ht, r_half = root, at(h, t), at(r_root, t)
+        found, rows[t], cross[t], half[t] = square_root.measured(root, ht, r_half, mask)
+        if fixed is not None:
+            gains[t] = at(fixed, t) if mask is None else at(fixed, t) * mask
+            found = square_root.fixed(root, ht, r_half, gains[t])
+        updated[t] = found
+        root = square_root.predicted(at(f, t), found, at(q_root, t))
+    if fixed is None:
+        gains = _each_step(square_root.unwhitened, cross, half)
+    before, after = _each_step(square_root.squared, roots), _each_step(square_root.squared, updated)
+    innovation = _each_step(square_root.squared, rows) + r
+    return _Spreads(before, after, innovation, gains, cross, half, root)
+
+
+def _each_step(function: Callable[..., Array], *parts: Array) -> Array:
+    """Apply a function of arrays (..., N) at every step; steps take the place of a single track."""
+    if parts[0].shape[-1] == 1:
+        found = function(*(np.moveaxis(part[..., 0], 0, -1) for part in parts))
+        return np.ascontiguousarray(np.moveaxis(found, -1, 0))[..., None]
+    return np.stack([function(*(part[t] for part in parts)) for t in range(parts[0].shape[0])])
 
 
 def at(part: Array, t: int) -> Array:
@@ -179,92 +238,15 @@ def tracks_second(part: Array, tracks: int) -> Array:
     return np.broadcast_to(out, (out.shape[0], tracks, *out.shape[2:]))
 
 
-def _measurements(z: Array, is_seen: Array | None, model: Model) -> tuple[Array, Array]:
-    z = np.asarray(z, dtype=float)
-    m, steps, tracks = model.n_measurements, model.n_steps, model.n_tracks
-    if z.ndim != 3 or z.shape[2] != m or 0 in z.shape[:2]:
-        raise InvalidInput(f"z: expected shape (steps, tracks, {m}), got {z.shape}")
-    if steps not in (None, z.shape[0]) or tracks not in (None, z.shape[1]):
-        raise InvalidInput(
-            f"z: expected {steps or 'any number of'} steps and {tracks or 'any number of'} tracks, "
-            f"as the model has, got {z.shape[0]} and {z.shape[1]}"
-        )
-    seen = ~np.isnan(z) if is_seen is None else np.asarray(is_seen)
-    if seen.shape != z.shape or seen.dtype != bool:
-        raise InvalidInput(
-            f"is_seen: expected booleans of shape {z.shape}, got {seen.dtype} of {seen.shape}"
-        )
-    is_bad = seen & ~np.isfinite(z)
-    if is_bad.any():
-        t, i, j = (int(k) for k in np.argwhere(is_bad)[0])
-        raise InvalidInput(
-            f"z: expected a finite number where a component is seen, got {z[t, i, j]} for "
-            f"component {j} (track {i}, step {t})"
-        )
-    return z, seen
-
-
-def _start(
-    mean: Array, covariance: Array, is_root: bool, tracks: int, n: int
-) -> tuple[Array, Array]:
-    """Return the mean (n, N) and the root (n, n, N or 1)."""
-    mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
-    shapes = ((n,), (tracks, n))
-    numbers("mean", mean, mean.shape in shapes, f"{shapes[0]} or {shapes[1]}")
-    wide = ((n, n), (tracks, n, n))
-    numbers("covariance", covariance, covariance.shape in wide, f"{wide[0]} or {wide[1]}")
-    if is_root:
-        root = np.ascontiguousarray(tracks_last(covariance).swapaxes(0, 1))
-    else:
-        root = factored("covariance", covariance, False)
-    return np.ascontiguousarray(np.broadcast_to(mean, (tracks, n)).T), root
-
-
-def _gains(gains: Array, steps: int, tracks: int, model: Model) -> Array:
-    gains = np.asarray(gains, dtype=float)
-    shape = (model.n_states, model.n_measurements)
-    lead = gains.shape[:-2]
-    is_shape = gains.shape[-2:] == shape and lead in (
-        *((), (1,), (tracks,)),
-        *((a, b) for a in (1, steps) for b in (1, tracks)),
-    )
-    numbers("gains", gains, is_shape, f"(..., {shape[0]}, {shape[1]})")
-    return tracks_last(gains)
-
-
-def _masks(seen: Array) -> list[Array | None]:
-    """Return which components were seen by step: None where all, (m, 1) where tracks agree."""
-    is_whole: Array = seen.all(axis=(1, 2))
-    is_shared: Array = np.equal(seen, seen[:, :1]).all(axis=(1, 2))
-    return [
-        None if is_whole[t] else (seen[t, :1] if is_shared[t] else seen[t]).T.astype(float)
-        for t in range(seen.shape[0])
-    ]
-
-
-def _lost(seen: Array, longest_gap: int | None) -> Array:
-    """Return (T, N) whether more than `longest_gap` steps in a row went without any component."""
-    is_there = seen.any(axis=2)
-    if longest_gap is None:
-        return np.zeros(is_there.shape, dtype=bool)
-    if isinstance(longest_gap, bool) or longest_gap < 0:
-        raise InvalidInput(f"longest_gap: expected a number of steps >= 0, got {longest_gap!r}")
-    step = np.arange(seen.shape[0])[:, None]
-    last = np.maximum.accumulate(np.where(is_there, step, -1), axis=0)
-    return np.asarray(step - last > longest_gap)
-
-
-def _refuse_divergence(
-    before: Array, p_before: Array, after: Array, p_after: Array, is_lost: Array
-) -> None:
+def _refuse_divergence(before: Array, after: Array, spread: _Spreads, is_lost: Array) -> None:
     """Refuse numbers that are not finite, unless their track was lost at or before that step."""
     with np.errstate(over="ignore", invalid="ignore"):
         is_finite = np.isfinite(before.sum(axis=1) + after.sum(axis=1))
-        is_finite = is_finite & np.isfinite((p_before + p_after).sum(axis=(1, 2)))
+        is_finite = is_finite & np.isfinite((spread.before + spread.after).sum(axis=(1, 2)))
     is_bad = ~is_finite & ~np.logical_or.accumulate(is_lost, axis=0)
     if is_bad.any():
         t, i = (int(k) for k in np.argwhere(is_bad)[0])
-        p = p_before[t, :, :, i if p_before.shape[-1] > 1 else 0]
+        p = spread.before[t, :, :, i if spread.before.shape[-1] > 1 else 0]
         what = "covariance" if not np.isfinite(p).all() else "state"
         raise InvalidInput(
             f"filter: expected finite numbers, got a {what} that grew beyond all bounds "

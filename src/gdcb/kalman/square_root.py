@@ -17,6 +17,8 @@ import numpy as np
 from gdcb.arrays import Array
 
 _EPS = float(np.finfo(float).eps)
+_FEW = 8192  # products; up to here they are made at once and added, the same sum in fewer calls
+_TINY = 1e-300  # a length that is divided by where it is zero: zeros stay zeros
 
 
 def total(parts: Array) -> Array:
@@ -35,14 +37,20 @@ def total(parts: Array) -> Array:
 
 def applied(matrix: Array, root: Array) -> Array:
     """Return M·root: (c, k, N) for a matrix (k, n, N) and a root (c, n, N)."""
+    n, width = matrix.shape[1], max(matrix.shape[2], root.shape[2])
+    if root.shape[0] * matrix.shape[0] * n * width <= _FEW:
+        columns, rows = matrix.swapaxes(0, 1)[:, None], root.swapaxes(0, 1)[:, :, None]
+        return total(np.multiply(columns, rows, order="C"))
     out = matrix[None, :, 0] * root[:, None, 0]
-    for j in range(1, matrix.shape[1]):
+    for j in range(1, n):
         out += matrix[None, :, j] * root[:, None, j]
     return np.asarray(out)
 
 
 def squared(root: Array) -> Array:
     """Return P = Σ_c root[c] root[c]ᵀ: (n, n, N), symmetric to the last bit."""
+    if root.size * root.shape[1] <= _FEW:
+        return total(np.multiply(root[:, :, None], root[:, None], order="C"))
     out = root[0][:, None] * root[0][None]
     for column in root[1:]:
         out += column[:, None] * column[None]
@@ -61,7 +69,7 @@ def triangle(root: Array) -> Array:
         row = root[:, j, None]
         dots = total(root[:, j:] * row)
         length = np.sqrt(dots[0])
-        inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+        inverse = 1.0 / np.maximum(length, _TINY)
         out[j, j] = length
         if j + 1 < n:
             out[j, j + 1 :] = dots[1:] * inverse
@@ -78,7 +86,9 @@ def predicted(f: Array, root: Array, process: Array) -> Array:
     return triangle(both)
 
 
-def measured(root: Array, h: Array, noise: Array, seen: Array | None) -> tuple[Array, Array, Array]:
+def measured(
+    root: Array, h: Array, noise: Array, seen: Array | None
+) -> tuple[Array, Array, Array, Array]:
     """Update a root by a measurement with the best gain.
 
     Parameters
@@ -89,6 +99,7 @@ def measured(root: Array, h: Array, noise: Array, seen: Array | None) -> tuple[A
     Returns
     -------
     root : (n + m, n, N) of P − KHP, [(I − KH)L, −KR^½]
+    rows : (n, m, N) HL by columns, of all components
     cross : (m, n, N) columns of K·S^½
     half : (m, m, N) S^½ by columns, S = HPHᵀ + R among what was seen; 1 on the diagonal elsewhere
     """
@@ -105,13 +116,13 @@ def measured(root: Array, h: Array, noise: Array, seen: Array | None) -> tuple[A
         row = array[:, j, None]
         dots = total(array[:, j:] * row)
         length = np.sqrt(dots[0])
-        inverse = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+        inverse = 1.0 / np.maximum(length, _TINY)
         both[j, j] = length
         both[j, j + 1 :] = dots[1:] * inverse
         array[:, j + 1 :] -= (row * inverse) * both[j, j + 1 :]
         if seen is not None:
             both[j, j] += 1.0 - seen[j]
-    return array[:, m:], both[:, m:], both[:, :m]
+    return array[:, m:], rows, both[:, m:], both[:, :m]
 
 
 def fixed(root: Array, h: Array, noise: Array, k: Array) -> Array:
