@@ -12,7 +12,7 @@ from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.kalman.riccati import gain, riccati
-from gdcb.parts import check_number
+from gdcb.parts import Column, check_number, column, take
 from gdcb.records import Located
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -20,42 +20,50 @@ Matrix = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class KalmanGain:
-    """Make the steady-state Kalman gain of a mode, its entries as the action's columns.
+    """Make the Kalman gain of a mode, its entries as the action's columns.
 
-    Φ(m, δ) = K = PHᵀ(HPHᵀ + R)⁻¹, P solving P = F(P − KHP)Fᵀ + Q, with Q = δ₀·Q_m and
-    R = δ₁·R_m: δ has an arm axis (one pair of scales a mode) and two columns, confined to
-    [low, high]. K(cQ, cR) = K(Q, R): only their ratio matters. The arm of a gain is the mode whose
-    composed gain is nearest, the distance being that of the entry that differs most.
+    Φ(m, δ) = K = PHᵀ(HPHᵀ + R)⁻¹ with Q = δ₀·Q_m and R = δ₁·R_m. P solves P = F(P − KHP)Fᵀ + Q:
+    the steady state. Where `age` says how many measurements a track has had, tracks younger than
+    `settle` have the P of that age instead, from P₀ = δ₂·initial on. δ has an arm axis (one set of
+    scales a mode), confined to [low, high]. K(cQ, cR) = K(Q, R): only their ratio matters. The arm
+    of a gain is the mode whose composed gain is nearest, the distance being that of the entry that
+    differs most.
 
     Parameters
     ----------
     transition, measurement, process, noise : one matrix a mode: F, H, Q, R
     step : what counts as one step between gains, in the largest entry
-    low, high : bounds on both columns of δ
+    low, high : bounds on all columns of δ
+    age : context column with the measurements that a track has had; None: tracks are old
+    initial : P₀, nominal
+    settle : age from which a gain is the steady one
 
     Notes
     -----
     Assumes: linear modes that do not change within a round, Q and R positive definite, and
-    every (F, H) detectable.
+    every (F, H) detectable. Young tracks: that (Q, R) were all along what they are now.
 
     Stops applying: a mode that is not detectable has no steady state; its gain is NaN and never
-    runs. In the first steps of a track the steady gain is not the best one. Of the two columns of
-    δ only the ratio is identified. The bound of Assumption 1 is estimated by differences at the
-    rows at hand, not proved for all.
+    runs. Of the columns of δ only ratios are identified. The bound of Assumption 1 is estimated by
+    differences at the rows at hand, not proved for all.
 
     Examples
     --------
     One state, F = H = 1, Q = 1, R = 2: P = 2 solves P²/(P + 2) = 1, so K = 2/4. Tripling both
-    scales changes nothing.
+    scales changes nothing. A track that begins with P₀ = 6 has K = 6/8.
 
     >>> import numpy as np
     >>> from gdcb.arms import ArmList
     >>> one = (((1.0,),),)
     >>> phi = KalmanGain(transition=one, measurement=one, process=one, noise=(((2.0,),),))
     >>> modes, x = ArmList(names=("cruise",)).build(), np.zeros((2, 1))
-    >>> delta = np.array([[[1.0, 1.0]], [[3.0, 3.0]]])
+    >>> delta = np.array([[[1.0, 1.0, 1.0]], [[3.0, 3.0, 1.0]]])
     >>> phi.compose(modes, delta, x).ravel().round(12).tolist()
     [0.5, 0.5]
+    >>> from dataclasses import replace
+    >>> young = replace(phi, age=0, initial=((6.0,),))
+    >>> young.compose(modes, delta[:1], x[:1]).ravel().tolist()
+    [0.75]
     """
 
     transition: tuple[Matrix, ...]
@@ -65,29 +73,68 @@ class KalmanGain:
     step: float = 0.05
     low: float = 1e-3
     high: float = 1e3
+    age: Column | None = column(None)
+    initial: Matrix = ()
+    settle: int = 12
     needs_positive: ClassVar[bool] = True
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
         check_number("composition.step", self.step, 0.0, open_low=True)
+        check_number("composition.low", self.low, 0.0, open_low=True)
+        check_number("composition.high", self.high, self.low)
+        check_number("composition.settle", self.settle, 0)
         counts = {
             len(part) for part in (self.transition, self.measurement, self.process, self.noise)
         }
         if len(counts) != 1:
             raise InvalidInput(f"composition: one F, H, Q and R a mode, got {sorted(counts)}")
+        if self.age is not None and np.shape(self.initial) != np.shape(self.transition)[1:]:
+            raise InvalidInput(
+                f"composition.initial: expected P₀ of shape {np.shape(self.transition)[1:]} where "
+                f"there is an age, got {np.shape(self.initial)}"
+            )
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the entries of the gain, row by row."""
         m, n = len(self.measurement[0]), len(self.transition[0])
         return tuple(ActionColumn(f"gain_{i}{j}") for i in range(n) for j in range(m))
 
-    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
-        """Return every mode's gain: (N, K, n·m)."""
-        scale = np.broadcast_to(delta, (x.shape[0], arms.n, 2)).clip(self.low, self.high)
-        f, h = np.array(self.transition), np.array(self.measurement)
+    def covariances(self, arms: Arms, delta: Array, x: Array) -> tuple[Array, Array, Array]:
+        """Return Q (N, K, n, n), R (N, K, m, m) and the covariance P (N, K, n, n) before z."""
+        scale = self._scale(arms, delta, x)
         q = scale[..., 0, None, None] * np.array(self.process)
         r = scale[..., 1, None, None] * np.array(self.noise)
-        k = gain(h, riccati(f, h, q, r), r)
+        f, h = np.array(self.transition), np.array(self.measurement)
+        p = riccati(f, h, q, r)
+        if self.age is not None:
+            self._rejuvenate(p, take(x, self.age), q, r, scale)
+        return q, r, p
+
+    def _rejuvenate(self, p: Array, age: Array, q: Array, r: Array, scale: Array) -> None:
+        """Put in place of the steady P that of tracks younger than `settle`."""
+        young = np.flatnonzero(age < self.settle)
+        if not young.size:
+            return
+        f, h = np.array(self.transition), np.array(self.measurement)
+        q, r, age = q[young], r[young], age[young]
+        now = scale[young][..., 2, None, None] * np.array(self.initial)
+        for step in range(int(age.max())):
+            later = f @ (now - gain(h, now, r) @ h @ now) @ f.swapaxes(-1, -2) + q
+            now = np.where((step < age)[:, None, None, None], later, now)
+        p[young] = now
+
+    def _scale(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return δ within its bounds, a column for P₀ included: (N, K, 3)."""
+        scale = np.ones((x.shape[0], arms.n, 3))
+        given = delta.shape[-1]
+        scale[..., : 3 if given == 1 else given] = delta
+        return scale.clip(self.low, self.high)
+
+    def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
+        """Return every mode's gain: (N, K, n·m)."""
+        _, r, p = self.covariances(arms, delta, x)
+        k = gain(np.array(self.measurement), p, r)
         return k.reshape(x.shape[0], arms.n, -1)
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:
@@ -106,9 +153,8 @@ class KalmanGain:
 
     def lipschitz(self, arms: Arms, delta: Array, x: Array) -> float:
         """Estimate the largest spectral norm of dK/dδ at these rows, by central differences."""
-        scale = np.broadcast_to(delta, (x.shape[0], arms.n, 2)).clip(self.low, self.high)
-        slopes = []
-        for bump in np.eye(2):
+        scale, slopes = self._scale(arms, delta, x), []
+        for bump in np.eye(3)[: 2 if self.age is None else 3]:
             width = 1e-5 * (scale * bump).sum(axis=-1, keepdims=True)
             above = self.compose(arms, scale + width * bump, x)
             below = self.compose(arms, scale - width * bump, x)

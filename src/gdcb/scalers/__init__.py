@@ -2,6 +2,7 @@
 
 from gdcb.scalers.base import Scaler
 from gdcb.scalers.constant import ConstantScaler, ConstantState
+from gdcb.scalers.covariance import CovarianceScaler, CovarianceState
 from gdcb.scalers.estimator import EstimatorScaler, FittedEstimator
 from gdcb.scalers.gaussian_process import GaussianProcessScaler
 from gdcb.scalers.head import LinearHead, RidgeState
@@ -13,6 +14,8 @@ from gdcb.scalers.selection import Selection, selection_weights
 __all__ = [
     "ConstantScaler",
     "ConstantState",
+    "CovarianceScaler",
+    "CovarianceState",
     "EstimatorScaler",
     "Factor",
     "FittedEstimator",

@@ -1,0 +1,292 @@
+"""Covariances by mode and context, by ridge regression on innovations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from gdcb.arrays import Array, scatter_add
+from gdcb.errors import InvalidInput
+from gdcb.parts import Column, check_choice, check_number, column, take
+from gdcb.regression import RidgeSums
+from gdcb.scalers.settings import check_whole, numbers_of
+
+
+@dataclass(slots=True)
+class CovarianceState:
+    """Sums of every owner, and the coefficients in force.
+
+    Parameters
+    ----------
+    sums : of the regression of innovation products on their responses
+    beta : (owners, B) published coefficients of Q by mode and knot, of R by knot, and of P₀
+    versions, since, rows : (owners,) publications so far, rows that taught since the last one, and
+        in all
+    """
+
+    sums: RidgeSums
+    beta: Array
+    versions: Array
+    since: Array
+    rows: Array
+
+
+def hats(value: Array, knots: tuple[float, ...]) -> Array:
+    """Return the weights of linear interpolation between knots: (N, knots), ≥ 0, of sum 1.
+
+    Beyond the outer knots the nearest one has all the weight.
+
+    >>> hats(np.array([0.0, 0.25, 3.0]), (0.0, 1.0)).tolist()
+    [[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
+    """
+    if len(knots) == 1:
+        return np.ones((value.shape[0], 1))
+    at = np.array(knots)
+    place = np.clip(np.searchsorted(at, value, side="right") - 1, 0, len(knots) - 2)
+    share = np.clip((value - at[place]) / (at[place + 1] - at[place]), 0.0, 1.0)
+    out = np.zeros((value.shape[0], len(knots)))
+    rows = np.arange(value.shape[0])
+    out[rows, place], out[rows, place + 1] = 1.0 - share, share
+    return out
+
+
+@dataclass(frozen=True)
+class CovarianceScaler:
+    """Sizes of Q, R and P₀ for every mode: (Q_θ(x), R_θ(x)), positive by construction.
+
+    δ_m(x) = (Σ_i h_i(x) β_{m,i}, Σ_j h_j(x) β_j, β_0): what multiplies the nominal Q_m, R_m and P₀.
+    The h are weights of linear interpolation between knots of a context column: they are ≥ 0 and
+    sum to 1, and every β is confined to [low, high]. So δ lies in [low, high] at every x, and
+    (Q, R) in the compact set of the lemma, positive definite, whatever was learned.
+
+    A row's label is (ν_t², ν_tν_{t−1}, responses of both): products of innovations, averaged over
+    axes that share their gain, and how each would move with each coefficient, whatever gains ran
+    (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses, each
+    product weighted by its variance under the prior, pulled towards `prior_mean` as if that had
+    been seen with standard deviation `prior_sd`. Sums are kept, so that a batch and any order of
+    rows give the same fit.
+
+    Parameters
+    ----------
+    n_arms : modes
+    process, process_knots : context column that Q hangs on, and knots on it; one knot: on none
+    noise, noise_knots : the same of R, which all modes share
+    prior_mean, prior_sd : a number each, or one a coefficient: Q by mode and knot, R by knot, P₀
+    low, high : the compact set
+    axes : how many axes a product is averaged over
+    every, growth : rows of an owner between publications; and their share of all rows before
+    per : 'unit' or 'group'
+
+    Notes
+    -----
+    Assumes: a linear filter whose model is right up to these sizes, innovations with the moments
+    of its errors, and weights of the modes that are right on average. Where modes are not known,
+    the responses of Q_m carry how likely m was, and β_m is the size of Q where m seemed to be on.
+
+    Stops applying: gains that never change and whiten the innovations leave little to tell Q from
+    R by. For gains only ratios matter: K(cQ, cR) = K(Q, R). Beyond the outer knots δ is constant.
+
+    Examples
+    --------
+    One mode, one knot each, coefficients (q, r, p) with prior 1 ± 1. A track begins: the first
+    innovation responds to r and p by 1, E[ν²] = r + p, and ν² = 5 is seen. Its prior mean is
+    2, its variance 2·2² = 8; each of r and p moves by 1·(5 − 2)/(8 + 1 + 1) = 0.3.
+
+    >>> scaler = CovarianceScaler(n_arms=1)
+    >>> state, nan = scaler.init(1), np.nan
+    >>> label = np.array([[5.0, nan, 0.0, 1.0, 1.0, nan, nan, nan]])
+    >>> one, x = np.zeros(1, int), np.zeros((1, 1))
+    >>> scaler.observe(state, one, x, np.ones((1, 1)), label, np.ones(1))
+    >>> _ = scaler.publish(state, one)
+    >>> scaler.predict(state, one, x).round(12).tolist()
+    [[[1.0, 1.3, 1.3]]]
+    """
+
+    n_arms: int = 1
+    process: Column | None = column(None)
+    process_knots: tuple[float, ...] = (0.0,)
+    noise: Column | None = column(None)
+    noise_knots: tuple[float, ...] = (0.0,)
+    prior_mean: tuple[float, ...] | float = 1.0
+    prior_sd: tuple[float, ...] | float = 1.0
+    low: float = 1e-2
+    high: float = 1e2
+    axes: int = 1
+    every: int = 50
+    growth: float = field(default=0.0, kw_only=True)
+    per: str = field(default="group", kw_only=True)
+    learns_from: ClassVar[str] = "label"
+    supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
+    is_positive: ClassVar[bool] = True
+    joins: ClassVar[str] = "any"
+    n_columns: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        check_whole("scaler.n_arms", self.n_arms, 1)
+        check_whole("scaler.axes", self.axes, 1)
+        check_whole("scaler.every", self.every, 1)
+        check_choice("scaler.per", self.per, ("unit", "group"))
+        check_number("scaler.growth", self.growth, 0.0)
+        check_number("scaler.low", self.low, 0.0, open_low=True)
+        check_number("scaler.high", self.high, self.low, open_low=True)
+        for name in ("process", "noise"):
+            knots = numbers_of(f"scaler.{name}_knots", getattr(self, f"{name}_knots"))
+            object.__setattr__(self, f"{name}_knots", knots)
+            if not knots or any(b <= a for a, b in zip(knots, knots[1:], strict=False)):
+                raise InvalidInput(f"scaler.{name}_knots: expected rising numbers, got {knots}")
+            if len(knots) > 1 and getattr(self, name) is None:
+                raise InvalidInput(f"scaler.{name}: expected a context column for {knots}")
+        for name in ("prior_mean", "prior_sd"):
+            value = getattr(self, name)
+            if isinstance(value, (int, float)):
+                value = (float(value),) * self.size
+            value = numbers_of(f"scaler.{name}", value)
+            if len(value) != self.size or min(value) <= 0.0:
+                raise InvalidInput(
+                    f"scaler.{name}: expected {self.size} numbers above 0, of Q by mode and knot, "
+                    f"of R by knot and of P₀, got {value}"
+                )
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return self.n_arms * len(self.process_knots) + len(self.noise_knots) + 1
+
+    @property
+    def n_labels(self) -> int:
+        """Two products, and the responses of each."""
+        return 2 + 2 * self.size
+
+    @cached_property
+    def _prior(self) -> tuple[Array, Array]:
+        return np.array(self.prior_mean), np.array(self.prior_sd)
+
+    def weights(self, x: Array) -> tuple[Array, Array]:
+        """Return the weights h(x) of the knots of Q and of R: (N, knots) each."""
+        process = hats(self._column(self.process, x), self.process_knots)
+        return process, hats(self._column(self.noise, x), self.noise_knots)
+
+    def _column(self, name: Column | None, x: Array) -> Array:
+        return np.zeros(x.shape[0]) if name is None else take(x, name)
+
+    def init(self, n_owners: int) -> CovarianceState:
+        """Return empty sums and the prior's coefficients."""
+        mean, _ = self._prior
+        return CovarianceState(
+            RidgeSums.zeros(n_owners, 1, self.size),
+            np.tile(np.clip(mean, self.low, self.high), (n_owners, 1)),
+            *(np.zeros(n_owners, dtype=np.int64) for _ in range(3)),
+        )
+
+    def predict(self, state: CovarianceState, owner: Array, x: Array) -> Array:
+        """Evaluate the published sizes: (N, n_arms, 3), all within [low, high]."""
+        return self._sizes(state.beta[owner], x)
+
+    def _sizes(self, beta: Array, x: Array) -> Array:
+        process, noise = self.weights(x)
+        n_process = self.n_arms * len(self.process_knots)
+        by_mode = beta[:, :n_process].reshape(-1, self.n_arms, len(self.process_knots))
+        out = np.empty((x.shape[0], self.n_arms, 3))
+        out[..., 0] = (by_mode * process[:, None]).sum(axis=-1)
+        out[..., 1] = (beta[:, n_process:-1] * noise).sum(axis=-1)[:, None]
+        out[..., 2] = beta[:, -1:]
+        return out
+
+    def version(self, state: CovarianceState, owner: Array) -> Array:
+        """Return the number of publications behind the coefficients in force."""
+        return state.versions[owner]
+
+    def uncertainty(self, state: CovarianceState, owner: Array, x: Array) -> Array:
+        """Return the posterior standard error of each size, from all rows so far: (N, n_arms, 3).
+
+        Products are taken to have the variance that they have under the prior, and to be
+        independent: lagged products of one innovation are not quite.
+        """
+        _, sd = self._prior
+        spread = np.linalg.inv(state.sums.penalised(owner, 1.0))[:, 0] * np.outer(sd, sd)
+        process, noise = self.weights(x)
+        k = len(self.process_knots)
+        out = np.empty((x.shape[0], self.n_arms, 3))
+
+        def error(part: slice, h: Array) -> Array:
+            inner = (h[:, :, None] * spread[:, part, part] * h[:, None, :]).sum(axis=(1, 2))
+            return np.asarray(np.sqrt(np.maximum(inner, 0.0)))
+
+        for mode in range(self.n_arms):
+            out[:, mode, 0] = error(slice(mode * k, (mode + 1) * k), process)
+        at = self.n_arms * k
+        out[..., 1] = error(slice(at, self.size - 1), noise)[:, None]
+        out[..., 2] = np.sqrt(spread[:, -1, -1])[:, None]
+        return out
+
+    def observe(
+        self,
+        state: CovarianceState,
+        owner: Array,
+        x: Array,
+        action: Array,
+        label: Array,
+        weight: Array,
+    ) -> None:
+        """Add rows to the sums; products that are NaN add nothing."""
+        if label.shape != (x.shape[0], self.n_labels):
+            raise InvalidInput(
+                f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
+            )
+        mean, sd = self._prior
+        size = self.size
+        square = np.nan_to_num(label[:, 2 : 2 + size])
+        lagged = np.nan_to_num(label[:, 2 + size :])
+        expected = (square * mean).sum(axis=1)
+        variance = np.maximum(expected, 1e-12) ** 2
+        both = variance + (lagged * mean).sum(axis=1) ** 2
+        for j, response, spread in ((0, square, 2.0 * variance), (1, lagged, both)):
+            rest = label[:, j] - (response * mean).sum(axis=1)
+            state.sums.add(owner, response * sd, rest[:, None], weight * self.axes / spread)
+        taught = (np.isfinite(label[:, :2]).any(axis=1) & (weight > 0)).astype(np.int64)
+        scatter_add(state.since, owner, taught)
+        scatter_add(state.rows, owner, taught)
+
+    def due(self, state: CovarianceState) -> Array:
+        """Return the owners that saw `every` rows since their last publication, and `growth`."""
+        enough = state.since >= self.every
+        if self.growth > 0:
+            enough &= state.since >= self.growth * (state.rows - state.since)
+        return np.flatnonzero(enough)
+
+    def solve(self, sums: RidgeSums, owners: Array) -> Array:
+        """Return β of some owners, within [low, high]: (owners, B)."""
+        mean, sd = self._prior
+        found: Array = np.clip(mean + sd * sums.solve(owners, 1.0)[:, 0], self.low, self.high)
+        return found
+
+    def publish(self, state: CovarianceState, owners: Array) -> Array:
+        """Solve for β and put it in force; return the owners whose sizes changed."""
+        if owners.size == 0:
+            return owners
+        state.since[owners] = 0
+        beta = self.solve(state.sums, owners)
+        is_new: Array = np.asarray((beta != state.beta[owners]).any(axis=1))
+        owners = owners[is_new]
+        state.beta[owners] = beta[is_new]
+        state.versions[owners] += 1
+        return owners
+
+    def merge(self, state: CovarianceState, other: CovarianceState) -> None:
+        """Add the rows of another state of the same owners; what is in force stays."""
+        if state.beta.shape != other.beta.shape:
+            raise InvalidInput(
+                f"merge: expected a state of shape {state.beta.shape}, got {other.beta.shape}"
+            )
+        state.sums.merge(other.sums)
+        state.since += other.since
+        state.rows += other.rows
+
+    def decay(self, state: CovarianceState, factor: float, owner: Array) -> None:
+        """Let the evidence of some owners count for `factor`; the prior stays as it is."""
+        check_number("decay", factor, 0.0, 1.0)
+        state.sums.scale(owner, factor)
