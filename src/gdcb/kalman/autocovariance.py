@@ -207,7 +207,7 @@ def _lags(f: Array, h: Array, gain: Array) -> int:
     """Return enough lags to tell Q, and those after which Aʲ has decayed."""
     least = f.shape[0] + 1
     decayed = settling(f, h, gain, _DECAYED**2) + 1
-    return max(least, min(decayed, _MOST_LAGS))
+    return int(max(least, min(decayed, _MOST_LAGS)))
 
 
 def _moments(nu: Array, lags: int) -> tuple[Array, Array]:

@@ -192,6 +192,44 @@ def autocovariance_whitener(model: Array, counts: Array) -> Array:
     return np.asarray((vectors / np.sqrt(kept)).T / units)
 
 
+def require_fixed(name: str, value: Array, *, after: int = 0, tolerance: float = 0.0) -> Array:
+    """Return the one matrix that a history had throughout; refuse where it varied.
+
+    Parameters
+    ----------
+    name : what to call it in the message
+    value : (i, j), (N, i, j) or (T, N, i, j)
+    after : steps at the start of which no account is taken
+    tolerance : by how much entries may differ, relative to the largest
+
+    Examples
+    --------
+    >>> require_fixed("noise", np.full((3, 1, 1, 1), 2.0)).tolist()
+    [[2.0]]
+    >>> require_fixed("noise", np.array([2.0, 2.0, 3.0]).reshape(3, 1, 1, 1))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    gdcb.errors.InvalidInput: noise: expected one that is fixed throughout, as a history under ...
+    """
+    every = np.asarray(value, dtype=float)
+    if every.ndim not in (2, 3, 4) or 0 in every.shape:
+        raise InvalidInput(
+            f"{name}: expected shape (i, j), (tracks, i, j) or (steps, tracks, i, j), got "
+            f"{every.shape}"
+        )
+    kept = every[min(after, every.shape[0] - 1) :] if every.ndim == 4 else every
+    last: Array = kept.reshape(-1, *kept.shape[-2:])[-1]
+    off = np.abs(kept - last).max(axis=(-1, -2))
+    if not (off <= tolerance * np.abs(last).max()).all():  # NaN is not fixed either
+        at = np.unravel_index(int(np.argmax(np.where(np.isnan(off), np.inf, off))), off.shape)
+        where = [f"step {at[0] + after}"] if off.ndim == 2 else []
+        where += [f"track {at[-1]}"] if off.ndim else []
+        raise InvalidInput(
+            f"{name}: expected one that is fixed throughout, as a history under fixed covariances "
+            f"has it; got one that is off by {off[at]:.3g} at {', '.join(where)}"
+        )
+    return last
+
+
 def checked_system(f: Array, h: Array, gain: Array) -> tuple[Array, Array, Array]:
     """Refuse F, H or K that vary, do not fit each other, are not finite or leave A unstable."""
     f, h, gain = (np.asarray(part, dtype=float) for part in (f, h, gain))

@@ -1,0 +1,309 @@
+"""Seed R, Q and P₀ from innovations that were left under fixed covariances.
+
+R̂ and Q̂ come from the steady part of all tracks by autocovariance least squares, P̂₀ from the *first*
+innovations, the only ones that have not forgotten P₀: Var ν₁ = HP₀Hᵀ + R. What they do not say,
+on ker H, is taken from the prior. One long record has no first innovations to speak of; its filter
+starts from the steady state at (Q̂, R̂).
+
+Each seed says in a sentence which assumption it leans on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.kalman.autocovariance import NoiseFit, autocovariance_fit, standard_error
+from gdcb.kalman.filter import Model
+from gdcb.kalman.riccati import gain as best_gain
+from gdcb.kalman.riccati import riccati
+from gdcb.kalman.semidefinite import psd_part
+from gdcb.kalman.steady import innovations_under, require_fixed, settling, whiteness
+
+__all__ = ["Seed", "Seeds", "initial_covariance", "replaced", "require_fixed", "seed"]
+
+FALSE_ALARM = 0.001  # rate of each warning where nothing is wrong
+_TRACKS = 10  # first innovations for every row of Ŝ₁, and one lot more
+_SAME = 0.01  # by how much a gain may move, relative to its size: it settles, never arrives
+_MATTERS = 0.02  # autocorrelation below which no warning is given, however sure
+
+_STEADY = (
+    "F, H, Q, R and the gain are the same over time and in all tracks once the filter is steady, "
+    "and both noises are white, apart and of mean 0"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seed:
+    """One covariance to start from.
+
+    Parameters
+    ----------
+    value : (k, k)
+    standard_error : (k, k) of its entries; None where there is no telling
+    leans_on : the assumption that it stands and falls with, a sentence
+    method : how it was found
+    """
+
+    value: Array
+    standard_error: Array | None
+    leans_on: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seeds:
+    """All three, and what speaks against them.
+
+    Parameters
+    ----------
+    noise, process, initial : R̂, Q̂ and P̂₀
+    first : (m, m) Ŝ₁, or None where P̂₀ is the Riccati solution
+    fit : the fit behind R̂ and Q̂
+    warnings : sentences, each wrong at the rate `FALSE_ALARM` where all assumptions hold
+    """
+
+    noise: Seed
+    process: Seed
+    initial: Seed
+    first: Array | None
+    fit: NoiseFit
+    warnings: tuple[str, ...]
+
+
+def seed(
+    innovation: Array,
+    model: Model,
+    gain: Array,
+    prior: Array | None,
+    *,
+    basis: Array | None = None,
+    is_noise_diagonal: bool = False,
+    n_lags: int | None = None,
+    burn_in: int | None = None,
+) -> Seeds:
+    """Seed R, Q and P₀ from a history under fixed (Q₀, R₀).
+
+    Parameters
+    ----------
+    innovation : (T, N, m) ν; step 0 of every track is its first measurement
+    model : F, H and the (Q₀, R₀) that the history was filtered with, none of which may vary
+    gain : (n, m), (N, n, m) or (T, N, n, m) K as the filter had it. It may settle during the
+        burn-in, as that of a Kalman filter does, but not vary afterwards
+    prior : (n, n) P_prior, positive definite, of which P̂₀ keeps what first innovations do not say;
+        None for one long record: P̂₀ is then the steady state
+    basis, is_noise_diagonal, n_lags, burn_in : as in `autocovariance.autocovariance_fit`
+
+    Returns
+    -------
+    seeds : with warnings where ν is not white under the gain of (Q̂, R̂), or where the mean of the
+        first innovations is not 0
+
+    Raises
+    ------
+    InvalidInput
+        where Q₀, R₀, F, H or the gain varied, the gain is unstable, innovations are not finite,
+        Q has too many unknowns, or there are fewer than 10·(m + 1) tracks for Ŝ₁
+
+    Notes
+    -----
+    Stops applying: where tracks start differently (P₀ is then a mean over them), or where those
+    that begin later are not like those of the history.
+
+    Examples
+    --------
+    Random walks (Q = 1, R = 2) under a gain of ½, first measured after one step from a variance
+    of 8, so that P₀ = 9: the prior said 1.
+
+    >>> rng = np.random.default_rng(0)
+    >>> walk = rng.normal(size=(40, 9999, 1)).cumsum(axis=0) + 8**0.5 * rng.normal(size=(9999, 1))
+    >>> z = walk + 2**0.5 * rng.normal(size=walk.shape)
+    >>> nu, mean = np.empty_like(z), 0.0
+    >>> for t in range(40):
+    ...     nu[t] = z[t] - mean
+    ...     mean = mean + 0.5 * nu[t]
+    >>> one = np.ones((1, 1))
+    >>> seeds = seed(nu, Model(one, one, one, 2 * one), 0.5 * one, one)
+    >>> [round(part.value.item()) for part in (seeds.noise, seeds.process, seeds.initial)]
+    [2, 1, 9]
+    """
+    f, h = (
+        require_fixed(name, part)
+        for name, part in (("transition", model.transition), ("measurement", model.measurement))
+    )
+    for name, part in (("process", model.process), ("noise", model.noise)):
+        require_fixed(name, part)
+    k_all = np.asarray(gain, dtype=float)
+    k = k_all if k_all.ndim < 2 else k_all.reshape(-1, *k_all.shape[-2:])[-1]
+    fit = autocovariance_fit(
+        innovation,
+        f,
+        h,
+        k,
+        basis=basis,
+        is_noise_diagonal=is_noise_diagonal,
+        n_lags=n_lags,
+        burn_in=burn_in,
+    )
+    require_fixed("gain", k_all, after=fit.burn_in, tolerance=_SAME)
+    nu = np.asarray(innovation, dtype=float)
+    noise = Seed(fit.noise, fit.noise_error, _STEADY + ".", _how(fit))
+    process = Seed(
+        fit.process,
+        fit.process_error,
+        _STEADY + "; Q is a combination of the given basis."
+        if basis is not None
+        else _STEADY + ".",
+        _how(fit),
+    )
+    warnings = _not_white(nu, f, h, k, fit)
+    if prior is None:
+        return Seeds(noise, process, _steady_state(f, h, fit), None, fit, warnings)
+    initial, first = initial_covariance(nu[0], h, prior, fit)
+    return Seeds(noise, process, initial, first, fit, warnings + _off_centre(nu[0], first))
+
+
+def initial_covariance(first: Array, h: Array, prior: Array, fit: NoiseFit) -> tuple[Seed, Array]:
+    """Return P̂₀ = P + K₀[(Ŝ₁ − R̂)₊ − HPHᵀ]K₀ᵀ, K₀ = PHᵀ(HPHᵀ)⁺, P the prior; and Ŝ₁.
+
+    The marginal law of what is measured is exchanged, and the prior's law of the state *given*
+    what is measured is kept: what is not measured keeps its regression on what is, and its
+    variance given it. Without a prior cross-covariance it is not moved at all. P̂₀ is positive
+    semi-definite by construction: P − K₀HPHᵀK₀ᵀ is the variance given what is measured.
+
+    Parameters
+    ----------
+    first : (N, m) ν₁, one a track
+    h, prior : (m, n), (n, n) H and P_prior, positive definite
+    fit : R̂, with its values by block for the standard error
+
+    Examples
+    --------
+    See `replaced` for the arithmetic.
+    """
+    n_tracks, m = first.shape
+    p = _checked_prior(prior, h.shape[1])
+    if n_tracks < _TRACKS * (m + 1):
+        raise InvalidInput(
+            f"innovation: expected at least {_TRACKS * (m + 1)} tracks, for the covariance of {m} "
+            f"first innovations; got {n_tracks}. For one long record give no prior"
+        )
+    apart = first - first.mean(axis=0)
+    products = apart[:, :, None] * apart[:, None, :] * (n_tracks / (n_tracks - 1.0))
+    total = products.mean(axis=0)
+    excess = psd_part(total - fit.noise)
+    k0 = p @ h.T @ np.linalg.pinv(h @ p @ h.T, hermitian=True)
+    each = products - fit.noise_by_block if fit.n_blocks == n_tracks else products
+    value = Seed(
+        replaced(p, h, excess),
+        standard_error(k0 @ each @ k0.T),
+        "tracks start alike, with a prediction error of mean 0 and one covariance P₀ that does not "
+        "depend on the noise of the first measurement; where H sees nothing, on the prior.",
+        f"first innovations of {n_tracks:,} tracks less R̂, the prior kept given what is measured",
+    )
+    return value, total
+
+
+def replaced(prior: Array, h: Array, measured: Array) -> Array:
+    """Return the covariance whose measured part is M, not HPHᵀ, the rest as the prior has it.
+
+    Parameters
+    ----------
+    prior, h, measured : (n, n), (m, n), (m, m) P, H and M, positive semi-definite
+
+    Returns
+    -------
+    P + K₀(M − HPHᵀ)K₀ᵀ : (n, n), K₀ = PHᵀ(HPHᵀ)⁺. Its measured part is M on the range of H
+
+    Examples
+    --------
+    Position and velocity with variances 4 and 2 and a covariance of 1; position is found to have 8.
+    K₀ = (1, ¼): the covariance becomes 1 + ¼·4 = 2, velocity 2 + 4/16 = 2.25; velocity given
+    position keeps ¼ and 2 − ¼ = 2.25 − 8/16.
+
+    >>> p = np.array([[4.0, 1.0], [1.0, 2.0]])
+    >>> replaced(p, np.array([[1.0, 0.0]]), np.array([[8.0]])).tolist()
+    [[8.0, 2.0], [2.0, 2.25]]
+    """
+    seen = h @ prior @ h.T
+    k0 = prior @ h.T @ np.linalg.pinv(seen, hermitian=True)
+    found = prior + k0 @ (measured - seen) @ k0.T
+    return np.asarray(0.5 * (found + found.T))
+
+
+def _how(fit: NoiseFit) -> str:
+    inside = ", held positive definite by a barrier" if fit.is_constrained else ""
+    return (
+        f"autocovariance least squares, {fit.n_lags} lags after a burn-in of {fit.burn_in} steps"
+        f"{inside}"
+    )
+
+
+def _steady_state(f: Array, h: Array, fit: NoiseFit) -> Seed:
+    p = riccati(f, h, fit.process, fit.noise)
+    if not np.isfinite(p).all():
+        raise InvalidInput(
+            "model: expected (F, H) detectable and (F, Q̂) stabilisable, so that there is a steady "
+            "state to start from; got none"
+        )
+    return Seed(
+        p,
+        None,
+        "the filter starts in its steady state: what it follows has been followed for long under "
+        "the same Q and R.",
+        "Riccati solution at the fitted Q and R",
+    )
+
+
+def _not_white(nu: Array, f: Array, h: Array, k: Array, fit: NoiseFit) -> tuple[str, ...]:
+    """Warn where the best filter for the fitted covariances would not leave white innovations."""
+    p = riccati(f, h, fit.process, fit.noise)
+    if not np.isfinite(p).all():
+        return ("whiteness was not tested: the fitted Q and R have no steady gain.",)
+    other = best_gain(h, p, fit.noise)
+    skipped = fit.burn_in + settling(f, h, other)
+    if nu.shape[0] - skipped < fit.n_lags + 2:
+        return ("whiteness was not tested: tracks are too short for the fitted gain to settle.",)
+    p_value, largest = whiteness(innovations_under(nu, f, h, k, other)[skipped:], fit.n_lags)
+    if p_value >= FALSE_ALARM or largest < _MATTERS:
+        return ()
+    said = (
+        f"innovations are not white under the fitted covariances (p = {p_value:.1g}, "
+        f"autocorrelation up to {largest:.2f}): the model has the wrong form, a mean or periodic "
+        "lines, and what it does not explain was taken for Q or R."
+    )
+    return (said,)
+
+
+def _off_centre(first: Array, total: Array) -> tuple[str, ...]:
+    """Warn where the first innovations have a mean: the prior mean is off for all tracks."""
+    from scipy.special import chdtrc
+
+    mean = first.mean(axis=0)
+    statistic = first.shape[0] * float(mean @ np.linalg.pinv(total, hermitian=True) @ mean)
+    p_value = float(chdtrc(mean.size, statistic))
+    if p_value >= FALSE_ALARM:
+        return ()
+    said = (
+        f"first innovations have a mean of {np.array2string(mean, precision=3)} (p = "
+        f"{p_value:.1g}): the prior mean is off, and the seeded P₀ does not count that."
+    )
+    return (said,)
+
+
+def _checked_prior(prior: Array, n: int) -> Array:
+    p = np.asarray(prior, dtype=float)
+    if p.shape != (n, n) or not np.isfinite(p).all():
+        raise InvalidInput(f"prior: expected a finite matrix {(n, n)}, got shape {p.shape}")
+    size = np.abs(p).max()
+    if np.abs(p - p.T).max() > 1e-9 * size:
+        raise InvalidInput("prior: expected a symmetric matrix, got one that is not")
+    least = float(np.linalg.eigvalsh(p).min())
+    if least <= 0.0:
+        raise InvalidInput(
+            f"prior: expected a positive definite matrix, got a smallest eigenvalue of {least:.3g}"
+        )
+    return np.asarray(0.5 * (p + p.T))
