@@ -20,8 +20,10 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
 
     Notes
     -----
-    Chu, Fan, Lin and Wang (2004). Each system stops by itself, so that its result does not
-    depend on the systems beside it. With Q > 0 the pair is stabilisable.
+    Chu, Fan, Lin and Wang (2004), and one step of Newton's method, P = APAᵀ + Q + FKRKᵀFᵀ with
+    A = F(I − KH), which squares what error is left and needs A to be stable. Each system stops by
+    itself, so that its result does not depend on the systems beside it. With Q > 0 the pair is
+    stabilisable.
 
     Examples
     --------
@@ -41,13 +43,15 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
     except np.linalg.LinAlgError:  # one singular system must not spoil the others
         p = np.concatenate([_one(f[i], h[i], q[i], r[i]) for i in range(f.shape[0])])
     with np.errstate(all="ignore"):
-        k = gain(h, np.where(np.isfinite(p), p, 0.0), r)
-        again = f @ (p - k @ h @ p) @ f.swapaxes(-1, -2) + q
         size = np.abs(p).max(axis=(-1, -2))
-        is_fixed = np.abs(again - p).max(axis=(-1, -2)) <= 1e-6 * size
         is_bounded = size <= 1e14 * np.abs(q).max(axis=(-1, -2))
-    p[~(is_fixed & is_bounded)] = np.nan
-    return p.reshape(*shape, *p.shape[-2:])
+        p[~is_bounded] = 0.0
+        k = gain(h, p, r)
+        fk = f @ k
+        again = lyapunov(f - fk @ h, q + fk @ r @ fk.swapaxes(-1, -2))
+        is_fixed = np.abs(again - p).max(axis=(-1, -2)) <= 1e-6 * size
+    again[~(is_fixed & is_bounded)] = np.nan
+    return again.reshape(*shape, *p.shape[-2:])
 
 
 def _one(f: Array, h: Array, q: Array, r: Array) -> Array:
@@ -74,10 +78,11 @@ def _doubled(f: Array, h: Array, q: Array, r: Array) -> Array:
             p[active] = pk + (change + change.swapaxes(-1, -2)) / 2
             spread = ak @ wg @ at
             g[active] = gk + (spread + spread.swapaxes(-1, -2)) / 2
-            a[active] = ak @ wa
+            a[active] = left = ak @ wa
+            # The next change, AᵀP(I + GP)⁻¹A, is at most (n·max|A|)²·max|P|; Newton squares it.
+            most = n * np.abs(left).max(axis=(-1, -2))
             size = np.abs(p[active]).max(axis=(-1, -2))
-            moving = np.abs(change).max(axis=(-1, -2)) > 1e-15 * size
-            active = active[moving & (size < 1e100)]
+            active = active[(most > 1e-6) & (most < 1e100) & (size < 1e100)]
             if active.size == 0:
                 break
     return p
@@ -126,13 +131,10 @@ def lyapunov(a: Array, q: Array) -> Array:
             x, pk = power[active], p[active]
             change = x @ pk @ x.swapaxes(-1, -2)
             p[active] = pk + (change + change.swapaxes(-1, -2)) / 2
-            power[active] = x @ x
-            # The power must vanish too: Q may leave a mode alone that another entry reaches later.
-            left = np.abs(x).max(axis=(-1, -2))
-            small = np.abs(change).max(axis=(-1, -2)) <= 1e-17 * np.abs(pk).max(axis=(-1, -2))
-            stopped = small & (left < 1e-8)
-            is_done[active[stopped]] = True
-            active = active[~stopped & (left < 1e100)]
+            power[active] = x = x @ x
+            most = n * np.abs(x).max(axis=(-1, -2))  # the next change is at most most²·max|P|
+            is_done[active[most <= 1e-9]] = True
+            active = active[(most > 1e-9) & (most < 1e100)]
             if active.size == 0:
                 break
     p[~is_done] = np.nan
