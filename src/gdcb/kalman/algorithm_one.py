@@ -7,7 +7,8 @@ Put step 2 into step 5. Where the floor of step 3 does not bind,
     Ŝ − R̂ = V̂_fit − (V̂_cal − H P_prior Hᵀ) = V̂_fit − V̂_cal + H P_prior Hᵀ.
 
 - (P1), stationary innovations: V̂_fit and V̂_cal have one limit. The difference goes to 0 and what
-  is left is H P_prior Hᵀ, whatever the data. On one sample it is so to the last digit.
+  is left is H P_prior Hᵀ, whatever the data. On one sample it is so to the last digit. (A prior
+  so high that the floor binds returns V̂_fit − ρ instead: all of the innovations' variance.)
 - (P2), the prediction error's covariance is P_prior while R̂ is fitted: then P₀, the covariance at
   the start, *is* the prior, and nothing is left to estimate. Where it is another, step 2 errs by
   H(P₀ − P_prior)Hᵀ or, on a later window, by what the filter has made of P₀ by then.

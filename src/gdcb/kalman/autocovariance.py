@@ -141,7 +141,8 @@ def autocovariance_fit(
     root = np.diag(1.0 / stacked(np.broadcast_to(np.outer(spread, spread), pooled.shape)))
     theta, is_constrained = _solved(root @ x, root @ y, families)
     if weights == "gaussian":
-        model = innovation_autocovariance(f, h, gain, *_matrices(theta, families), 500 + 2 * lags)
+        far = 3 * lags + min(settling(f, h, gain, 1e-8), 500)
+        model = innovation_autocovariance(f, h, gain, *_matrices(theta, families), far)
         root = autocovariance_whitener(model, counts.sum(axis=0))
         theta, is_constrained = _solved(root @ x, root @ y, families)
     linear = np.linalg.pinv(root @ x) @ root

@@ -135,13 +135,13 @@ def whiteness(innovation: Array, n_lags: int) -> tuple[float, float]:
     from scipy.special import chdtrc
 
     steps, n_tracks, m = innovation.shape
-    variance = np.einsum("tna,tnb->ab", innovation, innovation) / (steps * n_tracks)
-    values, vectors = np.linalg.eigh(variance)
-    flat = innovation @ (vectors / np.sqrt(np.maximum(values, 1e-300)))
+    rows = innovation.reshape(-1, m)
+    values, vectors = np.linalg.eigh(rows.T @ rows / rows.shape[0])
+    rows = rows @ (vectors / np.sqrt(np.maximum(values, 1e-300)))
     statistic, largest = 0.0, 0.0
     for j in range(1, n_lags + 1):
         pairs = (steps - j) * n_tracks
-        found = np.einsum("tna,tnb->ab", flat[j:], flat[:-j]) / pairs
+        found = rows[j * n_tracks :].T @ rows[: -j * n_tracks] / pairs
         statistic += pairs * float((found**2).sum())
         largest = max(largest, float(np.abs(found).max()))
     return float(chdtrc(m * m * n_lags, statistic)), largest

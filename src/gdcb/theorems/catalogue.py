@@ -14,11 +14,12 @@ from gdcb.theorems.verdict import Progress, quiet
 # Key and module; those that take longest first, so that a pool ends evenly.
 THEOREMS = {
     "t1": "gdcb.theorems.variance",
+    "kalman": "gdcb.theorems.kalman",
     "t3": "gdcb.theorems.regret",
     "t2": "gdcb.theorems.equivalence",
     "t4": "gdcb.theorems.lifting",
 }
-KEYS = tuple(sorted(THEOREMS))
+KEYS = ("t1", "t2", "t3", "t4", "kalman")  # in the order in which they are shown
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Asked:
 
     Parameters
     ----------
-    key : 't1' to 't4'
+    key : 't1' to 't4', or 'kalman'
     seed : of all random numbers
     instance : whose methods and history are looked at, where the theorem looks at any
     told : file in which the check says what it is at, for whoever waits in another process

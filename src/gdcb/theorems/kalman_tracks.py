@@ -55,17 +55,17 @@ class World:
         return np.stack(found)
 
 
-def innovations(rng: np.random.Generator, world: World, steps: int, n_tracks: int) -> Array:
+def innovations(rng: np.random.Generator, world: World, gains: Array, n_tracks: int) -> Array:
     """Draw innovations (T, N, m): ε' = F(I − K_tH)ε + w − FK_t v, ν = Hε + v, ε₀ ~ N(0, P₀).
 
     The prediction error is drawn, not the state: it does not depend on where a track goes.
+    `gains` (T, 1, n, m) are those of `World.gains`.
     """
     n, m = world.f.shape[0], world.h.shape[0]
-    gains = world.gains(steps)[:, 0]
     roots = [_root(part) for part in (world.start, world.process, world.noise)]
     error = rng.standard_normal((n_tracks, n)) @ roots[0].T
-    found = np.empty((steps, n_tracks, m))
-    for t, k in enumerate(gains):
+    found = np.empty((gains.shape[0], n_tracks, m))
+    for t, k in enumerate(gains[:, 0]):
         v = rng.standard_normal((n_tracks, m)) @ roots[2].T
         found[t] = error @ world.h.T + v
         w = rng.standard_normal((n_tracks, n)) @ roots[1].T
@@ -88,7 +88,7 @@ def scalar(start: float = 4.0, prior: float = 1.0) -> World:
 def full_rank() -> World:
     """Return two states, both measured, mixed: H has full column rank."""
     return World(
-        "H of full column rank",
+        "full column rank",
         f=np.array([[0.9, 0.2], [0.0, 0.8]]),
         h=np.array([[1.0, 0.0], [0.5, 1.0]]),
         process=np.array([[1.0, 0.3], [0.3, 0.5]]),
@@ -102,7 +102,7 @@ def deficient() -> World:
     """Return position and velocity, position measured: H sees nothing of velocity."""
     push = np.array([[0.5], [1.0]])
     return World(
-        "H of deficient column rank",
+        "deficient rank",
         f=np.array([[1.0, 1.0], [0.0, 1.0]]),
         h=np.array([[1.0, 0.0]]),
         process=0.3 * push @ push.T,
