@@ -43,15 +43,25 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
     except np.linalg.LinAlgError:  # one singular system must not spoil the others
         p = np.concatenate([_one(f[i], h[i], q[i], r[i]) for i in range(f.shape[0])])
     with np.errstate(all="ignore"):
-        size = np.abs(p).max(axis=(-1, -2))
-        is_bounded = size <= 1e14 * np.abs(q).max(axis=(-1, -2))
-        p[~is_bounded] = 0.0
-        k = gain(h, p, r)
-        fk = f @ k
-        again = lyapunov(f - fk @ h, q + fk @ r @ fk.swapaxes(-1, -2))
-        is_fixed = np.abs(again - p).max(axis=(-1, -2)) <= 1e-6 * size
-    again[~(is_fixed & is_bounded)] = np.nan
-    return again.reshape(*shape, *p.shape[-2:])
+        bound = 1e14 * np.abs(q).max(axis=(-1, -2))
+        out = np.full_like(p, np.nan)
+        active = np.flatnonzero(np.abs(p).max(axis=(-1, -2)) <= bound)
+        for _ in range(4):  # one step for nearly all; more where doubling lost half of the digits
+            if active.size == 0:
+                break
+            old = p[active]
+            new = _newton(f[active], h[active], q[active], r[active], old)
+            size, gap = np.abs(new).max(axis=(-1, -2)), np.abs(new - old).max(axis=(-1, -2))
+            is_done = (gap <= 1e-6 * size) & (size <= bound[active])
+            out[active[is_done]], p[active] = new[is_done], new
+            active = active[~is_done & np.isfinite(size)]
+    return out.reshape(*shape, *p.shape[-2:])
+
+
+def _newton(f: Array, h: Array, q: Array, r: Array, p: Array) -> Array:
+    """Return the covariance of the gain that belongs to P: NaN where that gain is not stable."""
+    fk = f @ gain(h, p, r)
+    return lyapunov(f - fk @ h, q + fk @ r @ fk.swapaxes(-1, -2))
 
 
 def _one(f: Array, h: Array, q: Array, r: Array) -> Array:
