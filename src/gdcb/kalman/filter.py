@@ -32,6 +32,8 @@ class Filtered:
     innovation_covariance : (T, N, m, m) S = HPHᵀ + R, of all components, seen or not
     gain : (T, N, n, m) K; columns of what was not seen are zero
     log_likelihood : (N,) of what was seen
+    smallest_root : (T, N) smallest entry on the diagonal of L, P = LLᵀ before the measurement:
+        P is positive-definite while it is above zero, also where P's own digits cannot show it
     is_lost : (T, N) whether a track had gone unseen for more than `longest_gap` steps
     next_mean, next_root : (N, n), (N, n, n) prediction for step T and L of its covariance LLᵀ: a
         filter that starts from them goes on as if it had not stopped
@@ -45,6 +47,7 @@ class Filtered:
     innovation_covariance: Array
     gain: Array
     log_likelihood: Array
+    smallest_root: Array
     is_lost: Array
     next_mean: Array
     next_root: Array
@@ -132,7 +135,7 @@ def kalman_filter(
             after[t] = mean
             mean = square_root.applied(at(f, t), mean[None])[0]
         for j in range(m):
-            likelihood -= square_root.total(np.log(spread.half[:, j, j]))
+            likelihood -= square_root.total(np.log(spread.half[:, j, j].copy()))
     likelihood -= 0.5 * _LOG_2PI * seen.sum(axis=(0, 2))
     _refuse_divergence(before, after, spread, is_lost)
     innovation = np.moveaxis(innovation, -1, 1).copy()
@@ -147,6 +150,7 @@ def kalman_filter(
         tracks_second(spread.innovation, tracks),
         tracks_second(spread.gain, tracks),
         likelihood,
+        tracks_second(spread.smallest, tracks),
         is_lost,
         np.ascontiguousarray(mean.T),
         np.array(np.broadcast_to(np.moveaxis(spread.root, -1, 0).swapaxes(1, 2), (tracks, n, n))),
@@ -161,6 +165,7 @@ class _Spreads:
     ----------
     before, after, innovation : (T, n, n, N), (T, n, n, N), (T, m, m, N)
     gain, cross, half : (T, n, m, N), (T, m, n, N) K·S^½, (T, m, m, N) S^½ of what was seen
+    smallest : (T, N) smallest entry on the diagonal of the root before the measurement
     root : (n, n, N) of the prediction for step T
     """
 
@@ -170,6 +175,7 @@ class _Spreads:
     gain: Array
     cross: Array
     half: Array
+    smallest: Array
     root: Array
 
 
@@ -213,7 +219,8 @@ def _spreads(
         gains = _each_step(square_root.unwhitened, cross, half)
     before, after = _each_step(square_root.squared, roots), _each_step(square_root.squared, updated)
     innovation = _each_step(square_root.squared, rows) + r
-    return _Spreads(before, after, innovation, gains, cross, half, root)
+    smallest = np.abs(np.einsum("tiik->tik", roots)).min(axis=1)
+    return _Spreads(before, after, innovation, gains, cross, half, smallest, root)
 
 
 def _each_step(function: Callable[..., Array], *parts: Array) -> Array:
