@@ -13,10 +13,10 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.kalman.whitening import White, background, decorrelate, evidence, power_at, whiten
 
-FEWEST_CYCLES = 2.0  # below that a line cannot be told from a level and a drift
+FEWEST_CYCLES = 3.0  # below that a line cannot be told from a level and a drift
 _FINER = 4  # frequencies looked at in a Fourier bin
 _APART = 1.0  # bins between two lines
-_ZOOMS = 4
+_ZOOMS = 9
 
 
 def fit_harmonics(series: Array, frequency: Array) -> Array:

@@ -83,7 +83,7 @@ def find_lines(
     search : whether unknown frequencies are looked for as well
     max_lines : of the search
     max_order : largest order of the autoregression that flattens the background; ⌊10 log₁₀ T⌋
-        unless given, a tenth of T at most
+        unless given, a 20th of T at most
 
     Returns
     -------
@@ -115,7 +115,7 @@ def find_lines(
     order = int(10 * np.log10(n)) if max_order is None else max_order
     if not 0 <= order <= n // 4:
         raise InvalidInput(f"max_order: expected 0 to {n // 4} for {n} steps, got {order}")
-    order = min(order, n // 10) if max_order is None else order
+    order = min(order, n // 20) if max_order is None else order
     look = Look(series, shape[2] if len(shape) == 3 else 1, order)
     share = false_alarm / 2 if search and len(periods) else false_alarm
     found: list[Found] = []

@@ -15,10 +15,12 @@ import numpy as np
 from gdcb.arrays import Array
 
 _SIDE = 5  # bins a side to which a bin is compared before it is clipped
-_CLIP = 8.0  # times the higher side's level; noise goes there once in e⁸ bins
+_LOBE = 2  # bins between them: half of what a tapered line fills
+_CLIP = 4.0  # times the higher side; noise is cut alike everywhere, which leaves the shape as it is
 _LN2 = float(np.log(2.0))  # median of a standard exponential
-_MOST = 0.999  # largest reflection coefficient: the autoregression stays stable
-BINS = 40  # bins that a background is the mean of
+_MOST = 0.9999  # largest reflection coefficient, against rounding
+_REFITS = 3  # with gaps
+BINS = 16  # bins that a background is the mean of
 GUARD = 1.5  # bins on each side of a line that its background leaves out
 
 
@@ -45,60 +47,52 @@ class White:
 
 
 def clipped_periodogram(values: Array) -> Array:
-    """Return |Σ_t x_t e^{−iωt}|²/T at the Fourier frequencies (T, S), narrow peaks clipped.
+    """Return the power of a Hann-tapered record at its Fourier frequencies (T, S), peaks clipped.
 
-    A bin may be eight times the level of the higher of its two sides, a side being the five bins
-    beyond its direct neighbours. A hill is wider than that, and is left as it is.
+    A bin may be four times the level of the higher of its two sides, a side being five bins beyond
+    the four that a tapered line fills. A hill is wider than that, and is left as it is.
 
     Examples
     --------
-    One bin of 8 cos(2π·4t/32) has 8²·32/4 = 512; its sides are empty, so it is clipped to nothing.
+    A line of 4 cycles is clipped to nothing, since its sides are empty.
 
-    >>> wave = 8.0 * np.cos(2 * np.pi * 4 * np.arange(32) / 32)[:, None]
-    >>> bool(clipped_periodogram(wave).max() < 1e-12)
+    >>> wave = 8.0 * np.cos(2 * np.pi * 4 * np.arange(64) / 64)[:, None]
+    >>> bool(clipped_periodogram(wave).max() < 1e-9)
     True
     """
     n = values.shape[0]
-    power = np.abs(np.fft.fft(values, axis=0)) ** 2 / n
-    power[0] = power[1]  # the mean was taken off: the bin is empty, and no hole is wanted there
-    around = np.concatenate([power[-_SIDE - 1 :], power, power[: _SIDE + 1]])
+    taper = np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
+    power = np.abs(np.fft.fft(values * taper[:, None], axis=0)) ** 2 / (taper**2).sum()
+    edge = _SIDE + _LOBE
+    around = np.concatenate([power[-edge:], power, power[:edge]])
     windows = np.lib.stride_tricks.sliding_window_view(around, _SIDE, axis=0)
     level = np.median(windows, axis=-1) / _LN2
-    below, above = level[:n], level[_SIDE + 2 : _SIDE + 2 + n]
+    below, above = level[:n], level[edge + _LOBE + 1 : edge + _LOBE + 1 + n]
     return np.asarray(np.minimum(power, _CLIP * np.maximum(below, above)))
 
 
-def autoregression(values: Array, is_seen: Array, order: int) -> Array:
-    """Return coefficients (S, p) of an autoregression a series, its order chosen by Akaike.
+def autoregression(values: Array, count: Array, order: int) -> Array:
+    """Return coefficients (S, p) of an autoregression a series, its order chosen by Schwarz.
+
+    Levinson's recursion on the autocovariances of the clipped periodogram, so always stable.
 
     Parameters
     ----------
-    values : (T, S) series with mean 0, and 0 where not seen
-    is_seen : (T, S) where they were seen
+    values : (T, S) series with mean 0
+    count : (S,) how many of them were seen
     order : p, the largest order
-
-    Notes
-    -----
-    Levinson's recursion on autocovariances of the clipped periodogram, each divided by how often
-    its lag was seen. With many gaps these need not be those of any series; then reflection
-    coefficients are cut short of 1.
     """
-    n, n_series = values.shape
     lags = np.fft.ifft(clipped_periodogram(values), axis=0).real[: order + 1]
-    if not is_seen.all():
-        masks = np.abs(np.fft.fft(is_seen.astype(float), axis=0)) ** 2 / n
-        lags = lags / np.maximum(np.fft.ifft(masks, axis=0).real[: order + 1], 0.05)
     error = np.maximum(lags[0], np.finfo(float).tiny)
-    phi, best = np.zeros((order, n_series)), np.zeros((order, n_series))
-    count = is_seen.sum(axis=0)
-    score = count * np.log(error)
+    phi = np.zeros((order, values.shape[1]))
+    best, score = phi.copy(), count * np.log(error)
     for k in range(order):
         reflect = (lags[k + 1] - (phi[:k] * lags[k:0:-1]).sum(axis=0)) / error
         reflect = np.clip(reflect, -_MOST, _MOST)
         phi[:k] -= reflect * phi[:k][::-1].copy()
         phi[k] = reflect
         error = error * (1.0 - reflect**2)
-        now = count * np.log(error) + 2.0 * (k + 1)
+        now = count * np.log(error) + np.log(count) * (k + 1)
         is_better = now < score
         best = np.where(is_better, phi, best)
         score = np.where(is_better, now, score)
@@ -108,22 +102,30 @@ def autoregression(values: Array, is_seen: Array, order: int) -> Array:
 def whiten(values: Array, is_seen: Array, order: int) -> White:
     """Return residuals of an autoregression fitted to each series (T, S); see `autoregression`.
 
-    A value that was not seen is taken for its prediction, so its residual is 0.
+    `values` have mean 0, and 0 where not seen. There they are taken for their predictions, and the
+    autoregression is fitted again; their residuals are 0.
     """
-    phi = autoregression(values, is_seen, order)
-    filled = values
-    n = values.shape[0]
+    count, filled = is_seen.sum(axis=0), values
+    phi = autoregression(filled, count, order)
     if not is_seen.all():
-        filled = values.copy()
-        for t in np.flatnonzero(~is_seen.all(axis=1)):
-            past = filled[max(t - order, 0) : t][::-1]
-            guess = (phi[:, : past.shape[0]] * past.T).sum(axis=1)
-            filled[t] = np.where(is_seen[t], filled[t], guess)
+        for _ in range(_REFITS):
+            filled = _filled(values, is_seen, phi)
+            phi = autoregression(filled, count, order)
+        filled = _filled(values, is_seen, phi)
+    n = values.shape[0]
     rest = filled[order:].copy()
     for j in range(order):
         rest -= phi[:, j] * filled[order - 1 - j : n - 1 - j]
-    rest = np.where(is_seen[order:], rest, 0.0)
-    return White(rest, np.arange(order, n), phi)
+    return White(np.where(is_seen[order:], rest, 0.0), np.arange(order, n), phi)
+
+
+def _filled(values: Array, is_seen: Array, phi: Array) -> Array:
+    filled, order = values.copy(), phi.shape[1]
+    for t in np.flatnonzero(~is_seen.all(axis=1)):
+        past = filled[max(t - order, 0) : t][::-1]
+        guess = (phi[:, : past.shape[0]] * past.T).sum(axis=1)
+        filled[t] = np.where(is_seen[t], filled[t], guess)
+    return filled
 
 
 def decorrelate(white: White, channels: int) -> White:
@@ -152,7 +154,7 @@ def power_at(white: White, frequency: Array) -> Array:
 def background(white: White, frequency: Array) -> tuple[Array, Array]:
     """Return the mean power of the bins around each frequency (F, S), and how many they are (F,).
 
-    Up to 40 Fourier bins, as many below as above where there are as many; those within 1.5 bins of
+    Up to 16 Fourier bins, as many below as above where there are as many; those within 1.5 bins of
     the frequency are left out, so that a line does not raise what it is compared to.
     """
     n = white.steps.size
@@ -162,7 +164,7 @@ def background(white: White, frequency: Array) -> tuple[Array, Array]:
     place = frequency * n
     below = np.clip(np.floor(place - GUARD), 0, n_bins).astype(np.int64)
     above = np.clip(np.ceil(place + GUARD) - 1, 0, n_bins).astype(np.int64)
-    half = min(BINS, n_bins // 2) // 2
+    half = min(BINS, n_bins // 4) // 2
     n_above = n_bins - above
     take_below = np.minimum(half + np.maximum(half - n_above, 0), below)
     take_above = np.minimum(2 * half - take_below, n_above)
