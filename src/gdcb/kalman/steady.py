@@ -59,15 +59,26 @@ def settling(f: Array, h: Array, gain: Array, left: float = _FORGOTTEN) -> int:
     3
     """
     a = f @ (np.eye(f.shape[0]) - gain @ h)
-    power = np.eye(a.shape[0])
-    for t in range(_LONGEST):
-        if np.linalg.norm(power, 2) ** 2 <= left:
-            return t
-        power = a @ power
-    raise InvalidInput(
-        f"gain: expected F(I − KH) to forget its start within {_LONGEST:,} steps, got a spectral "
-        f"radius of {radius(a):.9g}"
-    )
+    if left >= 1.0:
+        return 0
+    powers = [a]
+    while _size(powers[-1]) > left:
+        if 2 ** len(powers) > _LONGEST:
+            raise InvalidInput(
+                f"gain: expected F(I − KH) to forget its start within {_LONGEST:,} steps, got a "
+                f"spectral radius of {radius(a):.9g}"
+            )
+        powers.append(powers[-1] @ powers[-1])
+    steps, reached = 0, np.eye(a.shape[0])
+    for exponent in reversed(range(len(powers) - 1)):  # the last t at which too much is left
+        further = reached @ powers[exponent]
+        if _size(further) > left:
+            steps, reached = steps + 2**exponent, further
+    return steps + 1
+
+
+def _size(power: Array) -> float:
+    return float(np.linalg.norm(power, 2)) ** 2
 
 
 def radius(a: Array) -> float:

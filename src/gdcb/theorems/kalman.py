@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.streams import check_seed
-from gdcb.theorems import kalman_seeding, kalman_windows
+from gdcb.theorems import kalman_lemma, kalman_seeding, kalman_windows
 from gdcb.theorems.verdict import Progress, document, plain, quiet
 
 TITLE = "Kalman lemma and Proposition: embedding, seeding"
@@ -25,12 +25,16 @@ class Settings:
 
     Parameters
     ----------
+    systems : random systems on which the lemma's constant is judged
+    rows : of the ridge regressions
     sizes : tracks and replicates on which P̂₀ is judged
     windows : tracks on which R̂ is read from leading and late windows
     record : steps of one stationary record
     split : replicates of 200 tracks, whole and in halves
     """
 
+    systems: int = 3000
+    rows: int = 20_000
     sizes: kalman_seeding.Sizes = field(default_factory=kalman_seeding.Sizes)
     windows: int = 20_000
     record: int = 40_000
@@ -48,7 +52,10 @@ def check(
     """
     check_seed(seed)
     say, size = progress or quiet, settings or Settings()
-    rng = [np.random.default_rng([seed, _KEY, i]) for i in range(4)]
+    rng = [np.random.default_rng([seed, _KEY, i]) for i in range(7)]
+    say("the lemma's constant")
+    lemma = kalman_lemma.sensitivity(rng[4], size.systems)
+    ridge = kalman_lemma.identification(rng[5], size.rows)
     say("P₀ from more and more tracks")
     tracks = kalman_seeding.consistency(rng[0], size.sizes)
     say("P₀ from few tracks")
@@ -59,9 +66,12 @@ def check(
     return document(
         TITLE,
         [
+            *kalman_lemma.checks(lemma, ridge),
             *kalman_seeding.checks(tracks, few),
             *kalman_windows.checks(windows, split),
         ],
+        lemma=lemma,
+        ridge=ridge,
         tracks=tracks,
         few=few,
         windows=windows,
@@ -72,6 +82,7 @@ def check(
 def tables(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the tables of a finished check by title: columns (names) and rows (plain data)."""
     return {
+        "the lemma's bound on random systems": plain(found["lemma"]["table"]),
         "error of P̂₀ on row(H), relative": plain(found["tracks"]["table"]),
         "R̂ by window, for R = 1": plain(found["windows"]["table"]),
     }

@@ -1,0 +1,252 @@
+"""Seeds of R, Q and P₀: by hand, on filtered tracks, with warnings, refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.kalman.filter import Filtered, Model, kalman_filter
+from gdcb.kalman.riccati import gain as best_gain
+from gdcb.kalman.riccati import riccati
+from gdcb.kalman.seeding import Seeds, replaced, require_fixed, seed
+from gdcb.kalman.steady import innovations_under
+
+ONE = np.ones((1, 1))
+PUSH = np.array([[0.5], [1.0]])
+F, H = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]])
+BASIS = (PUSH @ PUSH.T)[None]
+TRUTH = Model(F, H, 0.3 * BASIS[0], ONE)
+BELIEVED = Model(F, H, 0.9 * BASIS[0], 0.5 * ONE)
+START, PRIOR = np.array([[4.0, 0.5], [0.5, 2.0]]), np.array([[1.0, 0.3], [0.3, 0.5]])
+
+
+def measured(rng: np.random.Generator, steps: int, n: int, start: Array = START) -> Array:
+    """Draw measurements (T, N, 1) of tracks that start at P₀ around a mean of 0."""
+    state = rng.multivariate_normal(np.zeros(2), start, n)
+    z = np.empty((steps, n, 1))
+    for t in range(steps):
+        z[t] = state @ H.T + rng.normal(size=(n, 1))
+        state = state @ F.T + 0.3**0.5 * rng.normal(size=(n, 1)) @ PUSH.T
+    return z
+
+
+def filtered(z: Array, model: Model = BELIEVED) -> Filtered:
+    return kalman_filter(z, model, np.zeros(2), PRIOR)
+
+
+def seeds_of(z: Array, **more: Any) -> Seeds:
+    found = filtered(z)
+    return seed(found.innovation, BELIEVED, found.gain, PRIOR, **({"basis": BASIS} | more))
+
+
+# P₀ in place of the prior
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=25, deadline=None)
+def test_only_the_measured_part_is_replaced(seed_: int) -> None:
+    """HP̂Hᵀ = M, P̂ is a covariance, and the state given Hx has the law of the prior.
+
+    With M = HAHᵀ, so that it is in the range of H also where rows of H repeat.
+    """
+    rng = np.random.default_rng(seed_)
+    n, m = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    h = rng.normal(size=(m, n))
+    h[-1] = h[0]
+    halves = rng.normal(size=(2, n, n))
+    prior, other = (half @ half.T + 0.1 * np.eye(n) for half in halves)
+    found = replaced(prior, h, h @ other @ h.T)
+    size = 1e-7 * np.linalg.cond(prior) * np.abs(other).max()
+    np.testing.assert_allclose(h @ found @ h.T, h @ other @ h.T, atol=size)
+    assert np.linalg.eigvalsh(found).min() > -size
+
+    def given_seen(p: Array) -> tuple[Array, Array]:
+        slope = p @ h.T @ np.linalg.pinv(h @ p @ h.T, rcond=1e-9, hermitian=True)
+        return slope, p - slope @ h @ p
+
+    for ours, theirs in zip(given_seen(found), given_seen(prior), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=size * 1e3)
+
+
+def test_a_prior_without_cross_covariances_is_kept_where_nothing_is_seen() -> None:
+    found = replaced(np.diag([1.0, 7.0]), H, np.array([[9.0]]))
+    assert found.tolist() == [[9.0, 0.0], [0.0, 7.0]]
+
+
+# On filtered tracks
+
+
+def test_filtered_tracks_give_all_three_seeds() -> None:
+    """A Kalman filter under wrong defaults from a wrong prior; entries within five errors."""
+    z = measured(np.random.default_rng(0), 40, 3000)
+    seeds = seeds_of(z)
+    limit = replaced(PRIOR, H, H @ START @ H.T)
+    for one, truth in (
+        (seeds.noise, TRUTH.noise),
+        (seeds.process, TRUTH.process),
+        (seeds.initial, limit),
+    ):
+        assert one.standard_error is not None
+        assert (np.abs(one.value - truth) < 5 * one.standard_error).all()
+        assert one.leans_on.endswith(".")
+    assert seeds.warnings == ()
+    assert seeds.initial.value[0, 0] == pytest.approx(4.0, abs=0.7)
+    assert "first innovations of 3,000 tracks" in seeds.initial.method
+    assert "tracks start alike" in seeds.initial.leans_on
+    assert "same over time" in seeds.noise.leans_on
+    assert "basis" in seeds.process.leans_on
+
+
+def test_the_first_innovations_are_what_counts() -> None:
+    """P̂₀ = prior with Ŝ₁ − R̂ put in, by hand."""
+    z = measured(np.random.default_rng(1), 40, 100)
+    seeds = seeds_of(z)
+    total = np.cov(z[0, :, 0])
+    assert seeds.first is not None
+    assert seeds.first.item() == pytest.approx(total)
+    expected = replaced(PRIOR, H, total[None, None] - seeds.noise.value)
+    np.testing.assert_allclose(seeds.initial.value, expected)
+
+
+def test_fewer_errors_than_noise_leave_nothing() -> None:
+    """Tracks that start exactly: (Ŝ₁ − R̂)₊ is 0 half of the time, never negative."""
+    found = [
+        seeds_of(measured(np.random.default_rng(i), 30, 40, 1e-12 * np.eye(2))).initial.value
+        for i in range(12)
+    ]
+    values = np.array([p[0, 0] for p in found])
+    assert (values > -1e-12).all()
+    assert 1 <= (values < 1e-9).sum() <= 11
+    assert all(np.linalg.eigvalsh(p).min() > -1e-12 for p in found)
+
+
+def test_one_long_record_starts_in_its_steady_state() -> None:
+    z = measured(np.random.default_rng(2), 3000, 1)
+    found = filtered(z)
+    seeds = seed(found.innovation, BELIEVED, found.gain, None, basis=BASIS)
+    expected = riccati(F, H, seeds.process.value, seeds.noise.value)
+    np.testing.assert_allclose(seeds.initial.value, expected)
+    assert seeds.first is None
+    assert seeds.initial.standard_error is None
+    assert "steady state" in seeds.initial.leans_on
+    assert seeds.noise.value.item() == pytest.approx(1.0, abs=0.3)
+    with pytest.raises(InvalidInput, match="at least 20 tracks"):
+        seed(found.innovation, BELIEVED, found.gain, PRIOR, basis=BASIS)
+
+
+def test_innovations_of_another_gain_need_no_measurements() -> None:
+    z = measured(np.random.default_rng(3), 30, 7)
+    gains = [best_gain(H, riccati(F, H, m.process + 1e-9 * np.eye(2), m.noise), m.noise)
+             for m in (BELIEVED, TRUTH)]  # fmt: skip
+    ours, theirs = (
+        kalman_filter(z, BELIEVED, np.zeros(2), PRIOR, gains=k).innovation for k in gains
+    )
+    found = innovations_under(ours, F, H, gains[0], gains[1])
+    np.testing.assert_allclose(found, theirs, atol=1e-10)
+    alone = innovations_under(ours[:, 3:4], F, H, gains[0], gains[1])
+    assert np.array_equal(alone, found[:, 3:4])
+
+
+# Warnings
+
+
+def test_no_warning_where_nothing_is_wrong() -> None:
+    """Two warnings at 0.001 in 40 histories: three or more once in 10,000."""
+    said = [seeds_of(measured(np.random.default_rng(i), 60, 40)).warnings for i in range(40)]
+    assert sum(map(len, said)) <= 2
+
+
+def test_a_line_in_the_innovations_is_said() -> None:
+    """A cycle of 7 steps that the model does not know."""
+    rng = np.random.default_rng(5)
+    phase = rng.uniform(0, 2 * np.pi, 60)
+    z = measured(rng, 80, 60)
+    z[..., 0] += 2.0 * np.sin(2 * np.pi * np.arange(80)[:, None] / 7 + phase)
+    (said,) = seeds_of(z).warnings
+    assert "not white under the fitted covariances" in said
+    assert "periodic lines" in said
+
+
+def test_a_prior_mean_that_is_off_is_said_and_not_counted() -> None:
+    z = measured(np.random.default_rng(6), 40, 400)
+    found = seeds_of(z + 0.0)
+    off = seeds_of(z + 3.0)
+    assert any("prior mean is off" in said for said in off.warnings)
+    assert np.allclose(
+        np.asarray(off.first), np.asarray(found.first)
+    )  # a covariance is about its mean
+
+
+# What is refused
+
+
+def test_fixed_is_what_does_not_vary() -> None:
+    r = np.ones((5, 3, 2, 2))
+    assert require_fixed("noise", r).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    r[2, 1, 0, 1] = 1.001
+    with pytest.raises(InvalidInput, match=r"noise: .* off by 0.001 at step 2, track 1"):
+        require_fixed("noise", r)
+    assert require_fixed("noise", r, after=3).shape == (2, 2)
+    assert require_fixed("noise", r, tolerance=0.01).shape == (2, 2)
+    with pytest.raises(InvalidInput, match="at track 1"):
+        require_fixed("noise", r[2])
+    r[2, 1, 0, 1] = np.nan
+    with pytest.raises(InvalidInput, match="off by nan"):
+        require_fixed("noise", r)
+    with pytest.raises(InvalidInput, match="expected shape"):
+        require_fixed("noise", np.ones(3))
+
+
+def _varied(part: Array, steps: int) -> Array:
+    every = np.repeat(part[None, None], steps, axis=0)
+    every[steps // 2] *= 1.1
+    return every
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": Model(F, H, _varied(BASIS[0], 40), ONE)}, "process: expected one that is fixed"),
+        ({"model": Model(F, H, BASIS[0], _varied(ONE, 40))}, "noise: expected one that is fixed"),
+        ({"model": Model(_varied(F, 40), H, BASIS[0], ONE)}, "transition: expected one"),
+        ({"model": Model(F, _varied(H, 40), BASIS[0], ONE)}, "measurement: expected one"),
+        ({"gain": _varied(np.array([[0.6], [0.2]]), 40)}, "gain: expected one that is fixed"),
+        ({"gain": np.zeros((2, 1))}, "stable"),
+        ({"gain": np.array([[0.6], [0.2]]), "burn_in": 39}, "steps after the burn-in"),
+        ({"innovation": np.full((40, 30, 1), np.nan)}, "finite numbers"),
+        ({"innovation": np.ones((40, 30, 2))}, "shape"),
+        ({"prior": np.eye(3)}, r"prior: expected a finite matrix \(2, 2\)"),
+        ({"prior": np.array([[1.0, 2.0], [0.0, 1.0]])}, "prior: expected a symmetric"),
+        ({"prior": np.diag([1.0, 0.0])}, "prior: expected a positive definite"),
+        ({"prior": np.diag([1.0, np.inf])}, "prior: expected a finite"),
+        ({"innovation": np.random.default_rng(0).normal(size=(40, 19, 1))}, "at least 20 tracks"),
+    ],
+)
+def test_bad_histories_are_named(change: dict[str, Any], said: str) -> None:
+    good = {
+        "innovation": np.random.default_rng(0).normal(size=(40, 30, 1)),
+        "model": BELIEVED,
+        "gain": np.array([[0.6], [0.2]]),
+        "prior": PRIOR,
+        "basis": BASIS,
+    }
+    asked = good | change
+    kept = np.array(asked["innovation"])
+    with pytest.raises(InvalidInput, match=said):
+        seed(**asked)
+    assert np.array_equal(asked["innovation"], kept, equal_nan=True)
+
+
+def test_a_gain_may_settle_before_the_burn_in_ends_and_not_after() -> None:
+    z = measured(np.random.default_rng(7), 40, 50)
+    found = filtered(z)
+    assert not np.allclose(found.gain[0], found.gain[-1])
+    seed(found.innovation, BELIEVED, found.gain, PRIOR, basis=BASIS)
+    with pytest.raises(InvalidInput, match=r"gain: .* at step 0, track 0"):
+        seed(found.innovation, BELIEVED, found.gain, PRIOR, basis=BASIS, burn_in=0)
