@@ -16,10 +16,10 @@ from gdcb.theorems.kalman_tracks import World, deficient, full_rank, innovations
 SMALL = kalman.Settings(
     systems=300,
     rows=2000,
-    sizes=Sizes(tracks=(50, 400, 3000), replicates=(24, 12, 6), covered=60, few=120),
+    sizes=Sizes(tracks=(50, 400, 3000), replicates=(16, 8, 4), covered=40, few=120),
     windows=4000,
     record=8000,
-    split=60,
+    split=40,
 )
 WORLDS = (scalar(), full_rank(), deficient())
 

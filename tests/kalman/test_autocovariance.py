@@ -43,7 +43,7 @@ def drawn(
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_autocovariances_are_those_of_the_kronecker_solution(seed: int) -> None:
     """vec P = (I − A⊗A)⁻¹ vec(Q + FKRKᵀFᵀ), and C_j = HAʲ⁻¹(APHᵀ − FKR)."""
     rng = np.random.default_rng(seed)
@@ -113,10 +113,32 @@ def test_drawn_tracks_give_back_their_covariances() -> None:
     assert (fit.noise_error < 0.05).all()
 
 
+@pytest.mark.soak
+def test_one_record_agrees_with_maximum_likelihood() -> None:
+    """A local level of 2,000 steps under a gain that is too low: statsmodels' ML is nearby.
+
+    Both use nearly all there is to know: they differ by less than half a standard error.
+    """
+    from statsmodels.tsa.statespace.structural import UnobservedComponents
+
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=2000).cumsum() + 2**0.5 * rng.normal(size=2000)
+    nu, mean = np.empty(2000), 0.0
+    for t in range(2000):
+        nu[t] = z[t] - mean
+        mean += 0.35 * nu[t]
+    fit = autocovariance_fit(nu[:, None, None], ONE, ONE, 0.35 * ONE)
+    best = UnobservedComponents(z, "local level").fit(disp=0)
+    ours = np.array([fit.noise.item(), fit.process.item()])
+    assert (np.abs(ours - best.params) < 0.5 * best.bse).all()
+    stated = np.array([fit.noise_error.item(), fit.process_error.item()])
+    assert (np.abs(np.log(stated / best.bse)) < np.log(2.0)).all()
+
+
 def test_standard_errors_are_those_over_records() -> None:
     """Of one long record too: the mean stated error is that of 60 records, within a third."""
     rng = np.random.default_rng(2)
-    nu = drawn(rng, 1500, 60, F, H, K, 0.3 * PUSH @ PUSH.T, 2 * ONE)
+    nu = drawn(rng, 800, 60, F, H, K, 0.3 * PUSH @ PUSH.T, 2 * ONE)
     fits = [autocovariance_fit(nu[:, i : i + 1], **TRACKING) for i in range(60)]
     assert fits[0].n_blocks == 20
     values = np.array([fit.noise.item() for fit in fits])
@@ -148,7 +170,7 @@ def test_too_few_blocks_have_no_error() -> None:
 
 
 @given(st.integers(0, 10**6), st.floats(1e-3, 1e3))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_units_and_the_order_of_tracks_do_not_matter(seed: int, unit: float) -> None:
     """Measured in another unit, H and K⁻¹ scale too: Q stays, R scales with its square."""
     rng = np.random.default_rng(seed)
@@ -175,7 +197,7 @@ def test_a_diagonal_noise_has_no_covariances() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_nearest_covariance_is_the_positive_part(seed: int, k: int) -> None:
     """Plain least squares on all symmetric matrices: the barrier must find A₊."""
     a = np.random.default_rng(seed).normal(size=(k, k))

@@ -49,7 +49,7 @@ def seeds_of(z: Array, **more: Any) -> Seeds:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_only_the_measured_part_is_replaced(seed_: int) -> None:
     """HP̂Hᵀ = M, P̂ is a covariance, and the state given Hx has the law of the prior.
 

@@ -131,7 +131,7 @@ def checks(found: dict[str, Any], few: dict[str, Any]) -> list[Check]:
             "P̂₀ is biased in finite samples, since the projections bend it",
             edge["bias"] > SURE * edge["error"],
             f"with the repaired estimator too, at its edge: {edge['mean']:.3f} ± "
-            f"{edge['error']:.3f} for P₀ = {edge['truth']:g} at {edge['tracks']} tracks, where "
+            f"{1.96 * edge['error']:.3f} for P₀ = {edge['truth']:g} at {edge['tracks']} tracks; "
             f"{100 * edge['share_zero']:.0f} % of the estimates are 0",
         ),
         Check(
@@ -139,7 +139,7 @@ def checks(found: dict[str, Any], few: dict[str, Any]) -> list[Check]:
             "from first innovations, P̂₀ → P₀ on row(H) as N^−½, of full and of deficient rank",
             all(world["is_root"] for world in found["worlds"]),
             "; ".join(_rate(world) for world in found["worlds"])
-            + f"; scalar: {one['repaired']:.2f} ± {one['error']:.2f} for {one['truth']:g}",
+            + f"; scalar: {one['repaired']:.2f} ± {1.96 * one['error']:.2f} for {one['truth']:g}",
         ),
         Check(
             REPAIRED,
@@ -154,7 +154,7 @@ def checks(found: dict[str, Any], few: dict[str, Any]) -> list[Check]:
             "away from the edge it is as good as unbiased, and its standard errors are honest",
             abs(inside["bias"]) < max(SURE * inside["error"], 0.05 * inside["truth"])
             and abs(few["covered"] - 0.95) < SURE * few["covered_error"] + 0.02,
-            f"{inside['mean']:.2f} ± {inside['error']:.2f} for {inside['truth']:g} at "
+            f"{inside['mean']:.2f} ± {1.96 * inside['error']:.2f} for {inside['truth']:g} at "
             f"{inside['tracks']} tracks; intervals of 95 % at 200 tracks cover "
             f"{100 * few['covered']:.0f} % of {few['n_covered']}",
         ),
