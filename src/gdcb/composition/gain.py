@@ -12,7 +12,7 @@ from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
 from gdcb.errors import InvalidInput
 from gdcb.kalman.riccati import gain, riccati
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, column, take, take_all
 from gdcb.records import Located
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -29,6 +29,9 @@ class KalmanGain:
     of a gain is the mode whose composed gain is nearest, the distance being that of the entry that
     differs most.
 
+    Where `likely` names how likely every mode is, the last arm is none of them: it commits to no
+    mode, and its P, Q and R are the modes' means under these weights.
+
     Parameters
     ----------
     transition, measurement, process, noise : one matrix a mode: F, H, Q, R
@@ -37,6 +40,7 @@ class KalmanGain:
     age : context column with the measurements that a track has had; None: tracks are old
     initial : P₀, nominal
     settle : age from which a gain is the steady one
+    likely : context columns with the weight of every mode; none: all arms are modes
 
     Notes
     -----
@@ -76,6 +80,7 @@ class KalmanGain:
     age: Column | None = column(None)
     initial: Matrix = ()
     settle: int = 12
+    likely: tuple[Column, ...] = column((), numeric=True)
     needs_positive: ClassVar[bool] = True
     joins: ClassVar[str] = "other"
 
@@ -89,6 +94,13 @@ class KalmanGain:
         }
         if len(counts) != 1:
             raise InvalidInput(f"composition: one F, H, Q and R a mode, got {sorted(counts)}")
+        if self.likely and len(self.likely) != len(self.process):
+            raise InvalidInput(
+                f"composition.likely: expected {len(self.process)} columns, one a mode, got "
+                f"{len(self.likely)}"
+            )
+        if self.likely and any(h != self.measurement[0] for h in self.measurement):
+            raise InvalidInput("composition.likely: modes that are mixed share one H")
         if self.age is not None and np.shape(self.initial) != np.shape(self.transition)[1:]:
             raise InvalidInput(
                 f"composition.initial: expected P₀ of shape {np.shape(self.transition)[1:]} where "
@@ -102,14 +114,24 @@ class KalmanGain:
 
     def covariances(self, arms: Arms, delta: Array, x: Array) -> tuple[Array, Array, Array]:
         """Return Q (N, K, n, n), R (N, K, m, m) and the covariance P (N, K, n, n) before z."""
-        scale = self._scale(arms, delta, x)
+        expected = len(self.process) + bool(self.likely)
+        if arms.n != expected:
+            raise InvalidInput(
+                f"composition: expected {expected} arms, the modes"
+                f"{' and one that mixes them' if self.likely else ''}, got {arms.n}"
+            )
+        scale = self._scale(arms, delta, x)[:, : len(self.process)]
         q = scale[..., 0, None, None] * np.array(self.process)
         r = scale[..., 1, None, None] * np.array(self.noise)
         f, h = np.array(self.transition), np.array(self.measurement)
         p = riccati(f, h, q, r)
         if self.age is not None:
             self._rejuvenate(p, take(x, self.age), q, r, scale)
-        return q, r, p
+        if not self.likely:
+            return q, r, p
+        weight = take_all(x, self.likely)[:, :, None, None]
+        mixed = [np.concatenate((v, (weight * v).sum(axis=1, keepdims=True)), 1) for v in (q, r, p)]
+        return mixed[0], mixed[1], mixed[2]
 
     def _rejuvenate(self, p: Array, age: Array, q: Array, r: Array, scale: Array) -> None:
         """Put in place of the steady P that of tracks younger than `settle`."""
@@ -134,7 +156,10 @@ class KalmanGain:
     def compose(self, arms: Arms, delta: Array, x: Array) -> Array:
         """Return every mode's gain: (N, K, n·m)."""
         _, r, p = self.covariances(arms, delta, x)
-        k = gain(np.array(self.measurement), p, r)
+        h = np.array(self.measurement)
+        if self.likely:
+            h = h[:1]
+        k = gain(h, p, r)
         return k.reshape(x.shape[0], arms.n, -1)
 
     def locate(self, arms: Arms, e: Array, delta: Array, x: Array) -> Located:

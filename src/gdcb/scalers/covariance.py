@@ -71,7 +71,9 @@ class CovarianceScaler:
 
     Parameters
     ----------
-    n_arms : modes
+    n_modes : how many there are
+    mixes : whether an arm follows that commits to no mode; its Q is mixed by the composition, and
+        its size here is the modes' mean
     process, process_knots : context column that Q hangs on, and knots on it; one knot: on none
     noise, noise_knots : the same of R, which all modes share
     prior_mean, prior_sd : a number each, or one a coefficient: Q by mode and knot, R by knot, P₀
@@ -95,7 +97,7 @@ class CovarianceScaler:
     innovation responds to r and p by 1, E[ν²] = r + p, and ν² = 5 is seen. Its prior mean is
     2, its variance 2·2² = 8; each of r and p moves by 1·(5 − 2)/(8 + 1 + 1) = 0.3.
 
-    >>> scaler = CovarianceScaler(n_arms=1)
+    >>> scaler = CovarianceScaler(n_modes=1)
     >>> state, nan = scaler.init(1), np.nan
     >>> label = np.array([[5.0, nan, 0.0, 1.0, 1.0, nan, nan, nan]])
     >>> one, x = np.zeros(1, int), np.zeros((1, 1))
@@ -105,7 +107,8 @@ class CovarianceScaler:
     [[[1.0, 1.3, 1.3]]]
     """
 
-    n_arms: int = 1
+    n_modes: int = 1
+    mixes: bool = False
     process: Column | None = column(None)
     process_knots: tuple[float, ...] = (0.0,)
     noise: Column | None = column(None)
@@ -125,7 +128,7 @@ class CovarianceScaler:
     n_columns: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        check_whole("scaler.n_arms", self.n_arms, 1)
+        check_whole("scaler.n_modes", self.n_modes, 1)
         check_whole("scaler.axes", self.axes, 1)
         check_whole("scaler.every", self.every, 1)
         check_choice("scaler.per", self.per, ("unit", "group"))
@@ -152,9 +155,14 @@ class CovarianceScaler:
             object.__setattr__(self, name, value)
 
     @property
+    def n_arms(self) -> int:
+        """The modes, and the arm that mixes them."""
+        return self.n_modes + self.mixes
+
+    @property
     def size(self) -> int:
         """How many coefficients there are."""
-        return self.n_arms * len(self.process_knots) + len(self.noise_knots) + 1
+        return self.n_modes * len(self.process_knots) + len(self.noise_knots) + 1
 
     @property
     def n_labels(self) -> int:
@@ -188,10 +196,12 @@ class CovarianceScaler:
 
     def _sizes(self, beta: Array, x: Array) -> Array:
         process, noise = self.weights(x)
-        n_process = self.n_arms * len(self.process_knots)
-        by_mode = beta[:, :n_process].reshape(-1, self.n_arms, len(self.process_knots))
+        n_process = self.n_modes * len(self.process_knots)
+        by_mode = beta[:, :n_process].reshape(-1, self.n_modes, len(self.process_knots))
         out = np.empty((x.shape[0], self.n_arms, 3))
-        out[..., 0] = (by_mode * process[:, None]).sum(axis=-1)
+        out[:, : self.n_modes, 0] = (by_mode * process[:, None]).sum(axis=-1)
+        if self.mixes:
+            out[:, -1, 0] = out[:, :-1, 0].mean(axis=1)
         out[..., 1] = (beta[:, n_process:-1] * noise).sum(axis=-1)[:, None]
         out[..., 2] = beta[:, -1:]
         return out
@@ -216,9 +226,12 @@ class CovarianceScaler:
             inner = (h[:, :, None] * spread[:, part, part] * h[:, None, :]).sum(axis=(1, 2))
             return np.asarray(np.sqrt(np.maximum(inner, 0.0)))
 
-        for mode in range(self.n_arms):
+        for mode in range(self.n_modes):
             out[:, mode, 0] = error(slice(mode * k, (mode + 1) * k), process)
-        at = self.n_arms * k
+        at = self.n_modes * k
+        if self.mixes:
+            share = np.tile(process / self.n_modes, (1, self.n_modes))
+            out[:, -1, 0] = error(slice(0, at), share)
         out[..., 1] = error(slice(at, self.size - 1), noise)[:, None]
         out[..., 2] = np.sqrt(spread[:, -1, -1])[:, None]
         return out

@@ -1,0 +1,1 @@
+"""Adaptive Kalman filtering: operating modes as arms, gains as actions, covariances as scaler."""
