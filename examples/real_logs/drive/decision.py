@@ -51,8 +51,10 @@ def score(innovation: Array, variance: Array, tail: Array) -> Array:
 
     `variance` is HPHᵀ + R; `tail` is 1 / degrees of freedom, 0 for the normal.
 
-    >>> score(np.zeros(1), np.array([1 / (2 * np.pi)]), np.zeros(1)).tolist()
-    [0.0]
+    At 0, with variance 1, the normal's is −½·log 2π.
+
+    >>> score(np.zeros(1), np.ones(1), np.zeros(1)).round(4).tolist()
+    [-0.9189]
     """
     normal = -0.5 * (np.log(2 * np.pi * variance) + innovation**2 / variance)
     half = FREEDOM / 2
