@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gdcb.kalman.algorithm_one import algorithm_one
 from gdcb.kalman.filter import kalman_filter
 from gdcb.theorems import kalman, kalman_lemma, kalman_seeding, kalman_windows
 from gdcb.theorems.kalman_seeding import Sizes
@@ -56,6 +57,21 @@ def test_the_true_errors_are_those_of_drawn_tracks(world: World) -> None:
     error = np.sqrt((size[:, :, None] * size[:, None, :] + said**2) / 4000)
     assert (np.abs(found - said) < 5 * error).all()
     assert not np.allclose(said[0], said[-1], rtol=0.1)  # the start is forgotten
+
+
+def test_the_papers_limit_falls_as_the_truth_grows() -> None:
+    """P̂₀ → P_prior + Σ∞ − Σ_cal of the leading quarter, within five standard errors."""
+    limits = []
+    for start in (2.0, 4.0):
+        world = scalar(start=start, prior=1.5)
+        gains, spreads = world.gains(28), world.errors(28)[:, 0, 0]
+        nu = innovations(np.random.default_rng(11), world, gains, 20_000)
+        told = algorithm_one(nu, world.h, world.prior, world.believed.noise)
+        limit = 1.5 + spreads[7:].mean() - spreads[:7].mean()
+        each = (nu[7:] ** 2).mean(axis=0) - (nu[:7] ** 2).mean(axis=0)
+        assert abs(told.initial.item() - limit) < 5 * each.std() / 20_000**0.5
+        limits.append(told.initial.item())
+    assert limits[1] < limits[0] - 0.1
 
 
 def test_slopes_by_hand() -> None:
@@ -127,7 +143,7 @@ def test_seeds_converge_over_many_replicates() -> None:
     tracks = kalman_seeding.consistency(rng, large)
     checks = kalman_seeding.checks(tracks, kalman_seeding.few_tracks(rng, large))
     assert all(check.holds for check in checks if check.form == "repaired"), checks
-    assert all(world["slope_error"] < 0.015 for world in tracks["worlds"])
+    assert all(world["slope_error"] < 0.025 for world in tracks["worlds"])
 
 
 @pytest.mark.soak
