@@ -8,6 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.kalman import square_root
 from gdcb.kalman.model import place
 from gdcb.parts import check_number
 
@@ -140,18 +141,18 @@ def _check_shapes(name: str, vector: Array, matrix: Array) -> None:
 
 def _quadratic(name: str, vector: Array, matrix: Array) -> Array:
     """Return vᵀM⁻¹v; refuse a matrix that is not positive-definite."""
-    if vector.shape[-1] == 1:
-        is_good = matrix[..., 0, 0] > 0.0
-        out = vector[..., 0] ** 2 / np.where(is_good, matrix[..., 0, 0], 1.0)
-    else:
-        is_good = np.linalg.slogdet(np.where(np.isfinite(matrix), matrix, 0.0))[0] > 0.0
-        safe = np.where(is_good[..., None, None], matrix, np.eye(vector.shape[-1]))
-        out = (np.linalg.solve(safe, vector[..., None])[..., 0] * vector).sum(axis=-1)
-    is_bad = ~is_good | ~(out >= 0.0)
+    k = vector.shape[-1]
+    is_finite = np.isfinite(matrix).all(axis=(-1, -2), keepdims=True)
+    last = np.moveaxis(np.where(is_finite, matrix, 0.0).reshape(-1, k, k), 0, -1).copy()
+    root, _, is_good = square_root.factor(last)
+    eye = np.eye(k)[..., None]
+    white = square_root.whitened(np.where(is_good, root, eye), vector.reshape(-1, k).T)
+    out = square_root.total(white * white)
+    is_bad = (~is_good | ~np.isfinite(out)).reshape(vector.shape[:-1])
     if is_bad.any():
         at = tuple(int(i) for i in np.argwhere(is_bad)[0]) if is_bad.ndim else ()
         raise InvalidInput(
             f"{name}: expected a positive definite matrix and finite errors, got "
-            f"{np.array2string(matrix[at], precision=3)} and {vector[at]}{place(at)}"
+            f"{matrix[at].tolist()} and {vector[at].tolist()}{place(at)}"
         )
-    return np.asarray(out)
+    return np.asarray(out.reshape(vector.shape[:-1]))
