@@ -51,7 +51,12 @@ def innovation_response(
 
 
 def measurement_lines(
-    lines: Lines, transition: npt.ArrayLike, measurement: npt.ArrayLike, gain: npt.ArrayLike
+    lines: Lines,
+    transition: npt.ArrayLike,
+    measurement: npt.ArrayLike,
+    gain: npt.ArrayLike,
+    *,
+    least: float = 0.5,
 ) -> Lines:
     """Return the lines as they are in the measurements of a filter with a fixed gain.
 
@@ -59,16 +64,18 @@ def measurement_lines(
     ----------
     lines : found in innovations (T, N, m); with one channel also (T,) or (T, N)
     transition, measurement, gain : F (n, n), H (m, n), K (n, m)
+    least : smallest singular value of G(f) at which a line that was searched for is kept; given
+        periods are always kept
 
     Returns
     -------
-    Lines : the same frequencies and p-values; amplitude and phase are those of G(f)⁻¹ times the
+    Lines : those kept, with their p-values; amplitude and phase are those of G(f)⁻¹ times the
         innovations' phasor, and errors grow alike
 
     Notes
     -----
-    Where |G| is small, as it is well below the filter's bandwidth, noise is amplified by 1/|G|:
-    look at `amplitude_error` before subtracting. The gain must have been in force for the whole
+    Where |G| is small, as it is well below the filter's bandwidth, noise is amplified by 1/|G|, and
+    one false line taken off the measurements there costs more than many true ones save. The gain must have been in force for the whole
     record; a filter whose gain still settles has no G.
 
     Examples
@@ -90,11 +97,14 @@ def measurement_lines(
             f"lines: expected amplitudes of {m} channel{'s' if m > 1 else ''}, as H has rows, got "
             f"shape {lines.amplitude.shape}"
         )
+    if not least >= 0.0:
+        raise InvalidInput(f"least: expected a number of at least 0, got {least}")
     if lines.n_lines == 0:
         return lines
-    size = np.linalg.cond(response)
     smallest = np.linalg.svd(response, compute_uv=False)[:, -1]
-    if (smallest < 1e-8).any() or not np.isfinite(size).all():
+    is_kept = lines.is_given | (smallest >= least)
+    lines, response, smallest = lines.only(is_kept), response[is_kept], smallest[is_kept]
+    if (smallest < 1e-8).any():
         raise InvalidInput(
             f"lines: at frequency {lines.frequency[np.argmin(smallest)]:g} the innovations hold "
             "nothing of a line in the measurements, so it cannot be worked out"

@@ -9,7 +9,7 @@ lines where there are none. Here the background is flattened and estimated besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,12 @@ class Lines:
     def phasor(self) -> Array:
         """Amplitude and phase as one complex number a·exp(iφ): (L, ...)."""
         return np.asarray(self.amplitude * np.exp(1j * self.phase))
+
+    def only(self, is_kept: Array) -> Lines:
+        """Return the lines where `is_kept` (L,) is true."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept = {name: v[is_kept] if isinstance(v, np.ndarray) else v for name, v in kept.items()}
+        return Lines(**kept)
 
 
 def find_lines(
