@@ -75,8 +75,8 @@ def measurement_lines(
     Notes
     -----
     Where |G| is small, as it is well below the filter's bandwidth, noise is amplified by 1/|G|, and
-    one false line taken off the measurements there costs more than many true ones save. The gain must have been in force for the whole
-    record; a filter whose gain still settles has no G.
+    one false line taken off the measurements there costs more than many true ones save. The gain
+    must have been in force for the whole record; a filter whose gain still settles has no G.
 
     Examples
     --------
@@ -99,11 +99,11 @@ def measurement_lines(
         )
     if not least >= 0.0:
         raise InvalidInput(f"least: expected a number of at least 0, got {least}")
-    if lines.n_lines == 0:
-        return lines
     smallest = np.linalg.svd(response, compute_uv=False)[:, -1]
     is_kept = lines.is_given | (smallest >= least)
     lines, response, smallest = lines.only(is_kept), response[is_kept], smallest[is_kept]
+    if lines.n_lines == 0:
+        return lines
     if (smallest < 1e-8).any():
         raise InvalidInput(
             f"lines: at frequency {lines.frequency[np.argmin(smallest)]:g} the innovations hold "
