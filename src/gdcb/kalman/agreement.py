@@ -50,7 +50,7 @@ def nis(innovation: Array, covariance: Array) -> tuple[Array, Array]:
     ν = 3 with S = 2 gives 9/2; a component that was not seen counts neither here nor there.
 
     >>> values, n_free = nis(np.array([3.0, np.nan]), np.array([[2.0, 1.0], [1.0, 5.0]]))
-    >>> float(values), int(n_free)
+    >>> float(values.round(12)), int(n_free)
     (4.5, 1)
     """
     innovation, covariance = np.asarray(innovation, float), np.asarray(covariance, float)
@@ -77,7 +77,7 @@ def nees(error: Array, covariance: Array) -> tuple[Array, Array]:
     Examples
     --------
     >>> values, n_free = nees(np.array([1.0, 2.0]), np.diag([1.0, 2.0]))
-    >>> float(values), int(n_free)
+    >>> float(values.round(12)), int(n_free)
     (3.0, 2)
     """
     error, covariance = np.asarray(error, float), np.asarray(covariance, float)
