@@ -10,7 +10,7 @@ import pytest
 
 from gdcb.kalman.algorithm_one import algorithm_one
 from gdcb.kalman.filter import kalman_filter
-from gdcb.theorems import kalman, kalman_lemma, kalman_seeding, kalman_windows
+from gdcb.theorems import kalman, kalman_lemma, kalman_seeding, kalman_spectrum, kalman_windows
 from gdcb.theorems.kalman_seeding import Sizes
 from gdcb.theorems.kalman_tracks import World, deficient, full_rank, innovations, scalar
 
@@ -21,6 +21,7 @@ SMALL = kalman.Settings(
     windows=4000,
     record=8000,
     split=40,
+    lines=None,  # has tests of its own
 )
 WORLDS = (scalar(), full_rank(), deficient())
 
@@ -131,8 +132,12 @@ def test_the_same_seed_gives_the_same_answer() -> None:
         windows=100,
         record=500,
         split=4,
+        lines=kalman_spectrum.Sizes((250,), (0.0, 1.0), replicates=2, alarms=1),
     )
-    assert kalman.check(1, settings=tiny) == kalman.check(1, settings=tiny)
+    first = kalman.check(1, settings=tiny)
+    assert first == kalman.check(1, settings=tiny)
+    assert len(first["notes"]) == 2
+    assert "lines found where there are none" in kalman.tables(first)
 
 
 @pytest.mark.soak

@@ -180,9 +180,9 @@ def initial_covariance(first: Array, h: Array, prior: Array, fit: NoiseFit) -> t
     h, prior : (m, n), (n, n) H and P_prior, positive definite
     fit : R̂, with its values by block for the standard error
 
-    Examples
-    --------
-    See `replaced` for the arithmetic.
+    Returns
+    -------
+    seed, total : P̂₀, whose arithmetic `replaced` shows, and Ŝ₁ (m, m)
     """
     n_tracks, m = first.shape
     p = _checked_prior(prior, h.shape[1])

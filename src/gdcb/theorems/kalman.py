@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from gdcb.streams import check_seed
-from gdcb.theorems import kalman_lemma, kalman_seeding, kalman_windows
+from gdcb.theorems import kalman_lemma, kalman_seeding, kalman_spectrum, kalman_windows
 from gdcb.theorems.verdict import Progress, document, plain, quiet
 
-TITLE = "Kalman lemma and Proposition: embedding, seeding"
+TITLE = "Kalman lemma and Proposition: embedding, seeding, lines in innovations"
 _KEY = 11  # of the random numbers, beside those of the theorems
 
 
@@ -31,6 +31,7 @@ class Settings:
     windows : tracks on which R̂ is read from leading and late windows
     record : steps of one stationary record
     split : replicates of 200 tracks, whole and in halves
+    lines : records with and without periodic lines; None: left out
     """
 
     systems: int = 3000
@@ -39,6 +40,7 @@ class Settings:
     windows: int = 20_000
     record: int = 40_000
     split: int = 200
+    lines: kalman_spectrum.Sizes | None = field(default_factory=kalman_spectrum.Sizes)
 
 
 def check(
@@ -63,12 +65,14 @@ def check(
     say("windows and splits")
     windows = kalman_windows.windows(rng[2], size.windows)
     split = kalman_windows.split(rng[3], size.record, size.split)
+    lines = None if size.lines is None else kalman_spectrum.spectral(rng[6], size.lines, say)
     return document(
         TITLE,
         [
             *kalman_lemma.checks(lemma, ridge),
             *kalman_seeding.checks(tracks, few),
             *kalman_windows.checks(windows, split),
+            *([] if lines is None else kalman_spectrum.checks(lines)),
         ],
         lemma=lemma,
         ridge=ridge,
@@ -76,13 +80,19 @@ def check(
         few=few,
         windows=windows,
         split=split,
+        lines=lines,
+        notes=[] if lines is None else kalman_spectrum.answer(lines),
     )
 
 
 def tables(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the tables of a finished check by title: columns (names) and rows (plain data)."""
-    return {
+    shown = {
         "the lemma's bound on random systems": plain(found["lemma"]["table"]),
         "error of P̂₀ on row(H), relative": plain(found["tracks"]["table"]),
         "R̂ by window, for R = 1": plain(found["windows"]["table"]),
     }
+    if found["lines"] is not None:
+        shown["lines found where there are none"] = plain(found["lines"]["alarm_table"])
+        shown["error of log Q̂ and log R̂, with and without a notch"] = plain(found["lines"]["table"])
+    return shown
