@@ -194,8 +194,13 @@ def _spreads(
     may_cycle = width == 1 and all(part.ndim == 3 or part.shape[0] == 1 for part in parts)
     steps, n, m = len(masks), model.n_states, model.n_measurements
     gains, cross = np.empty((steps, n, m, width)), np.empty((steps, m, n, width))
-    roots, rows = np.empty((steps, n, n, width)), np.empty((steps, n, m, width))
-    half, updated = np.empty((steps, m, m, width)), np.empty((steps, n + m, n, width))
+    half, innovation = np.empty((2, steps, m, m, width))
+    before, after = np.empty((2, steps, n, n, width))
+    smallest, work = np.empty((steps, width)), square_root.Work()
+    # Of a shared covariance all roots are kept, and steps squared at once as if they were tracks.
+    kept = steps if width == 1 else 1
+    roots, found = np.empty((kept, n, n, width)), np.empty((kept, n + m, n, width))
+    rows = np.empty((kept, n, m, width))
     been: dict[bytes, int] = {}
     period = 0
     for t, mask in enumerate(masks):
@@ -204,31 +209,41 @@ def _spreads(
         elif may_cycle and not period:
             period = t - been.setdefault(root.tobytes(), t)
         if period:
-            for part in (gains, cross, roots, rows, half, updated):
+            for part in (gains, cross, half, roots, found, rows):
                 part[t] = part[t - period]
             root = roots[t - period + 1]
             continue
-        roots[t], ht, r_half = root, at(h, t), at(r_root, t)
-        found, rows[t], cross[t], half[t] = square_root.measured(root, ht, r_half, mask)
+        ht, r_half = at(h, t), at(r_root, t)
+        updated, seen_by, cross[t], half[t] = square_root.measured(root, ht, r_half, mask, work)
         if fixed is not None:
             gains[t] = at(fixed, t) if mask is None else at(fixed, t) * mask
-            found = square_root.fixed(root, ht, r_half, gains[t])
-        updated[t] = found
-        root = square_root.predicted(at(f, t), found, at(q_root, t))
-    if fixed is None:
-        gains = _each_step(square_root.unwhitened, cross, half)
-    before, after = _each_step(square_root.squared, roots), _each_step(square_root.squared, updated)
-    innovation = _each_step(square_root.squared, rows) + r
-    smallest = np.abs(np.einsum("tiik->tik", roots)).min(axis=1)
-    return _Spreads(before, after, innovation, gains, cross, half, smallest, root)
+            updated = square_root.fixed(root, ht, r_half, gains[t])
+        if kept == steps:
+            roots[t], found[t], rows[t] = root, updated, seen_by
+        else:
+            before[t], innovation[t] = square_root.squared(root), square_root.squared(seen_by)
+            square_root.squared(updated, after[t])
+            smallest[t] = _smallest(root)
+            if fixed is None:
+                gains[t] = square_root.unwhitened(cross[t], half[t])
+        root = square_root.predicted(at(f, t), updated, at(q_root, t), work)
+    if kept == steps:
+        before, after = (_at_once(square_root.squared, part) for part in (roots, found))
+        innovation, smallest = _at_once(square_root.squared, rows), _at_once(_smallest, roots)
+        gains = gains if fixed is not None else _at_once(square_root.unwhitened, cross, half)
+    return _Spreads(before, after, innovation + r, gains, cross, half, smallest, root)
 
 
-def _each_step(function: Callable[..., Array], *parts: Array) -> Array:
-    """Apply a function of arrays (..., N) at every step; steps take the place of a single track."""
-    if parts[0].shape[-1] == 1:
-        found = function(*(np.moveaxis(part[..., 0], 0, -1) for part in parts))
-        return np.ascontiguousarray(np.moveaxis(found, -1, 0))[..., None]
-    return np.stack([function(*(part[t] for part in parts)) for t in range(parts[0].shape[0])])
+def _smallest(root: Array) -> Array:
+    """Return the smallest entry on the diagonal: (N,)."""
+    smallest: Array = np.abs(np.einsum("iik->ik", root)).min(axis=0)
+    return smallest
+
+
+def _at_once(function: Callable[..., Array], *parts: Array) -> Array:
+    """Apply a function of arrays (..., N) to arrays (T, ..., 1), steps in the place of tracks."""
+    found = function(*(np.moveaxis(part[..., 0], 0, -1) for part in parts))
+    return np.ascontiguousarray(np.moveaxis(found, -1, 0))[..., None]
 
 
 def at(part: Array, t: int) -> Array:

@@ -12,13 +12,63 @@ positive-definiteness: what is left of P is below the rounding of what is subtra
 
 from __future__ import annotations
 
+import math
+import threading
+
 import numpy as np
 
 from gdcb.arrays import Array
 
 _EPS = float(np.finfo(float).eps)
 _FEW = 8192  # products; up to here they are made at once and added, the same sum in fewer calls
+_MOST = 2**22  # products; beyond, memory is given back
 _TINY = 1e-300  # a length that is divided by where it is zero: zeros stay zeros
+
+
+class Work:
+    """Memory that is used again from step to step: to be given new takes longer than to compute."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Array] = {}
+
+    def of(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Return an array of this name and shape, with whatever stands in it."""
+        found = self._parts.get(name)
+        if found is None or found.shape != shape:
+            found = self._parts[name] = np.empty(shape)
+        return found
+
+
+class _Products(threading.local):
+    """A thread's memory for products that are added up at once."""
+
+    def __init__(self) -> None:
+        self.flat = np.empty(0)
+
+
+_products = _Products()
+
+
+def _product(a: Array, b: Array, shape: tuple[int, ...]) -> Array:
+    """Return a·b of that shape, to be used before the next product."""
+    size = math.prod(shape)
+    if not _FEW < size <= _MOST:
+        return np.asarray(np.multiply(a, b))
+    if _products.flat.size < size:
+        _products.flat = np.empty(size)
+    return np.multiply(a, b, out=_products.flat[:size].reshape(shape))
+
+
+def _width(*parts: Array) -> int:
+    """Return the number of tracks that arrays (..., N or 1) are of."""
+    return max(int(part.shape[-1]) for part in parts)
+
+
+def _into(out: Array | None, found: Array) -> Array:
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def total(parts: Array) -> Array:
@@ -35,91 +85,99 @@ def total(parts: Array) -> Array:
     return out
 
 
-def applied(matrix: Array, root: Array) -> Array:
-    """Return M·root: (c, k, N) for a matrix (k, n, N) and a root (c, n, N)."""
-    n, width = matrix.shape[1], max(matrix.shape[2], root.shape[2])
-    if root.shape[0] * matrix.shape[0] * n * width <= _FEW:
+def applied(matrix: Array, root: Array, out: Array | None = None) -> Array:
+    """Return M·root: (c, k, N) for a matrix (k, n, N) and a root (c, n, N); written to `out`."""
+    n, shape = matrix.shape[1], (root.shape[0], matrix.shape[0], _width(matrix, root))
+    if n * shape[0] * shape[1] * shape[2] <= _FEW:
         columns, rows = matrix.swapaxes(0, 1)[:, None], root.swapaxes(0, 1)[:, :, None]
-        return total(np.multiply(columns, rows, order="C"))
-    out = matrix[None, :, 0] * root[:, None, 0]
+        return _into(out, total(np.multiply(columns, rows, order="C")))
+    out = np.multiply(matrix[None, :, 0], root[:, None, 0], out=out)
     for j in range(1, n):
-        out += matrix[None, :, j] * root[:, None, j]
-    return np.asarray(out)
-
-
-def squared(root: Array) -> Array:
-    """Return P = Σ_c root[c] root[c]ᵀ: (n, n, N), symmetric to the last bit."""
-    if root.size * root.shape[1] <= _FEW:
-        return total(np.multiply(root[:, :, None], root[:, None], order="C"))
-    out = root[0][:, None] * root[0][None]
-    for column in root[1:]:
-        out += column[:, None] * column[None]
-    return np.asarray(out)
-
-
-def triangle(root: Array) -> Array:
-    """Return a root of the same covariance with n columns, the lower triangle: (n, n, N).
-
-    Modified Gram–Schmidt over the n rows; its triangle is as stable as that of reflections
-    (Björck 1967). A row that nothing is left of gives a column of zeros. `root` is used up.
-    """
-    n = root.shape[1]
-    out = np.zeros((n, n, root.shape[2]))
-    for j in range(n):
-        row = root[:, j, None]
-        dots = total(root[:, j:] * row)
-        length = np.sqrt(dots[0])
-        inverse = 1.0 / np.maximum(length, _TINY)
-        out[j, j] = length
-        if j + 1 < n:
-            out[j, j + 1 :] = dots[1:] * inverse
-            root[:, j + 1 :] -= (row * inverse) * out[j, j + 1 :]
+        out += _product(matrix[None, :, j], root[:, None, j], shape)
     return out
 
 
-def predicted(f: Array, root: Array, process: Array) -> Array:
+def squared(root: Array, out: Array | None = None) -> Array:
+    """Return P = Σ_c root[c] root[c]ᵀ: (n, n, N), symmetric to the last bit; written to `out`."""
+    n, width = root.shape[1:]
+    if root.size * n <= _FEW:
+        return _into(out, total(np.multiply(root[:, :, None], root[:, None], order="C")))
+    out = np.multiply(root[0][:, None], root[0][None], out=out)
+    for column in root[1:]:
+        out += _product(column[:, None], column[None], (n, n, width))
+    return out
+
+
+def triangle(root: Array, out: Array | None = None) -> Array:
+    """Return a root of the same covariance with n columns, the lower triangle: (n, n, N).
+
+    Modified Gram–Schmidt over the n rows; its triangle is as stable as that of reflections
+    (Björck 1967). A row that nothing is left of gives a column of zeros. `root` is used up; `out`,
+    where given, is zero above the triangle.
+    """
+    n = root.shape[1]
+    if out is None:
+        out = np.zeros((n, n, root.shape[2]))
+    for j in range(n):
+        _take_off(root, j, out[j])
+    return out
+
+
+def _take_off(array: Array, j: int, share: Array) -> None:
+    """Take row j's direction off the rows after it; `share` gets its length and what they had."""
+    row = array[:, j, None]
+    rest = array[:, j:]
+    dots = total(_product(rest, row, rest.shape))
+    share[j] = np.sqrt(dots[0])
+    if j + 1 < array.shape[1]:
+        inverse = 1.0 / np.maximum(share[j], _TINY)
+        row *= inverse
+        np.multiply(dots[1:], inverse, out=share[j + 1 :])
+        after = array[:, j + 1 :]
+        after -= _product(row, share[None, j + 1 :], after.shape)
+
+
+def predicted(f: Array, root: Array, process: Array, work: Work, out: Array | None = None) -> Array:
     """Return the root of FPFᵀ + Q: (n, n, N); `process` is the root of Q."""
-    moved = applied(f, root)
-    width = max(moved.shape[2], process.shape[2])
-    both = np.empty((moved.shape[0] + process.shape[0], moved.shape[1], width))
-    both[: moved.shape[0]], both[moved.shape[0] :] = moved, process
-    return triangle(both)
+    c, n, width = root.shape[0], f.shape[0], _width(f, root, process)
+    both = work.of("predicted", (c + n, n, width))
+    if _width(f, root) == width:
+        applied(f, root, both[:c])
+    else:
+        both[:c] = applied(f, root)
+    both[c:] = process
+    return triangle(both, out)
 
 
 def measured(
-    root: Array, h: Array, noise: Array, seen: Array | None
+    root: Array, h: Array, noise: Array, seen: Array | None, work: Work
 ) -> tuple[Array, Array, Array, Array]:
     """Update a root by a measurement with the best gain.
 
     Parameters
     ----------
-    root, h, noise : (n, n, N) root of P, (m, n, N), (m, m, N) root of R
+    root, h, noise : (c, n, N) root of P, (m, n, N), (m, m, N) root of R
     seen : (m, N) 1.0 where a component was seen, else 0.0; None where all were
+    work : memory, in which the updated root stands until the next call
 
     Returns
     -------
-    root : (n + m, n, N) of P − KHP, [(I − KH)L, −KR^½]
-    rows : (n, m, N) HL by columns, of all components
+    root : (c + m, n, N) of P − KHP, [(I − KH)L, −KR^½]
+    rows : (c, m, N) HL by columns, of all components
     cross : (m, n, N) columns of K·S^½
     half : (m, m, N) S^½ by columns, S = HPHᵀ + R among what was seen; 1 on the diagonal elsewhere
     """
-    n, m = root.shape[1], h.shape[0]
+    (c, n), m = root.shape[:2], h.shape[0]
     rows = applied(h, root)
-    width = max(rows.shape[2], noise.shape[2], 1 if seen is None else seen.shape[1])
-    array = np.zeros((rows.shape[0] + m, m + n, width))
-    array[:-m, :m], array[-m:, :m] = rows, noise
-    array[:-m, m:] = root
+    width = max(_width(rows, noise), 1 if seen is None else seen.shape[1])
+    array = work.of("measured", (c + m, m + n, width))
+    array[:c, :m], array[c:, :m] = rows, noise
+    array[:c, m:], array[c:, m:] = root, 0.0
     if seen is not None:
         array[:, :m] *= seen
     both = np.zeros((m, m + n, width))
     for j in range(m):
-        row = array[:, j, None]
-        dots = total(array[:, j:] * row)
-        length = np.sqrt(dots[0])
-        inverse = 1.0 / np.maximum(length, _TINY)
-        both[j, j] = length
-        both[j, j + 1 :] = dots[1:] * inverse
-        array[:, j + 1 :] -= (row * inverse) * both[j, j + 1 :]
+        _take_off(array, j, both[j])
         if seen is not None:
             both[j, j] += 1.0 - seen[j]
     return array[:, m:], rows, both[:, m:], both[:, :m]
@@ -129,7 +187,7 @@ def fixed(root: Array, h: Array, noise: Array, k: Array) -> Array:
     """Return the root (n + m, n, N) of (I − KH)P(I − KH)ᵀ + KRKᵀ for any gain (n, m, N)."""
     kept = root - applied(k, applied(h, root))
     spread = applied(k, noise)
-    width = max(kept.shape[2], spread.shape[2])
+    width = _width(kept, spread)
     out = np.empty((kept.shape[0] + spread.shape[0], root.shape[1], width))
     out[: kept.shape[0]], out[kept.shape[0] :] = kept, -spread
     return out
