@@ -20,6 +20,8 @@ from examples.real_logs.drive import filter as kalman
 from examples.real_logs.drive import log as logs
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.kalman.filter import kalman_filter
+from gdcb.kalman.model import Model
 from gdcb.records import Rows
 
 PLACE = np.array([4_800_000.0, 850_000.0, 4_100_000.0])  # somewhere on the Earth, about
@@ -275,6 +277,20 @@ def test_the_update_is_that_of_the_information_filter(seed: int) -> None:
         np.testing.assert_array_equal(alone[1][0], left[j])
 
 
+def test_the_update_is_that_of_the_linear_filter() -> None:
+    rng = np.random.default_rng(4)
+    mean, covariance = random_states(4)
+    design, z = rng.standard_normal((3, 4, 7)), rng.standard_normal((3, 4))
+    variance, used = np.array([0.5, 1.0, 2.0, 4.0]), rng.random((3, 4)) < 0.6
+    model = Model(np.eye(7), design, np.eye(7), np.diag(variance))
+    twice, seen = np.stack((z, z)), np.stack((used, np.zeros_like(used)))
+    reference = kalman_filter(twice, model, mean, covariance, is_seen=seen)
+    innovation = z - (design @ mean[..., None])[..., 0]
+    moved, left = kalman.update(mean, covariance, design, innovation, variance, used)
+    np.testing.assert_allclose(moved, reference.mean[0], atol=1e-10)
+    np.testing.assert_allclose(left, reference.covariance[0], atol=1e-10)
+
+
 def test_slopes_are_those_of_finite_differences() -> None:
     rng = np.random.default_rng(2)
     mean, _ = random_states(2, n=1)
@@ -455,7 +471,7 @@ def test_the_first_half_teaches_which_model_is_right_and_that_its_scale_is() -> 
 def test_errors_by_hand() -> None:
     truth, drawn = np.zeros((40, 3)), score.blocks(np.arange(40.0), np.random.default_rng(1), 50)
     assert drawn.shape == (50, 40)
-    assert (np.diff(drawn[:, :10], axis=1) % 40 == 1).all()
+    assert (np.diff(drawn[:, :20], axis=1) % 40 == 1).all()
     one = score.errors(truth + np.array([3.0, 4.0, 12.0]), truth, drawn)
     assert one.median == one.high == (13.0, 13.0, 13.0)
     assert (one.ground, one.ground_high) == (5.0, 5.0)
@@ -475,8 +491,8 @@ def test_a_plane_has_one_scale_and_its_bar_is_true() -> None:
     assert -north[1] == pytest.approx(2 * east[0], abs=0.3)
     bar = next(one for one in root.iter(f"{space}line") if one.attrib["class"] == "axis").attrib
     words = [one.text for one in root.iter(f"{space}text")]
-    assert {"10 m", "a <b>", "N", "note"} <= set(words)
-    assert float(bar["x2"]) - float(bar["x1"]) == pytest.approx(east[0] / 10, abs=0.2)
+    assert {"20 m", "a <b>", "N", "note"} <= set(words)
+    assert float(bar["x2"]) - float(bar["x1"]) == pytest.approx(east[0] / 5, abs=0.2)
 
 
 def test_the_command_prints_its_tables_and_draws(

@@ -24,11 +24,18 @@ SOURCE = "Made from smartLoc, TU Chemnitz, CC BY-SA 4.0"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A method's positions (T, 3), and what its filter said of itself."""
+    """A method's positions (T, 3).
+
+    Parameters
+    ----------
+    track : what its filter said of itself
+    taught : the score of its model in the first half, as the bandit has it
+    """
 
     name: str
     position: Array
     track: run.Track | None = None
+    taught: float | None = None
 
 
 def say(words: str) -> None:
@@ -36,13 +43,26 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def filtered(
-    drive: Drive, plane: fix.Plane, name: str, made: gdcb.Instance, model: str, state: object = None
-) -> Found:
-    """Run the filter through the whole drive with one model and what was learned before."""
+def filtered(drive: Drive, plane: fix.Plane, name: str, made: gdcb.Instance, model: str) -> Found:
+    """Run the filter through the whole drive with one model as it is."""
     say(f"whole drive: {name}")
-    track = run.follow(drive, plane, run.Fixed(made, model, state))
+    track = run.follow(drive, plane, run.Fixed(made, model))
     return Found(name, track.position, track)
+
+
+def frozen(
+    drive: Drive, plane: fix.Plane, name: str, agent: gdcb.Agent, model: str | None = None
+) -> Found:
+    """Run the filter through the whole drive with what an agent has learned, and teach it no more.
+
+    The model is the one with the best score, unless one is named.
+    """
+    best = model or run.best_model(agent)
+    name = name if model else f"{name} ({best})"
+    say(f"whole drive: {name}")
+    track = run.follow(drive, plane, run.Fixed(agent.instance, best, agent.state))
+    taught = float(run.means(agent)[decision.MODELS.index(best)])
+    return Found(name, track.position, track, taught)
 
 
 def compared(
@@ -60,8 +80,7 @@ def compared(
     gated = decision.instance()
     found += [filtered(drive, plane, f"filter, {model}", gated, model) for model in decision.MODELS]
     agent = run.learned(drive, plane, half, gated, say)
-    best = run.best_model(agent)
-    ours = filtered(drive, plane, f"**GDCB** ({best})", gated, best, agent.state)
+    ours = frozen(drive, plane, "**GDCB**", agent)
     if with_ablations:
         found += ablations(drive, plane, half, agent)
     return [ours, *found], agent
@@ -69,11 +88,10 @@ def compared(
 
 def ablations(drive: Drive, plane: fix.Plane, half: int, agent: gdcb.Agent) -> list[Found]:
     """Return GDCB with a part taken out, or changed."""
-    gated, best = agent.instance, run.best_model(agent)
     found = [
-        filtered(drive, plane, f"same δ, {model}", gated, model, agent.state)
+        frozen(drive, plane, f"same δ, {model}", agent, model)
         for model in decision.MODELS
-        if model != best
+        if model != run.best_model(agent)
     ]
     wide = (*decision.ARMS_READ, *decision.FEATURES)
     for name, made in (
@@ -82,17 +100,13 @@ def ablations(drive: Drive, plane: fix.Plane, half: int, agent: gdcb.Agent) -> l
         ("no gate", decision.instance(gated=False)),
     ):
         say(name)
-        other = run.learned(drive, plane, half, made, say)
-        best = run.best_model(other)
-        found.append(filtered(drive, plane, f"{name} ({best})", made, best, other.state))
+        found.append(frozen(drive, plane, name, run.learned(drive, plane, half, made, say)))
     for seed in LIVE:
-        say(f"learning while it steers, seed {seed}")
-        made = decision.instance(every=1500)
-        live = gdcb.Agent(made, decision.bandit(), seed=seed)
+        name = f"learns while it steers, seed {seed}"
+        say(name)
+        live = gdcb.Agent(decision.instance(every=1500), decision.bandit(), seed=seed)
         run.follow(drive, plane, run.Learning(live), half)
-        best = run.best_model(live)
-        name = f"learns while it steers, seed {seed} ({best})"
-        found.append(filtered(drive, plane, name, made, best, live.state))
+        found.append(frozen(drive, plane, name, live))
     return found
 
 
@@ -124,10 +138,10 @@ def _second(found: list[Found], truth: Array, time: Array, half: int) -> None:
         figures = (_three(errors.median), _three(errors.high), *gaps)
         print(f"| {one.name} | {' | '.join(figures)} |")
     print("\n## The second half: on the ground, and what the filter says of itself\n")
-    print("| | median, m | 95th, m | own deviation, m | NIS a row | used a row | log density |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+    print("| | median, m | 95th, m | own deviation, m | NIS a row | used | score | first half's |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for one, errors in zip(found, scored, strict=True):
-        own = "– | – | – | –"
+        own, taught = "– | – | – | –", "–" if one.taught is None else f"{one.taught:.2f}"
         if one.track is not None:
             used = one.track.n_used[half:]
             own = (
@@ -135,7 +149,7 @@ def _second(found: list[Found], truth: Array, time: Array, half: int) -> None:
                 f"{one.track.nis[half:].sum() / used.sum():.2f} | {used.mean():.1f} | "
                 f"{one.track.log_density[half:].sum() / used.sum():.2f}"
             )
-        print(f"| {one.name} | {errors.ground:.1f} | {errors.ground_high:.1f} | {own} |")
+        print(f"| {one.name} | {errors.ground:.1f} | {errors.ground_high:.1f} | {own} | {taught} |")
 
 
 def _learned(agent: gdcb.Agent) -> None:

@@ -15,6 +15,7 @@ from examples.real_logs.drive.fix import Plane, by_cn0, fixes, least_squares
 from examples.real_logs.drive.log import Drive
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.kalman.riccati import gain
 
 EAST, NORTH, UP, HEADING, DRIFT, CLOCK = range(6)
 
@@ -105,15 +106,11 @@ def update(
         return mean, covariance
     # What is not used measures nothing, with noise 1: its gain is 0.
     design = np.where(used[..., None], design, 0.0)
-    noise = np.where(used, variance, 1.0)
-    across = design @ covariance
-    total = across @ design.swapaxes(1, 2)
-    total += noise[:, :, None] * np.eye(noise.shape[1])
-    gain = np.linalg.solve(total, across).swapaxes(1, 2)
-    kept = np.eye(mean.shape[1]) - gain @ design
-    left = kept @ covariance @ kept.swapaxes(1, 2)
-    left += (gain * noise[:, None, :]) @ gain.swapaxes(1, 2)
-    moved = mean + (gain @ np.where(used, innovation, 0.0)[..., None])[..., 0]
+    noise = np.where(used, variance, 1.0)[:, :, None] * np.eye(variance.size)
+    k = gain(design, covariance, noise)
+    kept = np.eye(mean.shape[1]) - k @ design
+    left = kept @ covariance @ kept.swapaxes(1, 2) + k @ noise @ k.swapaxes(1, 2)
+    moved = mean + (k @ np.where(used, innovation, 0.0)[..., None])[..., 0]
     return moved, (left + left.swapaxes(1, 2)) / 2
 
 

@@ -12,6 +12,7 @@ from gdcb.arrays import Array
 from gdcb.pages.marks import Frame, marker, rule, svg, text
 
 WIDTH, _MARGIN, _HEAD, _FOOT = 720.0, 16.0, 64.0, 34.0
+_TALLEST = 760.0  # of the plane: what a screen shows at once
 _EVERY = 1.0  # s between the points of a track that are drawn
 # White paper and dark ink whatever the page's colours, so that it reads in the dark and in print.
 _STYLE = """
@@ -61,19 +62,15 @@ def plane(layers: Sequence[Layer], title: str, says: str, note: str) -> str:
     points = np.concatenate([layer.position[:, :2] for layer in layers])
     low, high = points.min(axis=0), points.max(axis=0)
     middle, size = (low + high) / 2, np.maximum(high - low, 1.0) * 1.06
-    scale = (WIDTH - 2 * _MARGIN) / size[0]
+    room = WIDTH - 2 * _MARGIN
+    scale = min(room / size[0], _TALLEST / size[1])  # pixels a metre, in both directions
+    size[0] = room / scale
     height = _HEAD + _FOOT + scale * size[1]
-    frame = Frame(
-        WIDTH,
-        height,
-        _MARGIN,
-        _MARGIN,
-        _HEAD,
-        _FOOT,
-        *(middle[0] - size[0] / 2, middle[0] + size[0] / 2),
-        *(middle[1] - size[1] / 2, middle[1] + size[1] / 2),
-    )
-    step = _step(size[0])
+    x_low, x_high = middle[0] - size[0] / 2, middle[0] + size[0] / 2
+    y_low, y_high = middle[1] - size[1] / 2, middle[1] + size[1] / 2
+    sides = (_MARGIN, _MARGIN, _HEAD, _FOOT)
+    frame = Frame(WIDTH, height, *sides, x_low, x_high, y_low, y_high)
+    step = _step(float(size.max()))
     marks = [f"<style>{_STYLE}</style>", '<rect width="100%" height="100%" fill="#ffffff"/>']
     marks += _grid(frame, step)
     marks += [_track(frame, layer) for layer in layers]
@@ -85,9 +82,9 @@ def plane(layers: Sequence[Layer], title: str, says: str, note: str) -> str:
 
 
 def _step(width: float) -> float:
-    """Return a round number of metres, about a sixth of the width."""
-    size = 10.0 ** math.floor(math.log10(width / 6))
-    return max(size * k for k in (1, 2, 5) if size * k <= width / 6)
+    """Return a round number of metres, at most an eighth of the drawing."""
+    size = 10.0 ** math.floor(math.log10(width / 8))
+    return max(size * k for k in (1, 2, 5) if size * k <= width / 8)
 
 
 def _grid(frame: Frame, step: float) -> list[str]:

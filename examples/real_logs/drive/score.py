@@ -8,7 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 
-BLOCK = 10.0  # s: errors of a drive go on for seconds, so that single epochs are not independent
+BLOCK = 20.0  # s: errors of a filter go on for seconds; single epochs are not independent
 REPEATS = 2000
 LEVELS = (50.0, 95.0)
 
