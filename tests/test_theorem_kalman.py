@@ -10,7 +10,14 @@ import pytest
 
 from gdcb.kalman.algorithm_one import algorithm_one
 from gdcb.kalman.filter import kalman_filter
-from gdcb.theorems import kalman, kalman_lemma, kalman_seeding, kalman_spectrum, kalman_windows
+from gdcb.theorems import (
+    kalman,
+    kalman_lemma,
+    kalman_loop,
+    kalman_seeding,
+    kalman_spectrum,
+    kalman_windows,
+)
 from gdcb.theorems.kalman_seeding import Sizes
 from gdcb.theorems.kalman_tracks import World, deficient, full_rank, innovations, scalar
 
@@ -21,7 +28,8 @@ SMALL = kalman.Settings(
     windows=4000,
     record=8000,
     split=40,
-    lines=None,  # has tests of its own
+    lines=None,  # these two have tests of their own
+    loop=None,
 )
 WORLDS = (scalar(), full_rank(), deficient())
 
@@ -133,11 +141,14 @@ def test_the_same_seed_gives_the_same_answer() -> None:
         record=500,
         split=4,
         lines=kalman_spectrum.Sizes((250,), (0.0, 1.0), replicates=2, alarms=1),
+        loop=kalman_loop.Sizes(steps=20, replicates=4, training=2, sweeps=1),
     )
     first = kalman.check(1, settings=tiny)
     assert first == kalman.check(1, settings=tiny)
     assert len(first["notes"]) == 2
-    assert "lines found where there are none" in kalman.tables(first)
+    shown = kalman.tables(first)
+    assert "lines found where there are none" in shown
+    assert "closed loop, mean squared errors" in shown
 
 
 @pytest.mark.soak

@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 
 from gdcb.streams import check_seed
-from gdcb.theorems import kalman_lemma, kalman_seeding, kalman_spectrum, kalman_windows
+from gdcb.theorems import (
+    kalman_lemma,
+    kalman_loop,
+    kalman_seeding,
+    kalman_spectrum,
+    kalman_windows,
+)
 from gdcb.theorems.verdict import Progress, document, plain, quiet
 
-TITLE = "Kalman lemma and Proposition: embedding, seeding, lines in innovations"
+TITLE = "Kalman lemma and Proposition: embedding, seeding, lines, closed loop"
 _KEY = 11  # of the random numbers, beside those of the theorems
 
 
@@ -32,6 +38,7 @@ class Settings:
     record : steps of one stationary record
     split : replicates of 200 tracks, whole and in halves
     lines : records with and without periodic lines; None: left out
+    loop : replicates of the closed loop; None: left out
     """
 
     systems: int = 3000
@@ -41,6 +48,7 @@ class Settings:
     record: int = 40_000
     split: int = 200
     lines: kalman_spectrum.Sizes | None = field(default_factory=kalman_spectrum.Sizes)
+    loop: kalman_loop.Sizes | None = field(default_factory=kalman_loop.Sizes)
 
 
 def check(
@@ -54,7 +62,7 @@ def check(
     """
     check_seed(seed)
     say, size = progress or quiet, settings or Settings()
-    rng = [np.random.default_rng([seed, _KEY, i]) for i in range(7)]
+    rng = [np.random.default_rng([seed, _KEY, i]) for i in range(8)]
     say("the lemma's constant")
     lemma = kalman_lemma.sensitivity(rng[4], size.systems)
     ridge = kalman_lemma.identification(rng[5], size.rows)
@@ -66,6 +74,7 @@ def check(
     windows = kalman_windows.windows(rng[2], size.windows)
     split = kalman_windows.split(rng[3], size.record, size.split)
     lines = None if size.lines is None else kalman_spectrum.spectral(rng[6], size.lines, say)
+    loop = None if size.loop is None else kalman_loop.closed_loop(rng[7], size.loop, say)
     return document(
         TITLE,
         [
@@ -73,6 +82,7 @@ def check(
             *kalman_seeding.checks(tracks, few),
             *kalman_windows.checks(windows, split),
             *([] if lines is None else kalman_spectrum.checks(lines)),
+            *([] if loop is None else kalman_loop.checks(loop)),
         ],
         lemma=lemma,
         ridge=ridge,
@@ -81,6 +91,7 @@ def check(
         windows=windows,
         split=split,
         lines=lines,
+        loop=loop,
         notes=[] if lines is None else kalman_spectrum.answer(lines),
     )
 
@@ -95,4 +106,6 @@ def tables(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if found["lines"] is not None:
         shown["lines found where there are none"] = plain(found["lines"]["alarm_table"])
         shown["error of log Q̂ and log R̂, with and without a notch"] = plain(found["lines"]["table"])
+    if found["loop"] is not None:
+        shown["closed loop, mean squared errors"] = plain(found["loop"]["table"])
     return shown
