@@ -119,6 +119,8 @@ def test_tables_and_lines_of_librsf_give_the_same_drive(tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(first, one.name), getattr(second, one.name))
     assert (first.n, first.systems, first.rows(1)) == (8, ("GPS", "GLONASS"), slice(12, 24))
     assert first.number[:3].tolist() == [1, 2, 3]
+    (other / "Made_GT.txt").write_text("\n".join(lines["groundtruth"][1:]))
+    assert logs.read(other).time.tolist() == first.time[1:].tolist()
 
 
 def test_an_epoch_without_pseudoranges_is_empty_and_is_driven_through() -> None:

@@ -178,7 +178,12 @@ def _lines(paths: list[Path]) -> dict[str, Array]:
                     f"{', '.join(COLUMNS[name])}, got {line[:60]!r}"
                 )
             found[name].append(values)
-    return {
-        name: np.array(rows, dtype=float).reshape(-1, len(COLUMNS[name]))
+    tables = {
+        name: np.array(sorted(rows, key=lambda row: row[0]), dtype=float).reshape(
+            -1, len(COLUMNS[name])
+        )
         for name, rows in found.items()
     }
+    # Versions of these files differ by an epoch at an end, of which one kind knows nothing.
+    shared = np.intersect1d(tables["odometry"][:, 0], tables["groundtruth"][:, 0])
+    return {name: table[np.isin(table[:, 0], shared)] for name, table in tables.items()}
