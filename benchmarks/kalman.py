@@ -29,7 +29,7 @@ from gdcb.kalman.imm import imm
 from gdcb.kalman.riccati import riccati
 from gdcb.kalman.sensitivity import lemma_bound
 
-TRACKS, STEPS, TURNS = 1000, 200, 3
+TRACKS, STEPS, TURNS = 1000, 500, 3
 SIZES = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2))
 Row = tuple[str, str, str, str]
 
@@ -75,7 +75,7 @@ def _looped(z: Array, parts: tuple[Array, ...]) -> tuple[Array, Array]:
 
 
 def filters() -> list[Row]:
-    """Filter 1,000 tracks of 200 steps: one model for all, holes of their own, own models."""
+    """Filter 1,000 tracks of 500 steps: one model for all, holes of their own, own models."""
     rng, rows, few = np.random.default_rng(1), [], 10
     for n in (2, 4):
         f, h, q, r = moving(n)

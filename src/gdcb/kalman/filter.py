@@ -118,7 +118,8 @@ def kalman_filter(
     z = np.moveaxis(np.where(seen, z, 0.0), 1, -1).copy()
     f, h = tracks_last(model.transition), tracks_last(model.measurement)
     before, after = np.empty((2, steps, model.n_states, tracks))
-    innovation, likelihood = np.empty((steps, m, tracks)), np.zeros(tracks)
+    innovation, white = np.empty((2, steps, m, tracks))
+    likelihood = np.zeros(tracks)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = _spreads(model, f, h, root, masks, fixed)
         for t in range(steps):
@@ -126,15 +127,15 @@ def kalman_filter(
             error = z[t] - square_root.applied(at(h, t), mean[None])[0]
             mask = masks[t]
             innovation[t] = error = error if mask is None else error * mask
-            white = square_root.whitened(spread.half[t], error)
-            likelihood -= 0.5 * square_root.total(white * white)
+            white[t] = square_root.whitened(spread.half[t], error)
             if fixed is None:
-                mean = mean + square_root.total(spread.cross[t] * white[:, None])
+                mean = mean + square_root.total(spread.cross[t] * white[t, :, None])
             else:
                 mean = mean + square_root.applied(spread.gain[t], error[None])[0]
             after[t] = mean
             mean = square_root.applied(at(f, t), mean[None])[0]
         for j in range(m):
+            likelihood -= 0.5 * square_root.total(white[:, j] ** 2)
             likelihood -= square_root.total(np.log(spread.half[:, j, j].copy()))
     likelihood -= 0.5 * _LOG_2PI * seen.sum(axis=(0, 2))
     _refuse_divergence(before, after, spread, is_lost)
@@ -263,6 +264,9 @@ def tracks_second(part: Array, tracks: int) -> Array:
 def _refuse_divergence(before: Array, after: Array, spread: _Spreads, is_lost: Array) -> None:
     """Refuse numbers that are not finite, unless their track was lost at or before that step."""
     with np.errstate(over="ignore", invalid="ignore"):
+        sums = before.sum() + after.sum() + spread.before.sum() + spread.after.sum()
+        if np.isfinite(sums):
+            return
         is_finite = np.isfinite(before.sum(axis=1) + after.sum(axis=1))
         is_finite = is_finite & np.isfinite((spread.before + spread.after).sum(axis=(1, 2)))
     is_bad = ~is_finite & ~np.logical_or.accumulate(is_lost, axis=0)

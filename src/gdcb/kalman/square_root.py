@@ -21,7 +21,7 @@ from gdcb.arrays import Array
 
 _EPS = float(np.finfo(float).eps)
 _FEW = 8192  # products; up to here they are made at once and added, the same sum in fewer calls
-_MOST = 2**22  # products; beyond, memory is given back
+_MOST = 2**22  # products; up to here and from `_FEW` on a thread's memory is used again
 _TINY = 1e-300  # a length that is divided by where it is zero: zeros stay zeros
 
 
@@ -53,7 +53,7 @@ def _product(a: Array, b: Array, shape: tuple[int, ...]) -> Array:
     """Return a·b of that shape, to be used before the next product."""
     size = math.prod(shape)
     if not _FEW < size <= _MOST:
-        return np.asarray(np.multiply(a, b))
+        return np.asarray(np.multiply(a, b, order="C"))
     if _products.flat.size < size:
         _products.flat = np.empty(size)
     return np.multiply(a, b, out=_products.flat[:size].reshape(shape))
@@ -90,7 +90,7 @@ def applied(matrix: Array, root: Array, out: Array | None = None) -> Array:
     n, shape = matrix.shape[1], (root.shape[0], matrix.shape[0], _width(matrix, root))
     if n * shape[0] * shape[1] * shape[2] <= _FEW:
         columns, rows = matrix.swapaxes(0, 1)[:, None], root.swapaxes(0, 1)[:, :, None]
-        return _into(out, total(np.multiply(columns, rows, order="C")))
+        return _into(out, total(_product(columns, rows, (n, *shape))))
     out = np.multiply(matrix[None, :, 0], root[:, None, 0], out=out)
     for j in range(1, n):
         out += _product(matrix[None, :, j], root[:, None, j], shape)
@@ -101,7 +101,8 @@ def squared(root: Array, out: Array | None = None) -> Array:
     """Return P = Σ_c root[c] root[c]ᵀ: (n, n, N), symmetric to the last bit; written to `out`."""
     n, width = root.shape[1:]
     if root.size * n <= _FEW:
-        return _into(out, total(np.multiply(root[:, :, None], root[:, None], order="C")))
+        shape = (root.shape[0], n, n, width)
+        return _into(out, total(_product(root[:, :, None], root[:, None], shape)))
     out = np.multiply(root[0][:, None], root[0][None], out=out)
     for column in root[1:]:
         out += _product(column[:, None], column[None], (n, n, width))
