@@ -28,7 +28,7 @@ class Lines:
 
     Parameters
     ----------
-    frequency : (L,) f in cycles a step, strongest evidence first
+    frequency : (L,) f in cycles a step, the largest line first
     amplitude : (L, ...) a, in the units of the series, one a series
     phase : (L, ...) φ in radians at step 0, in (−π, π]
     p_value : (L,) chance of so clear a line anywhere among those looked for, if there is none
@@ -132,7 +132,6 @@ def find_lines(
         if best is None or best.p_value > share:
             break
         found = look.polish([*found, best])
-    found.sort(key=lambda one: -one.z)
     return _lines(look, found, shape[1:], false_alarm)
 
 
@@ -163,8 +162,11 @@ def notch(innovations: npt.ArrayLike, lines: Lines) -> Array:
     """
     series, shape = _series(innovations)
     weights = fit_harmonics(series, lines.frequency)
-    wave = basis(np.arange(series.shape[0]), lines.frequency) @ weights[1:]
-    return np.asarray((series - wave).reshape(shape))
+    waves = basis(np.arange(series.shape[0]), lines.frequency)
+    left = np.empty(series.shape)
+    for s in range(series.shape[1]):  # one by one: a track's bits do not depend on its neighbours
+        left[:, s] = series[:, s] - waves @ weights[1:, s].copy()
+    return left.reshape(shape)
 
 
 def line_profile(lines: Lines, steps: npt.ArrayLike) -> Array:
@@ -199,6 +201,8 @@ def line_profile(lines: Lines, steps: npt.ArrayLike) -> Array:
 def _lines(look: Look, found: list[Found], tail: tuple[int, ...], false_alarm: float) -> Lines:
     frequency = np.array([one.frequency for one in found])
     weights = fit_harmonics(look.series, frequency)[1:].reshape(-1, 2, look.n_series)
+    order = np.argsort(-(weights**2).sum(axis=(1, 2)), kind="stable")
+    found, frequency, weights = [found[i] for i in order], frequency[order], weights[order]
     phasor = weights[:, 0] - 1j * weights[:, 1]
     left = look.series - fit_harmonics(look.series, frequency)[0]
     left = left - basis(np.arange(look.n), frequency) @ weights.reshape(-1, look.n_series)

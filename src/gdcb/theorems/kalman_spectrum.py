@@ -81,8 +81,6 @@ _ALARM = ("gain", "steps", "records", "rate", "low", "high")
 
 def false_alarms(rng: np.random.Generator, size: Sizes) -> list[dict[str, Any]]:
     """Return how often a line is found where there is none, with Clopper–Pearson intervals."""
-    from scipy import stats
-
     found = []
     for name, k in GAINS.items():
         for steps in size.alarm_steps:
@@ -90,20 +88,27 @@ def false_alarms(rng: np.random.Generator, size: Sizes) -> list[dict[str, Any]]:
                 nu = rng.normal(size=(steps, size.alarms))
             else:
                 nu = records(rng, Case(steps, 0.0), size.alarms, k)[0][:, :, 1]
-            hits = sum(find_lines(nu[:, i], max_lines=1).n_lines for i in range(size.alarms))
-            interval = stats.binomtest(hits, size.alarms).proportion_ci(0.95)
-            found.append(
-                {
-                    "gain": name,
-                    "steps": steps,
-                    "records": size.alarms,
-                    "rate": hits / size.alarms,
-                    "low": float(interval.low),
-                    "high": float(interval.high),
-                    "chance": float(stats.binom.sf(hits - 1, size.alarms, RATE)),
-                }
-            )
+            found.append({"gain": name, "steps": steps, **alarm_rate(nu)})
     return found
+
+
+def alarm_rate(nu: Array) -> dict[str, Any]:
+    """Return in how many of R records (T, R, ...) a line is found, with a 95 % interval.
+
+    `chance` is that of as many or more if the rate were the stated one.
+    """
+    from scipy import stats
+
+    n = nu.shape[1]
+    hits = sum(find_lines(nu[:, i], false_alarm=RATE, max_lines=1).n_lines for i in range(n))
+    interval = stats.binomtest(hits, n).proportion_ci(0.95)
+    return {
+        "records": n,
+        "rate": hits / n,
+        "low": float(interval.low),
+        "high": float(interval.high),
+        "chance": float(stats.binom.sf(hits - 1, n, RATE)),
+    }
 
 
 def split(error: Array) -> tuple[float, float, float]:
@@ -248,8 +253,8 @@ def checks(figures: dict[str, Any]) -> list[Check]:
         ),
         Check(
             REPAIRED,
-            "the stochastic part of ε is about as large with a notch as without: what tightens ε is "
-            "the bias",
+            "the stochastic part of ε is about as large with a notch as without: what tightens ε "
+            "is the bias",
             ratio["low"] <= 1.25 and ratio["high"] >= 0.8,
             f"variance {ratio['mean']:.2f} times that without ({ratio['low']:.2f} to "
             f"{ratio['high']:.2f})",
