@@ -116,6 +116,17 @@ def test_a_track_has_the_bits_that_it_has_alone(n: int, m: int) -> None:
         assert_same_bits(out, i, alone, 0)
 
 
+def test_a_track_among_many_has_the_bits_that_it_has_alone() -> None:
+    """Products of many tracks are added one by one, of few at once: the same sums."""
+    z, model, mean, covariance = case(6, 3, 1500, 4, 2)
+    out = kalman_filter(z, model, mean, covariance)
+    parts = (model.transition, model.measurement, model.process, model.noise)
+    for i in (0, 700, 1499):
+        own = Model(*(part[:, i : i + 1] for part in parts))
+        alone = kalman_filter(z[:, i : i + 1], own, mean[i], covariance[i])
+        assert_same_bits(out, i, alone, 0)
+
+
 def constant(seed: int, n: int = 3, m: int = 2) -> tuple[Array, ...]:
     """Return F, H, Q, R that all tracks share."""
     return systems(seed, (), n, m, most=1.02)

@@ -99,6 +99,23 @@ def test_a_track_has_the_bits_that_it_has_alone(by_step: bool) -> None:
         assert out.log_likelihood[i] == alone.log_likelihood[0]
 
 
+def test_a_track_among_many_has_the_bits_that_it_has_alone() -> None:
+    """Of 800 tracks the first and the last."""
+    given = case(2)
+    rng = np.random.default_rng(2)
+    given |= {
+        "z": rng.normal(size=(4, 800, M)),
+        "mean": rng.normal(size=(800, N)),
+        "covariance": covariances(rng, (800,), N, 0.5),
+        "probability": rng.dirichlet(np.ones(MODES), 800),
+    }
+    out = imm(**given)
+    for i in (0, 799):
+        alone = imm(**track(given, i, False))
+        for name in NAMES:
+            np.testing.assert_array_equal(getattr(out, name)[:, i], getattr(alone, name)[:, 0])
+
+
 def test_modes_that_are_alike_are_one_filter() -> None:
     """Three copies of a model, or one alone: the Kalman filter, and its likelihood."""
     given = case(3, missing=0.2)

@@ -13,35 +13,51 @@ from tests.kalman.systems import systems
 SIZES = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 2), (5, 3), (6, 2))
 
 
-def _gap_to_scipy(count: int, seed: int) -> tuple[float, float]:
-    """Return the largest relative gap to SciPy over all sizes, and how many F were unstable."""
-    worst, n_unstable = 0.0, 0
+def _scipy_s(f: Array, h: Array, q: Array, r: Array) -> Array:
+    return np.asarray(linalg.solve_discrete_are(f.T, h.T, q, r))
+
+
+def _gaps_to_scipy(count: int, seed: int) -> tuple[float, int, float]:
+    """Compare with SciPy over all sizes.
+
+    Returns
+    -------
+    worst, n_loose, unstable : largest relative gap where SciPy's own answer is determined; how many
+        systems it is not, because the last bit of F moves it by more than the gap; part of F that
+        is unstable
+    """
+    worst, n_loose, n_unstable = 0.0, 0, 0
     for n, m in SIZES:
         f, h, q, r = systems(seed, (count // len(SIZES),), n, m)
         ours = riccati(f, h, q, r)
-        theirs = np.stack(
-            [
-                linalg.solve_discrete_are(a.T, b.T, c, d)
-                for a, b, c, d in zip(f, h, q, r, strict=True)
-            ]
-        )
-        gap = np.abs(ours - theirs).max(axis=(1, 2)) / np.abs(theirs).max(axis=(1, 2))
-        worst = max(worst, float(gap.max()))
+        for i in range(f.shape[0]):
+            theirs = _scipy_s(f[i], h[i], q[i], r[i])
+            gap = float(np.abs(ours[i] - theirs).max() / np.abs(theirs).max())
+            if not gap <= 1e-9:
+                bits = 2.0**-52 * np.random.default_rng(i).choice([-1, 1], size=(8, n, n))
+                moved = [_scipy_s(f[i] * (1 + bit), h[i], q[i], r[i]) for bit in bits]
+                if np.abs(moved - theirs).max() / np.abs(theirs).max() > gap:
+                    n_loose += 1
+                    continue
+            worst = max(worst, gap)
         n_unstable += int((np.abs(np.linalg.eigvals(f)).max(axis=1) > 1.0).sum())
-    return worst, n_unstable / count
+    return worst, n_loose, n_unstable / count
 
 
 def test_riccati_is_scipy_s() -> None:
     """To 1e-9 on 200 random systems of eight sizes, of which two in five have an unstable F."""
-    worst, unstable = _gap_to_scipy(200, 1)
+    worst, n_loose, unstable = _gaps_to_scipy(200, 1)
     assert worst <= 1e-9
+    assert n_loose == 0
     assert 0.3 < unstable < 0.5
 
 
 @pytest.mark.soak
 def test_riccati_is_scipy_s_ten_thousand_times() -> None:
-    """The same on 10,000."""
-    assert _gap_to_scipy(10_000, 2)[0] <= 1e-9
+    """The same on 10,000; of these at most two may move with the last bit of F."""
+    worst, n_loose, _ = _gaps_to_scipy(10_000, 2)
+    assert worst <= 1e-9
+    assert n_loose <= 2
 
 
 def test_riccati_gives_back_itself_on_badly_conditioned_systems() -> None:

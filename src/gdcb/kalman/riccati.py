@@ -6,6 +6,9 @@ import numpy as np
 
 from gdcb.arrays import Array
 
+_SMALL_STEP = 1e-10  # of the largest entry: the next of Newton's steps is its square
+_LARGE_STEP = 1e-6  # beyond, a solution is none
+
 
 def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
     """Solve P = F(P − PHᵀ(HPHᵀ+R)⁻¹HP)Fᵀ + Q by structure-preserving doubling, batched.
@@ -43,19 +46,36 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
     except np.linalg.LinAlgError:  # one singular system must not spoil the others
         p = np.concatenate([_one(f[i], h[i], q[i], r[i]) for i in range(f.shape[0])])
     with np.errstate(all="ignore"):
-        bound = 1e14 * np.abs(q).max(axis=(-1, -2))
-        out = np.full_like(p, np.nan)
-        active = np.flatnonzero(np.abs(p).max(axis=(-1, -2)) <= bound)
-        for _ in range(4):  # one step for nearly all; more where doubling lost half of the digits
-            if active.size == 0:
-                break
-            old = p[active]
-            new = _newton(f[active], h[active], q[active], r[active], old)
-            size, gap = np.abs(new).max(axis=(-1, -2)), np.abs(new - old).max(axis=(-1, -2))
-            is_done = (gap <= 1e-6 * size) & (size <= bound[active])
-            out[active[is_done]], p[active] = new[is_done], new
-            active = active[~is_done & np.isfinite(size)]
+        out = _refined(f, h, q, r, p)
     return out.reshape(*shape, *p.shape[-2:])
+
+
+def _refined(f: Array, h: Array, q: Array, r: Array, p: Array) -> Array:
+    """Take Newton's steps until they are small; NaN where they lead nowhere.
+
+    Where steps are small but no longer shrink, they are rounding: such a system is so badly
+    conditioned that the doubled solution is the better one.
+    """
+    bound = 1e14 * np.abs(q).max(axis=(-1, -2))
+    out, old = np.full_like(p, np.nan), p.copy()
+    last = np.full(p.shape[0], np.inf)
+    active = np.flatnonzero(np.abs(p).max(axis=(-1, -2)) <= bound)
+    for step in range(6):  # one for nearly all; more where doubling lost half of the digits
+        if active.size == 0:
+            break
+        new = _newton(f[active], h[active], q[active], r[active], old[active])
+        size = np.abs(new).max(axis=(-1, -2))
+        gap = np.abs(new - old[active]).max(axis=(-1, -2)) / size
+        is_sound = np.isfinite(gap) & (size <= bound[active])
+        is_done = is_sound & (gap <= _SMALL_STEP)
+        is_stuck = is_sound & ~is_done & (gap > last[active] / 4) & (last[active] <= _LARGE_STEP)
+        out[active[is_done]] = new[is_done]
+        out[active[is_stuck]] = p[active[is_stuck]] if step == 1 else new[is_stuck]
+        old[active], last[active] = new, gap
+        active = active[is_sound & ~is_done & ~is_stuck]
+    is_near = last[active] <= _LARGE_STEP
+    out[active[is_near]] = old[active[is_near]]
+    return out
 
 
 def _newton(f: Array, h: Array, q: Array, r: Array, p: Array) -> Array:
