@@ -18,6 +18,7 @@ from gdcb.kalman.model import Model, tracks_last
 __all__ = ["Filtered", "Model", "kalman_filter"]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_LONGEST_CYCLE = 1024  # steps; a root that comes back later is not recognised
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,7 +208,9 @@ def _spreads(
     for t, mask in enumerate(masks):
         if mask is not None:
             been, period = {}, 0
-        elif may_cycle and not period:
+        elif len(been) > _LONGEST_CYCLE:
+            been = {}
+        if mask is None and may_cycle and not period:
             period = t - been.setdefault(root.tobytes(), t)
         if period:
             for part in (gains, cross, half, roots, found, rows):
