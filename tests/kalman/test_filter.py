@@ -116,6 +116,17 @@ def test_a_track_has_the_bits_that_it_has_alone(n: int, m: int) -> None:
         assert_same_bits(out, i, alone, 0)
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_short_runs_of_several_tracks(steps: int) -> None:
+    """One step of three tracks: each has the bits that it has alone."""
+    z, model, mean, covariance = case(7, steps, 3, 2, 1, missing=0.0)
+    out = kalman_filter(z, model, mean, covariance)
+    parts = (model.transition, model.measurement, model.process, model.noise)
+    for i in range(3):
+        own = Model(*(part[:, i : i + 1] for part in parts))
+        assert_same_bits(out, i, kalman_filter(z[:, i : i + 1], own, mean[i], covariance[i]), 0)
+
+
 def test_a_track_among_many_has_the_bits_that_it_has_alone() -> None:
     """Products of many tracks are added one by one, of few at once: the same sums."""
     z, model, mean, covariance = case(6, 3, 1500, 4, 2)
@@ -257,11 +268,11 @@ HARD: dict[str, tuple[Any, Any, Any, Any]] = {
 def _smallest_root(steps: int, chunk: int, name: str) -> float:
     """Return the smallest entry on a root's diagonal in a run of so many steps, by chunks."""
     model, rng = Model(*HARD[name]), np.random.default_rng(0)
-    mean: Array = np.zeros((2, model.n_states))
-    root: Array = np.tile(1e4 * np.eye(model.n_states), (2, 1, 1))
+    mean: Array = np.zeros((1, model.n_states))
+    root: Array = 1e4 * np.eye(model.n_states)[None]
     worst = np.inf
     for _ in range(0, steps, chunk):
-        z = rng.normal(size=(chunk, 2, model.n_measurements))
+        z = rng.normal(size=(chunk, 1, model.n_measurements))
         z[rng.random(z.shape) < 0.1] = np.nan
         out = kalman_filter(z, model, mean, root, is_root=True)
         mean, root = out.next_mean, out.next_root

@@ -193,14 +193,15 @@ def _spreads(
     parts = [f, h, r, q_root] + ([] if fixed is None else [fixed])
     widths = [root.shape[-1], *(part.shape[-1] for part in parts)]
     width = max(*widths, *(1 if mask is None else mask.shape[1] for mask in masks))
-    may_cycle = width == 1 and all(part.ndim == 3 or part.shape[0] == 1 for part in parts)
+    is_shared = width == 1
+    may_cycle = is_shared and all(part.ndim == 3 or part.shape[0] == 1 for part in parts)
     steps, n, m = len(masks), model.n_states, model.n_measurements
     gains, cross = np.empty((steps, n, m, width)), np.empty((steps, m, n, width))
     half, innovation = np.empty((2, steps, m, m, width))
     before, after = np.empty((2, steps, n, n, width))
     smallest, work = np.empty((steps, width)), square_root.Work()
     # Of a shared covariance all roots are kept, and steps squared at once as if they were tracks.
-    kept = steps if width == 1 else 1
+    kept = steps if is_shared else 1
     roots, found = np.empty((kept, n, n, width)), np.empty((kept, n + m, n, width))
     rows = np.empty((kept, n, m, width))
     been: dict[bytes, int] = {}
@@ -222,7 +223,7 @@ def _spreads(
         if fixed is not None:
             gains[t] = at(fixed, t) if mask is None else at(fixed, t) * mask
             updated = square_root.fixed(root, ht, r_half, gains[t])
-        if kept == steps:
+        if is_shared:
             roots[t], found[t], rows[t] = root, updated, seen_by
         else:
             before[t], innovation[t] = square_root.squared(root), square_root.squared(seen_by)
@@ -231,7 +232,7 @@ def _spreads(
             if fixed is None:
                 gains[t] = square_root.unwhitened(cross[t], half[t])
         root = square_root.predicted(at(f, t), updated, at(q_root, t), work)
-    if kept == steps:
+    if is_shared:
         before, after = (_at_once(square_root.squared, part) for part in (roots, found))
         innovation, smallest = _at_once(square_root.squared, rows), _at_once(_smallest, roots)
         gains = gains if fixed is not None else _at_once(square_root.unwhitened, cross, half)
