@@ -1,1 +1,1 @@
-"""Adapters for two public logs; the data sets themselves are not part of this repository."""
+"""Adapters for three public logs; the data sets themselves are not part of this repository."""
