@@ -9,6 +9,10 @@ With e* the unrestricted optimum and (Kμ)(e) the expected μ behind the gate:
 
 They sum to μ(e*) − μ(e_exec). An arm is judged by what it is worth behind the gate.
 
+Where what ran before changes what can be reached now, a world may say what a trajectory of optimal
+actions is worth in the same round (`reference`). Then the total is counted from there, and what is
+lost before anything is decided, reference − μ(e*), is a fourth part: *inherited*.
+
 The paper's order stands beside it where a true scaler δ* exists (Theorem 3): arm, then scaler,
 then gate, each flipped in turn. See `PaperParts`. It sums to the same total, and it can blame both
 loops where nothing is lost.
@@ -37,6 +41,7 @@ class RegretParts:
     calibration: Array
     bandit: Array
     gate: Array
+    inherited: Array | None = None
 
 
 @dataclass(slots=True)
@@ -71,11 +76,19 @@ class Truth:
     oracle : (N, K) μ(Φ(a, δ*)) of every arm under the true scaler; None: δ* is unknown
     arms : (N,) each, the largest μ of the arms as they are composed, and the largest behind the
         gate; None: not known, since they hang on the method's scaler
+    reference : (N,) what a trajectory of optimal actions is worth in this round; None: what ran
+        before changes nothing, and it is `best`
     """
 
     best: Array
     oracle: Array | None = None
     arms: tuple[Array, Array] | None = None
+    reference: Array | None = None
+
+    @property
+    def top(self) -> Array:
+        """What regret is counted from: (N,)."""
+        return self.best if self.reference is None else self.reference
 
 
 @dataclass(slots=True)
@@ -144,9 +157,12 @@ def truth_of(
     best = mean(optimum[:, None])[:, 0]
     if true_delta is None and hasattr(world, "true_delta"):
         true_delta = world.true_delta(state, rows)
+    ask = getattr(world, "reference", None)
+    reference = None if ask is None else ask(state, rows)
     if true_delta is None:
-        return Truth(best)
-    return Truth(best, mean(instance.composition.compose(instance.space, true_delta, rows.x)))
+        return Truth(best, reference=reference)
+    oracle = mean(instance.composition.compose(instance.space, true_delta, rows.x))
+    return Truth(best, oracle, reference=reference)
 
 
 def regret_splits(
@@ -170,9 +186,13 @@ def regret_splits(
     else:
         (best_free, best_gated), chosen, proposed = truth.arms, gated[:, 0], free[:, 0]
     best, ran = truth.best, mean(turn.executed.action[:, None])[:, 0]
-    total = best - ran
+    total = truth.top - ran
     main = RegretParts(
-        total, best - best_free, best_gated - chosen, best_free - best_gated + chosen - ran
+        total,
+        best - best_free,
+        best_gated - chosen,
+        best_free - best_gated + chosen - ran,
+        None if truth.reference is None else truth.reference - best,
     )
     if truth.oracle is None:
         return main, None
@@ -181,7 +201,7 @@ def regret_splits(
         raise InvalidInput(f"truth.oracle: expected shape {expected}, got {truth.oracle.shape}")
     best_oracle, same = _largest(truth.oracle, rows), along(truth.oracle, arm, axis=1)[:, 0]
     paper = PaperParts(
-        total, best_oracle - same, best - best_oracle + same - proposed, proposed - ran
+        total, best_oracle - same, truth.top - best_oracle + same - proposed, proposed - ran
     )
     return main, paper
 

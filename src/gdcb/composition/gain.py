@@ -10,12 +10,11 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
+from gdcb.composition.steady import Matrix, table
 from gdcb.errors import InvalidInput
-from gdcb.kalman.riccati import gain, riccati
+from gdcb.kalman.riccati import gain
 from gdcb.parts import Column, check_number, column, take, take_all
 from gdcb.records import Located
-
-Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class KalmanGain:
     >>> phi = KalmanGain(transition=one, measurement=one, process=one, noise=(((2.0,),),))
     >>> modes, x = ArmList(names=("cruise",)).build(), np.zeros((2, 1))
     >>> delta = np.array([[[1.0, 1.0, 1.0]], [[3.0, 3.0, 1.0]]])
-    >>> phi.compose(modes, delta, x).ravel().round(12).tolist()
+    >>> phi.compose(modes, delta, x).ravel().round(9).tolist()
     [0.5, 0.5]
     >>> from dataclasses import replace
     >>> young = replace(phi, age=0, initial=((6.0,),))
@@ -123,8 +122,11 @@ class KalmanGain:
         scale = self._scale(arms, delta, x)[:, : len(self.process)]
         q = scale[..., 0, None, None] * np.array(self.process)
         r = scale[..., 1, None, None] * np.array(self.noise)
-        f, h = np.array(self.transition), np.array(self.measurement)
-        p = riccati(f, h, q, r)
+        steady = table(
+            *(self.transition, self.measurement, self.process, self.noise),
+            *(self.low / self.high, self.high / self.low),
+        )
+        p = steady.at(scale[..., 0], scale[..., 1])
         if self.age is not None:
             self._rejuvenate(p, take(x, self.age), q, r, scale)
         if not self.likely:

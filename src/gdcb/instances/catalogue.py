@@ -14,7 +14,7 @@ from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import History, Rows
 from gdcb.scalers import Scaler
-from gdcb.simulate import World
+from gdcb.simulate import Turn, World
 from gdcb.streams import Stream, Streams
 
 # Name, and the module whose `build()` makes it.
@@ -73,12 +73,48 @@ class Measure:
     of : (state, e (N, D), rows) → (N,) its expected value where e ran; NaN in e: nothing did. A row
         that it does not apply to is NaN, and left out of the mean
     is_share : whether it is shown as a percentage
+    sees : (instance, turn) → (N,) in place of `of`, where what was believed is read, too
+    is_root : whether the square root of the mean is shown
     """
 
     name: str
     label: str
     of: Callable[[Any, Array, Rows], Array]
     is_share: bool = True
+    sees: Callable[[Instance, Turn], Array] | None = None
+    is_root: bool = False
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A method of the domain's own, which is no bandit: a fixed gain, a multiple-model filter.
+
+    Parameters
+    ----------
+    instance : whose one arm is to do what the method proposes
+    bandit : that has nothing to choose
+    world : plain world → the world in which the method's proposals stand in the context
+    """
+
+    instance: Instance
+    bandit: Bandit
+    world: Callable[[World], World]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The recommended method with part of its history kept from it.
+
+    Parameters
+    ----------
+    label : for people
+    teaches : which loops the history teaches
+    change : (scaler, history) → what it is shown
+    """
+
+    label: str
+    teaches: tuple[str, ...] = ("scaler", "arms")
+    change: Callable[[Any, History], History] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,8 +163,9 @@ class Study:
     own : rows → (N, D) what the operator would have done
     scaler : settings → the scaler, its prior filled in
     learner : settings → the recommended learner, its prior filled in
-    delta : (state, rows) → (groups, N), or (groups, N, K) where every arm has its own: δ°, the best
-        of the scaler's family, on reference contexts
+    delta : (state, rows) → (groups, N), or (groups, N, K) where every arm has its own, or (groups,
+        N, K, q) where all columns are compared: δ°, the best of the scaler's family, on reference
+        contexts
     specification : (symbol, word, value) rows: the tuple, filled in
     about : title, unit of the reward, what the action is, what is real and what is made; and
         `oracle_knows`, a sentence, where optimum and floor know what no method sees
@@ -145,6 +182,9 @@ class Study:
         start from `past` as it is
     measures : what is read beside regret, of what was executed
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
+    is_pooled : whether one learner serves all units of a group in methods with a scaler
+    references : methods of the domain's own, by key
+    starts : further ablations of the warm start, by key
     """
 
     domain: Domain
@@ -168,6 +208,9 @@ class Study:
     certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
     measures: tuple[Measure, ...] = ()
     response: str = "simulator"
+    is_pooled: bool = False
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    starts: Mapping[str, Start] = field(default_factory=dict)
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.
@@ -178,6 +221,7 @@ STUDIES = {
     "grid": "grid",
     "moderation": "moderation",
     "tools": "tools",
+    "kalman": "kalman",
 }
 DECLARED = ".toml"  # how the name of an instance ends that is a file of the user's
 

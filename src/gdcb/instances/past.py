@@ -14,7 +14,7 @@ from gdcb.instance import Instance
 from gdcb.parts import check_number
 from gdcb.records import Decision, Executed, History, Log, Rows, Verdict
 from gdcb.simulate import World
-from gdcb.streams import CONTEXT, DRAW, GATE, LABEL, OUTCOME, Stream, Streams
+from gdcb.streams import ADVANCE, CONTEXT, DRAW, GATE, LABEL, OUTCOME, Stream, Streams
 
 BEFORE = 2**40  # rounds of the past have numbers of their own, far from those of any run
 
@@ -81,6 +81,7 @@ def generate(
             labels.append(label[keep])
         if watch is not None:
             watch(Moment(some, proposed, verdict, executed, outcome, label, keep))
+        state = world.advance(streams.at(ADVANCE, t), state, executed.action, outcome, some)
     return History(
         Log.concatenate(logs),
         Rows.concatenate(seen),

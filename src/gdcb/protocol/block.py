@@ -40,7 +40,7 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
     units = shared.study.domain.units
     watch = Watch(setup.instance, shared, task.episodes, task.replicates)
     # Whoever asks draws rivals behind the nights, from the same streams: nights are drawn anew.
-    world = setup.world(shared.study.domain.world if setup.asks else shared.world)
+    world = setup.world(shared.study.domain.world if setup.asks else shared.plays)
     if setup.asks:
         neutral = neutral_of(shared.instance)
         plain = replace(shared.instance, scaler=neutral, gate=setup.instance.chain)
@@ -85,6 +85,9 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
         group, streams = shared.group, Streams(task.seed, shared.study.domain.units, task.block)
         return shared.study.past(setup.instance, world, shared.world.state, group, streams)
     history = shared.history
+    start = shared.study.starts.get(setup.method.key)
+    if start is not None and start.change is not None:
+        history = start.change(setup.instance.scaler, history)
     if setup.is_pooled:
         history = pooled_history(history, shared.study.domain.units)
     if setup.method.is_reweighted:
@@ -109,7 +112,7 @@ class Watch:
         self.is_ordered = not instance.actions[0].levels
         shape = (episodes, replicates)
         self.record = Record(
-            parts=np.empty((*shape, 4)),
+            parts=np.empty((*shape, 5 if hasattr(shared.study.domain.world, "reference") else 4)),
             parts_paper=np.full((*shape, 3), np.nan),
             reward=np.empty(shape),
             advantage=np.empty(shape),
@@ -128,19 +131,22 @@ class Watch:
     def __call__(self, turn: Turn) -> None:
         """Write one round down."""
         record, t, shared = self.record, turn.t, self.shared
-        truth = shared.truth(t, self.instance)
+        truth = shared.truth(turn, self.instance, self.world)
         main, paper = regret_splits(self.instance, self.world, turn, truth)
         columns = [main.total, main.calibration, main.bandit, main.gate, turn.reward]
-        columns.append(truth.best - main.total - shared.incumbent[t])
+        columns.append(truth.top - main.total - shared.incumbent[t])
         columns += [1.0 - turn.executed.is_own, self._success(turn)]
+        if main.inherited is not None:
+            columns.append(main.inherited)
         if paper is not None:
             columns += [paper.bandit, paper.calibration, paper.gate]
         shape = (len(columns), record.reward.shape[1], -1)
         means = np.stack(columns).reshape(shape).mean(axis=2)  # over a replicate's units
-        record.parts[t] = means[:4].T
+        record.parts[t, :, :4] = means[:4].T
+        record.parts[t, :, 4:] = means[8 : 4 + record.parts.shape[2]].T
         record.reward[t], record.advantage[t], record.overridden[t], record.success[t] = means[4:8]
         if paper is not None:
-            record.parts_paper[t] = means[8:].T
+            record.parts_paper[t] = means[-3:].T
         self._count(turn)
         self._measure(turn)
         record.error[t] = self._error(turn) if t == 0 else self._error_or(turn, record.error[t - 1])
@@ -148,15 +154,21 @@ class Watch:
     def _measure(self, turn: Turn) -> None:
         """Add up what people of the field read, where it applies; the last round has the means."""
         shared, (_, replicates) = self.shared, self.record.reward.shape
-        rows, action = shared.world.nights[turn.t], turn.executed.action
+        is_met, action = shared.study.domain.is_endogenous, turn.executed.action
+        rows = turn.rows if is_met else shared.world.nights[turn.t]
         for i, measure in enumerate(self.measures):
-            value = measure.of(shared.world.state, action, rows).reshape(replicates, -1)
+            if measure.sees is not None:
+                value = measure.sees(self.instance, turn).reshape(replicates, -1)
+            else:
+                value = measure.of(shared.world.state, action, rows).reshape(replicates, -1)
             applies = np.isfinite(value)
             self._sums[0, :, i] += np.where(applies, value, 0.0).sum(axis=1)
             self._sums[1, :, i] += applies.sum(axis=1)
         if self.measures and turn.t + 1 == self.record.reward.shape[0]:
             total, count = self._sums
-            self.record.measures = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+            found = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+            is_root = np.array([measure.is_root for measure in self.measures])
+            self.record.measures = np.where(is_root, np.sqrt(np.maximum(found, 0.0)), found)
 
     def _success(self, turn: Turn) -> Array:
         """Return whether the class that pays came (N,); NaN where outcomes are no classes."""
@@ -226,5 +238,7 @@ class Watch:
         else:
             owner, rows = np.repeat(group, x.shape[0]), np.tile(x, (group.size, 1))
             delta = scaler.predict(state, owner, rows)
-        gap = (delta[..., 0].reshape(shape) - truth.reshape(shape)) ** 2
+        if truth.ndim < 4:  # one column of δ is compared
+            delta = delta[..., 0]
+        gap = (delta.reshape(shape) - truth.reshape(shape)) ** 2
         return np.asarray(np.sqrt(gap.mean(axis=(1, 2))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -18,8 +18,17 @@ from gdcb.protocol.record import Ground
 from gdcb.protocol.task import Options, Task
 from gdcb.records import History, Rows
 from gdcb.scalers import ConstantScaler
-from gdcb.simulate import World
-from gdcb.streams import CONTEXT, GATE, INCUMBENT, WORLD, Stream, Streams
+from gdcb.simulate import Turn, World
+from gdcb.streams import (
+    ADVANCE,
+    CONTEXT,
+    GATE,
+    INCUMBENT,
+    OUTCOME,
+    WORLD,
+    Stream,
+    Streams,
+)
 
 BINS = np.round(np.linspace(0.3, 2.1, 37), 6)  # of actions relative to their base
 REFERENCE = 256  # contexts on which scalers are compared
@@ -55,11 +64,12 @@ class Shared:
     ----------
     study, instance : the domain, and its instance as it is declared
     group : (N,) the replicate of every unit
-    world : its nights are drawn
-    truths : of every episode, what the optimum is worth
+    world : its nights are drawn; where context is endogenous, those that the incumbent met
+    truths : of every episode, what the optimum is worth; none where context is endogenous
     plain : of every episode, what the best arm is worth without a scaler, and behind the gate
     incumbent : (T, N) μ of what the incumbent would have run behind the same gate, same draws
-    floor : (T, R)
+    floor : (T, R); where context is endogenous, what the optimum loses behind the same gate on a
+        trajectory of its own, less what it is worth without one
     history : what came before
     reference, delta : contexts, and δ° there (R, REFERENCE)
     certified : the history as its certificate leaves it, by family and whether there is a gate
@@ -78,8 +88,16 @@ class Shared:
     delta: Array
     certified: dict[tuple[str, bool], History | None] = field(default_factory=dict)
 
-    def truth(self, t: int, instance: Instance) -> Truth:
+    @property
+    def plays(self) -> World:
+        """The world that methods meet."""
+        return self.world.world if self.study.domain.is_endogenous else self.world
+
+    def truth(self, turn: Turn, instance: Instance, world: World) -> Truth:
         """Return what an episode's regret is split with: without a scaler the best arm is known."""
+        if self.study.domain.is_endogenous:
+            return truth_of(instance, world, turn.world, turn.rows)
+        t = turn.t
         truth, (free, gated) = self.truths[t], self.plain[t]
         if instance.scaler != neutral_of(instance):
             return truth
@@ -139,6 +157,8 @@ def _shared(
     group = np.repeat(np.arange(replicates), units)
     streams = Streams(seed, units, block)
     state = world.start(streams.at(WORLD, 0), group)
+    if subject.domain.is_endogenous:
+        return _endogenous(subject, state, group, streams, episodes, seed)
     nights, truths, plain = [], [], []
     neutral = np.full((group.size, 1, 1), neutral_of(instance).value)
     floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
@@ -157,7 +177,57 @@ def _shared(
         executed = turn.execute(instance, verdict, rows)
         incumbent[t] = world.mean(state, executed.action[:, None], rows)[:, 0]
     recorded = Recorded(world, state, tuple(nights))
-    history = subject.past(instance, world, state, group, streams)
+    return _with_past(subject, group, recorded, truths, plain, incumbent, floor, streams, seed)
+
+
+def _endogenous(
+    subject: Study, state: Any, group: Array, streams: Streams, episodes: int, seed: int
+) -> Shared:
+    """Let the incumbent and the optimum play, each behind the gate and on its own trajectory."""
+    instance, world = subject.domain.instance, subject.domain.world
+    replicates = int(group.max()) + 1
+    floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
+    nights = []
+    now, ideal = state, state
+    for t in range(episodes):
+        draws = instance.chain.draw(streams.at(GATE, t), group.size)
+
+        def played(
+            nature: Any, propose: Callable[[Rows], Array], t: int = t, draws: Any = draws
+        ) -> tuple[Rows, Array, Array, Any]:
+            rows = world.context(streams.at(CONTEXT, t), nature, t, group)
+            verdict = instance.chain.apply(draws, propose(rows), rows)
+            ran = turn.execute(instance, verdict, rows).action
+            outcome = world.sample(streams.at(OUTCOME, t), nature, ran, rows)
+            worth = world.mean(nature, ran[:, None], rows)[:, 0]
+            top = truth_of(instance, world, nature, rows).top
+            after = world.advance(streams.at(ADVANCE, t), nature, ran, outcome, rows)
+            return rows, worth, top, after
+
+        rng, here, best = streams.at(INCUMBENT, t), now, ideal
+        rows, incumbent[t], _, now = played(
+            now, lambda rows, rng=rng, here=here: subject.incumbent(rng, here, rows)
+        )
+        nights.append(rows)
+        _, worth, top, ideal = played(ideal, lambda rows, best=best: world.best(best, rows))
+        floor[t] = (top - worth).reshape(replicates, -1).mean(axis=1)
+    recorded = Recorded(world, state, tuple(nights))
+    return _with_past(subject, group, recorded, [], [], incumbent, floor, streams, seed)
+
+
+def _with_past(
+    subject: Study,
+    group: Array,
+    recorded: Recorded,
+    truths: list[Truth],
+    plain: list[tuple[Array, Array]],
+    incumbent: Array,
+    floor: Array,
+    streams: Streams,
+    seed: int,
+) -> Shared:
+    instance, state, replicates = subject.domain.instance, recorded.state, floor.shape[1]
+    history = subject.past(instance, recorded.world, state, group, streams)
     if all(gate.per == "group" for gate in instance.chain.gates if gate.is_person):
         # Then all methods start from the same ones, those too that pool a group's units.
         history.kernels = instance.chain.init_kernels(group.size, replicates, len(instance.actions))

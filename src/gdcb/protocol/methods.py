@@ -41,11 +41,20 @@ LABELS = {
     "A3s": "only the scaler warm",
     "A3a": "only the arms warm",
     "A4": "flat arms",
+    "A5m": "modes not seeded",
+    "A5c": "covariances not seeded",
+    "A5p": "P₀ not seeded",
+    "K1": "fixed gain",
+    "K2": "oracle gain",
+    "K3": "interacting multiple model",
+    "K4": "innovation-adaptive covariance",
 }
 # Ablations that are another key's run, by the paper's name for them.
 SAME = {"A2": "B4u", "A4": "B4flat"}
 SCALED = ("B4", "B4avg", "B4fac", "B4flat")  # the families with a scaler
 _HOW = "run python -m gdcb.protocol.tuning"
+STARTS = ("A5m", "A5c", "A5p")  # where a history seeds three things at once
+REFERENCES = ("K1", "K2", "K3", "K4")  # of a domain's own
 RIVALS = ("B1", "B2", "B2s", "B2g", "B3", "B5")
 DEFAULT = (
     *("B1", "B2", "B2w", "B2s", "B2sw", "B2g", "B2gw", "B3", "B3w"),
@@ -107,6 +116,10 @@ def parse(key: str) -> Method:
     if asked in ("A3s", "A3a"):
         return Method(key, "B4", True, teaches=("scaler",) if asked == "A3s" else ("arms",))
     base = asked[:-1] if asked[-1:] in ("u", "w") else asked
+    if asked in STARTS:
+        return Method(key, "B4", True)
+    if base in REFERENCES and asked[-1] != "w":
+        return Method(key, base, False, is_gated=asked == base)
     if base == "B4" and asked == "B4u":
         return Method(key, "B4", True, is_gated=False)
     if base in RIVALS and asked != "B1w":
@@ -133,13 +146,17 @@ def settings_for(study: Study) -> dict[str, Any]:
 
 def methods_of(study: Study) -> tuple[str, ...]:
     """Return the keys that are run unless others are asked for."""
-    return tuple(key for key in DEFAULT if key not in study.left_out)
+    keys = (*DEFAULT, *study.starts, *study.references)
+    return tuple(key for key in keys if key not in study.left_out)
 
 
 def require_applicable(study: Study, keys: Sequence[str]) -> None:
     """Refuse methods that do not exist, or do not apply here, with the reason."""
     for key in keys:
         parse(key)
+        if key in (*STARTS, *REFERENCES, *(f"{name}u" for name in REFERENCES)):
+            if key not in (*study.starts, *study.references):
+                raise InvalidInput(f"method {key} does not apply here: the domain has none")
         if key in study.left_out:
             raise InvalidInput(f"method {key} does not apply here: {study.left_out[key]}")
 
@@ -167,6 +184,9 @@ class Setup:
 def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     """Put a method together from its family's settings."""
     method = parse(key)
+    if key in study.references:
+        reference = study.references[key]
+        return Setup(method, reference.instance, reference.bandit, reference.world)
     settings = tuned.get(method.family, {})
     plain = study.domain.instance
     if not method.is_gated:
@@ -176,6 +196,8 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     family = method.family
     if family in SCALED:
         with_scaler = replace(plain, scaler=study.scaler(settings), gate=plain.chain)
+        if family in ("B4", "B4avg") and study.is_pooled:
+            return _together(study, method, with_scaler, study.learner(settings))
         if family in study.rivals:
             bandit = study.rivals[family]
         elif family in ("B4", "B4avg"):
@@ -190,6 +212,8 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     if family in study.rivals:
         return Setup(method, without, study.rivals[family], _same)
     if family == "A1" and study.unscaled is not None and family in tuned:
+        if study.is_pooled:
+            return _together(study, method, without, study.unscaled(settings))
         return Setup(method, without, study.unscaled(settings), _same)
     if family not in tuned:
         raise InvalidInput(f"method {key}: there are no settings of {family}; {_HOW} {plain.name}")
@@ -209,6 +233,20 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
             method, together, learner, lambda world: pooled.Pooled(world, units), is_pooled=True
         )
     return Setup(method, without, families.rival(family, plain, settings, study.features), _same)
+
+
+def _together(study: Study, method: Method, instance: Instance, bandit: Bandit) -> Setup:
+    """Return a method whose one learner serves all units of a group."""
+    n, start = study.domain.units, study.starts.get(method.key)
+    if start is not None:
+        method = replace(method, teaches=start.teaches)
+    return Setup(
+        method,
+        pooled.pooled_instance(instance, n),
+        bandit,
+        lambda world: pooled.Pooled(world, n),
+        is_pooled=True,
+    )
 
 
 def _same(world: World) -> World:

@@ -96,6 +96,11 @@ class Pooled:
         """Advance the plain world."""
         return self.world.advance(rng, state, e, outcome, _apart(rows, self.units))
 
+    def reference(self, state: Any, rows: Rows) -> Array | None:
+        """Return what the plain world's optimal trajectory is worth, where it has one."""
+        ask = getattr(self.world, "reference", None)
+        return None if ask is None else ask(state, _apart(rows, self.units))
+
     def true_delta(self, state: Any, rows: Rows) -> Array | None:
         """Return the plain world's δ*, where it has one."""
         ask = getattr(self.world, "true_delta", None)

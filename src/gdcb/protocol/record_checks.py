@@ -12,7 +12,8 @@ from gdcb.protocol.record import Ground, Record
 # Regret parts sum to the total in every episode to this, relative to 1 and their sizes.
 TOLERANCE = 1e-9
 
-_AXES = {"parts": (4,), "parts_paper": (3,)}
+_AXES = {"parts_paper": (3,)}
+_SPLITS = (4, 5)  # total and parts, without and with what is inherited
 _PLAIN = ("parts", "parts_paper", "reward", "advantage", "overridden", "success", "error")
 _FINITE = ("parts", "reward", "overridden")
 
@@ -40,10 +41,15 @@ def check_record(key: str, record: Record, ground: Ground) -> None:
     for name in _PLAIN:
         values: Array = getattr(record, name)
         expected = (*shape, *_AXES.get(name, ()))
+        if name == "parts":
+            found = np.shape(values)[2:]
+            expected = (*shape, *(found if found in ((n,) for n in _SPLITS) else _SPLITS[:1]))
         if np.shape(values) != expected:
             raise InvalidInput(
                 f"record of {key}: expected {name} of shape {expected}, got {np.shape(values)}"
             )
+        if name == "parts":  # who proposes no arms has no split
+            values = values if np.isfinite(values[..., 1:]).any() else values[..., :1]
         if name in _FINITE and not np.isfinite(values).all():
             where = np.argwhere(~np.isfinite(values))[0]
             raise InvalidInput(
@@ -88,9 +94,9 @@ def _check_overrides(key: str, record: Record, replicates: int) -> None:
 
 
 def _check_sum(key: str, name: str, total: Array, parts: Array) -> None:
-    first, second, third = parts[..., 0], parts[..., 1], parts[..., 2]
-    gap = np.abs(first + second + third - total)
-    scale = 1.0 + np.abs(first) + np.abs(second) + np.abs(third)
+    each = [parts[..., i] for i in range(parts.shape[-1])]
+    gap = np.abs(sum(each[1:], start=each[0]) - total)
+    scale = sum((np.abs(part) for part in each), start=np.ones_like(total))
     # Written so that NaN, a split that does not exist, passes.
     if (gap > TOLERANCE * scale).any():
         worst = float(np.nanmax(gap))

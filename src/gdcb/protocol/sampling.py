@@ -16,7 +16,16 @@ from gdcb.protocol.ground import neutral_of
 from gdcb.records import Rows
 from gdcb.scalers import Scaler
 from gdcb.simulate import World
-from gdcb.streams import CONTEXT, DRAW, LABEL, OUTCOME, WORLD, Streams
+from gdcb.streams import (
+    ADVANCE,
+    CONTEXT,
+    DRAW,
+    INCUMBENT,
+    LABEL,
+    OUTCOME,
+    WORLD,
+    Streams,
+)
 
 GROUPS, CONTEXTS = 40, 400  # tuning worlds, and rows of each of their units
 NOISE = 0.5  # the largest standard deviation of an outcome that is 0 or 1
@@ -150,9 +159,15 @@ def sample(
     streams = Streams(seed, units)
     state = world.start(streams.at(WORLD, 0), group)
     seen, drawn = [], []
+    now = state
     for t in range(contexts):
-        seen.append(world.context(streams.at(CONTEXT, t), state, t, group))
+        rows = world.context(streams.at(CONTEXT, t), now, t, group)
+        seen.append(rows)
         drawn.append(streams.at(DRAW, t).uniform(group.size))
+        if study.domain.is_endogenous:  # whoever was there before goes on
+            ran = study.incumbent(streams.at(INCUMBENT, t), now, rows)
+            outcome = world.sample(streams.at(OUTCOME, t), now, ran, rows)
+            now = world.advance(streams.at(ADVANCE, t), now, ran, outcome, rows)
     order = np.arange(contexts * group.size).reshape(contexts, -1).T.ravel()
     rows = Rows.concatenate(seen).take(order)
     arm = allowed(np.concatenate(drawn)[order], instance.space.n, rows.mask)

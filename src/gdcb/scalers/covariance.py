@@ -192,9 +192,10 @@ class CovarianceScaler:
 
     def predict(self, state: CovarianceState, owner: Array, x: Array) -> Array:
         """Evaluate the published sizes: (N, n_arms, 3), all within [low, high]."""
-        return self._sizes(state.beta[owner], x)
+        return self.sizes(state.beta[owner], x)
 
-    def _sizes(self, beta: Array, x: Array) -> Array:
+    def sizes(self, beta: Array, x: Array) -> Array:
+        """Return the sizes that coefficients (N, B) make: (N, n_arms, 3)."""
         process, noise = self.weights(x)
         n_process = self.n_modes * len(self.process_knots)
         by_mode = beta[:, :n_process].reshape(-1, self.n_modes, len(self.process_knots))

@@ -135,7 +135,7 @@ class Tracking:
         m00, m01, m11, r = np.moveaxis(_hidden(rows)[:, Columns.MOMENTS], 1, 0)
         return m00, m01, m11, r
 
-    def _ran(self, e: Array, rows: Rows) -> Array:
+    def ran(self, e: Array, rows: Rows) -> Array:
         """Return the gain that runs (N, ..., 2): the last one where nothing does."""
         last = rows.x[:, self.columns.gain]
         return np.where(np.isnan(e), last if e.ndim == 2 else last[:, None], e)
@@ -143,7 +143,7 @@ class Tracking:
     def mean(self, state: Tracks, e: Array, rows: Rows) -> Array:
         """Return minus the expected squared error after the step; NaN: the last gain runs."""
         m00, m01, m11, r = (part[:, None] for part in self._moments(rows))
-        k0, k1 = np.moveaxis(self._ran(e, rows), -1, 0)
+        k0, k1 = np.moveaxis(self.ran(e, rows), -1, 0)
         place = (1.0 - k0) ** 2 * m00 + r * k0 * k0
         speed = m11 - 2.0 * k1 * m01 + k1 * k1 * (m00 + r)
         return np.asarray(-(place + speed))
@@ -166,15 +166,18 @@ class Tracking:
         """Return the tracker's estimate after the step: (N, axes, 2)."""
         before = self.plant.predict(self._by_axis(rows.x[:, self.columns.estimate]))
         nu = _hidden(rows)[:, self.columns.seen] - before[..., 0]
-        return np.asarray(before + self._ran(e, rows)[:, None] * nu[..., None])
+        return np.asarray(before + self.ran(e, rows)[:, None] * nu[..., None])
 
     def _by_axis(self, values: Array) -> Array:
         return values.reshape(values.shape[0], -1, 2)
 
     def sample(self, rng: Stream, state: Tracks, e: Array, rows: Rows) -> Array:
         """Return what learners are shown, and the measurement."""
+        return self.shown(self.estimate(e, rows), rows)
+
+    def shown(self, estimate: Array, rows: Rows) -> Array:
+        """Return what learners are shown of an estimate (N, axes, 2), and the measurement."""
         hidden = _hidden(rows)
-        estimate = self.estimate(e, rows)
         error = estimate - self._by_axis(hidden[:, self.columns.target])
         if self.reward == "innovations":
             later = self.plant.predict(estimate)[..., 0]
@@ -191,12 +194,12 @@ class Tracking:
         plant, now, n = self.plant, state.now, rows.n
         place = np.empty(n, dtype=np.int64)
         place[rows.unit] = np.arange(n)
-        ran = self._ran(e, rows)[place]
+        ran = self.ran(e, rows)[place]
         old = self.tracker.update(state.track, ran, now.seen, now.strain, now.signal)
         p = state.spread
         ideal = p[:, :, 0] / (p[:, 0, 0] + now.noise)[:, None]
         mean = state.mean + ideal[:, None] * (now.seen - state.mean[..., 0])[..., None]
-        kept = _joseph(p, ideal, now.noise)
+        kept = joseph(p, ideal, now.noise)
         f = np.array(plant.transition)
         is_new = rng.uniform(n) < 1.0 / plant.life
         fresh = self.truth.fresh(state.sizes, state.on.raw, *self.truth.draw(rng, n))
@@ -212,7 +215,7 @@ class Tracking:
         )
 
 
-def _joseph(p: Array, k: Array, r: Array) -> Array:
+def joseph(p: Array, k: Array, r: Array) -> Array:
     """Return (I − KH)P(I − KH)ᵀ + KRKᵀ for H = (1 0): (N, 2, 2)."""
     left = np.broadcast_to(np.eye(2), p.shape).copy()
     left[:, :, 0] -= k

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gdcb.pages.marks import Frame, margin, marker, rule, text, tick_labels, ticks, x_axis, y_axis
 from gdcb.pages.numbers import Estimate, bracketed, common_digits, fixed
-from gdcb.protocol.report.document import PARTS, Actions, Split
+from gdcb.protocol.report.document import PARTS, Actions, Split, names_in
 from gdcb.protocol.report.drawing import bar
 from gdcb.protocol.report.figures import NARROW, Draw
 
@@ -41,7 +41,7 @@ def segments(split: Split) -> list[tuple[str, float, float]]:
     [('calibration', 0.0, 3.0), ('bandit', 3.0, 4.0), ('gate', -2.0, 0.0)]
     """
     found, right, left = [], 0.0, 0.0
-    for name in PARTS:
+    for name in names_in(split):
         value = split[name].mean
         if value >= 0:
             found.append((name, right, right + value))
@@ -110,9 +110,9 @@ def _fewer(values: Sequence[float], frame: Frame) -> Sequence[float]:
     return [v for v in values if round(v / (values[1] - values[0])) % 2 == 0]
 
 
-def stack_legend() -> str:
+def stack_legend(names: Sequence[str] = PARTS) -> str:
     """Return the legend of the stacks: patterns as well as colours."""
-    items = "".join(sample(name, name) for name in PARTS)
+    items = "".join(sample(name, name) for name in names)
     total = '<path class="total" d="M19,6m0,-5l5,5l-5,5l-5,-5z"/>'
     return (
         f'{items}<li><svg viewBox="0 0 38 12" aria-hidden="true" focusable="false">{total}</svg>'

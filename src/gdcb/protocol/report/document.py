@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gdcb.pages.numbers import Estimate
 
 PARTS = ("calibration", "bandit", "gate")
+INHERITED = "inherited"  # a fourth, where what ran before changes what can be reached
 ABLATIONS = ("A1", "A2", "A3", "A3s", "A3a", "A4")
+KNOWING = ("K2", "K3")  # references that are given the truth, or the true models
 # Two ablations are methods under another name; a document may hold either.
 ALIASES = {"A2": "B4u", "A4": "B4flat"}
 
 
 Curve = list[Estimate | None]
 Split = dict[str, Estimate]
+
+
+def names_in(split: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts that a split has, in order.
+
+    >>> names_in({"gate": 1, "inherited": 2, "bandit": 0, "calibration": 0})
+    ('inherited', 'calibration', 'bandit', 'gate')
+    """
+    return (INHERITED, *PARTS) if INHERITED in split else PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +124,7 @@ class Method:
     @property
     def is_ungated(self) -> bool:
         """Whether it runs without the gate, as in the paper: simulation only."""
-        return self.key == "A2" or (self.key.startswith("B") and self.key.endswith("u"))
+        return self.key == "A2" or (self.key[0] in "BK" and self.key.endswith("u"))
 
     @property
     def is_warm(self) -> bool:
@@ -122,7 +134,7 @@ class Method:
     @property
     def is_rival(self) -> bool:
         """Whether it is somebody else's method, behind the same gate."""
-        return not self.key.startswith(("A", "B4")) and not self.is_ungated
+        return not self.key.startswith(("A", "B4", *KNOWING)) and not self.is_ungated
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from gdcb.errors import InvalidInput
 from gdcb.pages import fields
 from gdcb.pages.numbers import Estimate
 from gdcb.protocol.report.document import (
-    PARTS,
     Actions,
     Band,
     Best,
@@ -27,6 +26,7 @@ from gdcb.protocol.report.document import (
     Split,
     Theorem,
     Threshold,
+    names_in,
 )
 
 
@@ -111,15 +111,16 @@ def _split(value: Any, at: str) -> Split | None:
         name: fields.estimate(part, f"{at}.{name}")
         for name, part in fields.mapping(value, at).items()
     }
-    parts = {name: part for name in PARTS if (part := found.get(name)) is not None}
-    return parts if len(parts) == len(PARTS) else None
+    names = names_in(found)
+    parts = {name: part for name in names if (part := found.get(name)) is not None}
+    return parts if len(parts) == len(names) else None
 
 
 def _method(key: str, value: Any) -> Method:
     at = f"methods.{key}"
     entry = fields.mapping(value, at)
     curves = fields.mapping(entry.get("parts_curve"), f"{at}.parts_curve")
-    parts_curve = {n: _curve(curves.get(n), f"{at}.parts_curve.{n}") for n in PARTS}
+    parts_curve = {n: _curve(curves.get(n), f"{at}.parts_curve.{n}") for n in names_in(curves)}
 
     def one(name: str) -> Estimate | None:
         return fields.estimate(entry.get(name), f"{at}.{name}")

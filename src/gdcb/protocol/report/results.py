@@ -9,7 +9,7 @@ from gdcb.pages.marks import ticks
 from gdcb.pages.numbers import Estimate, bracketed, plus_minus
 from gdcb.protocol.report import overrides, places, standing, tables, words
 from gdcb.protocol.report.bars import Row, forest, stack_legend, stacks
-from gdcb.protocol.report.document import PARTS, Document, Method
+from gdcb.protocol.report.document import INHERITED, Document, Method, names_in
 from gdcb.protocol.report.drawing import Series, extent
 from gdcb.protocol.report.figures import Figures, at_the_end, curves, thumbnail
 from gdcb.protocol.report.layout import MISSING, folded, has_points, key_methods, paragraph
@@ -184,7 +184,7 @@ def composition(run: Document, figures: Figures) -> str:
         figures.figure(
             "Three parts of the regret, signed",
             "; ".join(
-                f"{m.key}: " + ", ".join(f"{n} {plus_minus(m.parts[n])}" for n in PARTS)
+                f"{m.key}: " + ", ".join(f"{n} {plus_minus(p)}" for n, p in m.parts.items())
                 for m in shown
                 if m.parts
             ),
@@ -196,8 +196,8 @@ def composition(run: Document, figures: Figures) -> str:
             "Calibration: what no arm could have reached under the fitted scaler. Bandit: what "
             "another arm would have been worth behind the gate. Gate: the rest; left of zero it is "
             "what the gate saved. It may be less than the floor, which is counted from the best "
-            "action of all and not from what this scaler's arms could reach.",
-            keys=stack_legend(),
+            "action of all and not from what this scaler's arms could reach." + _inherited(run),
+            keys=stack_legend(names_in(shown[0].parts or {})),
         )
     )
     found.append(f'<div class="pair">{_over_time(run, figures)}{_two_splits(run, figures)}</div>')
@@ -208,10 +208,20 @@ def composition(run: Document, figures: Figures) -> str:
     return "".join(found)
 
 
+def _inherited(run: Document) -> str:
+    """Say what is inherited, where anything is."""
+    if run.ours is None or INHERITED not in (run.ours.parts or {}):
+        return ""
+    return (
+        " Inherited: what no action could regain, because of what ran before; regret is counted "
+        "from a trajectory of optimal actions."
+    )
+
+
 def _over_time(run: Document, figures: Figures) -> str:
     if run.ours is None or run.ours.parts_curve is None:
         return ""
-    lines = [Series(n, "", PART_PENS[n], run.ours.parts_curve[n]) for n in PARTS]
+    lines = [Series(n, "", PART_PENS[n], run.ours.parts_curve[n]) for n in names_in(run.ours.parts_curve)]
     return figures.figure(
         "GDCB's parts over time",
         at_the_end(lines),
@@ -227,7 +237,7 @@ def _two_splits(run: Document, figures: Figures) -> str:
         return ""
     rows = [(Row("main", "main"), ours.parts), (Row("paper's", "paper's"), ours.parts_paper)]
     text = "; ".join(
-        f"{row.key}: " + ", ".join(f"{n} {plus_minus(split[n])}" for n in PARTS)
+        f"{row.key}: " + ", ".join(f"{n} {plus_minus(part)}" for n, part in split.items())
         for row, split in rows
     )
     return figures.figure(

@@ -34,6 +34,7 @@ PART_PENS = {
     "calibration": Pen("c-ours", "", "dot", 2.4),
     "bandit": Pen("c-red", "6 3", "square"),
     "gate": Pen("c-green", "2 3", "triangle"),
+    "inherited": Pen("c-purple", "12 3 2 3", "diamond"),
 }
 
 OWN = """
@@ -66,6 +67,7 @@ figcaption b { color: var(--ink); }
 .f-calibration { fill: var(--ours); stroke: var(--ours); }
 .f-bandit, .f-lowered { fill: var(--paper); stroke: var(--red); }
 .f-gate, .f-stopped { fill: var(--paper); stroke: var(--green); }
+.f-inherited { fill: var(--purple); stroke: var(--purple); }
 .f-raised { fill: var(--cold); stroke: var(--cold); }
 .t-stripes { stroke: var(--red); stroke-width: 2.3; fill: none; }
 .t-dots { stroke: var(--green); stroke-width: 3; stroke-linecap: round; fill: none; }

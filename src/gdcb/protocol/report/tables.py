@@ -17,7 +17,7 @@ from gdcb.pages.numbers import (
     probability,
     share,
 )
-from gdcb.protocol.report.document import ABLATIONS, PARTS, Document, Method
+from gdcb.protocol.report.document import ABLATIONS, Document, Method, names_in
 from gdcb.protocol.report.layout import prose
 from gdcb.protocol.report.words import WINDOW, second_name, threshold_number
 
@@ -144,11 +144,12 @@ def parts(run: Document, *, is_paper: bool) -> str:
     ]
     splits = [(m.parts_paper if is_paper else m.parts) or {} for m in methods]
     digits = common_digits([part for split in splits for part in split.values()])
-    columns = [_column([split.get(name) for split in splits], digits) for name in PARTS]
+    names = names_in(splits[0] if splits else {})
+    columns = [_column([split.get(name) for split in splits], digits) for name in names]
     order = "the paper's order" if is_paper else "the main split"
     caption = f"Regret by part, {order}. A negative gate part is what the gate saved."
     rows = _rows(methods, *columns)
-    return table(caption, ["method", *PARTS], rows, keys=[m.key for m in methods])
+    return table(caption, ["method", *names], rows, keys=[m.key for m in methods])
 
 
 def ablations(run: Document) -> str:

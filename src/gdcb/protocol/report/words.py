@@ -6,11 +6,11 @@ from gdcb.pages.numbers import NONE, Estimate, fixed, listed, percent, plain, pl
 from gdcb.pages.words import capital, some
 from gdcb.protocol.report.document import (
     ALIASES,
-    PARTS,
     Document,
     Method,
     Split,
     Threshold,
+    names_in,
 )
 from gdcb.protocol.report.places import TITLE, stands_out, way, where
 
@@ -28,7 +28,12 @@ ADVICE = {
     "bandit": "Allow more exploration, or a deeper hierarchy of arms.",
     "gate": "Look at where and why the gate changes what is proposed.",
 }
-SOURCE = {"calibration": "calibration", "bandit": "the bandit", "gate": "the gate"}
+SOURCE = {
+    "calibration": "calibration",
+    "bandit": "the bandit",
+    "gate": "the gate",
+    "inherited": "what ran before",
+}
 
 
 def reach(run: Document) -> str:
@@ -159,7 +164,7 @@ def dominant(split: Split | None) -> tuple[str | None, str]:
     """
     if split is None:
         return None, "the parts of {} are not known"
-    order = sorted(PARTS, key=lambda name: -split[name].mean)
+    order = sorted(names_in(split), key=lambda name: -split[name].mean)
     first, second = order[0], order[1]
     top, next_one = split[first], split[second]
     if top.mean <= 0:
@@ -180,7 +185,7 @@ def made_of(run: Document) -> tuple[str, str | None]:
     if ours is None or ours.parts is None:
         return "", None
     main, words = dominant(ours.parts)
-    values = ", ".join(f"{name} {plus_minus(ours.parts[name])}" for name in PARTS)
+    values = ", ".join(f"{name} {plus_minus(part)}" for name, part in ours.parts.items())
     regret = "GDCB's regret"
     opening = f"{capital(words.format(regret))} ({values})"
     if ours.parts_paper is None:
