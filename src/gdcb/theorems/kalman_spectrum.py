@@ -248,7 +248,7 @@ def checks(figures: dict[str, Any]) -> list[Check]:
             "a notch takes the floor away: ε itself tightens, and goes on falling with the record",
             notched["bias"]["high"] <= 0.1 * raw["bias"]["mean"]
             and strong["sup_saved"]["low"] > 0.0,
-            f"bias² {raw['bias']['mean']:.3f} to {notched['bias']['mean']:.4f}, mean sup ε "
+            f"bias² {raw['bias']['mean']:.3f} to {max(notched['bias']['mean'], 0.0):.4f}, mean sup ε "
             f"{raw['sup']['mean']:.2f} to {notched['sup']['mean']:.2f}",
         ),
         Check(
@@ -282,13 +282,14 @@ def answer(figures: dict[str, Any]) -> list[str]:
     top, short, long = _ends(figures)
     said = []
     for steps in (short, long):
-        one = _at(figures, top, steps)
-        raw, notched = one["ways"]["raw"], one["ways"]["notched"]
-        before = raw["bias"]["mean"] + raw["variance"]["mean"]
-        after = notched["bias"]["mean"] + notched["variance"]["mean"]
-        share = (raw["bias"]["mean"] - notched["bias"]["mean"]) / max(before - after, 1e-300)
+        ways = _at(figures, top, steps)["ways"]
+        (bias, variance), (bias_after, variance_after) = (
+            (ways[way]["bias"]["mean"], ways[way]["variance"]["mean"]) for way in ("raw", "notched")
+        )
         said.append(
             f"A line of {top:g}, {steps:,} steps: a notch takes the mean square of ε from "
-            f"{before:.3f} to {after:.3f}; {share:.0%} of that is bias², the rest variance."
+            f"{bias + variance:.3f} to {bias_after + variance_after:.3f}. Its bias² goes from "
+            f"{bias:.3f} to {max(bias_after, 0.0):.3f}, its variance from {variance:.3f} to "
+            f"{variance_after:.3f}."
         )
     return said
