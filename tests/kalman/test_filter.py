@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -136,6 +137,15 @@ def test_a_track_among_many_has_the_bits_that_it_has_alone() -> None:
         own = Model(*(part[:, i : i + 1] for part in parts))
         alone = kalman_filter(z[:, i : i + 1], own, mean[i], covariance[i])
         assert_same_bits(out, i, alone, 0)
+
+
+def test_threads_do_not_share_memory() -> None:
+    """Four filters at once have the bits of four in turn."""
+    cases = [case(seed, 20, 1200, 3, 1) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda given_: kalman_filter(*given_), cases))
+    for given_, out in zip(cases, together, strict=True):
+        np.testing.assert_array_equal(out.covariance, kalman_filter(*given_).covariance)
 
 
 def constant(seed: int, n: int = 3, m: int = 2) -> tuple[Array, ...]:

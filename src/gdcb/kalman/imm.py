@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_work = square_root.Work(square_root.MOST)
 
 
 def imm_start(modes: Modes, mean: Array, covariance: Array, probability: Array) -> ImmState:
@@ -82,7 +83,7 @@ def imm_predict(state: ImmState, modes: Modes, transition: Array, t: int = 0) ->
     n, flat = mixed.shape[0], (mixed.shape[1] * mixed.shape[2],)
     f, _, q_root, _ = modes.at(t)
     means = square_root.applied(f, mixed.reshape(1, n, *flat))[0]
-    moved = square_root.predicted(f, roots.reshape(-1, n, *flat), q_root, square_root.Work())
+    moved = square_root.predicted(f, roots.reshape(-1, n, *flat), q_root, _work)
     return ImmState(
         means.reshape(mixed.shape),
         moved.reshape(n, n, *mixed.shape[1:]),
@@ -106,7 +107,7 @@ def imm_update(state: ImmState, z: Array, modes: Modes, t: int = 0) -> ImmState:
         error = np.tile(np.where(seen, z, 0.0).T, n_modes)
         error = (error - square_root.applied(h, means[None])[0]) * mask
         root = state.roots.reshape(-1, n, means.shape[1])
-        updated, _, cross, half = square_root.measured(root, h, r_root, mask, square_root.Work())
+        updated, _, cross, half = square_root.measured(root, h, r_root, mask, _work)
         white = square_root.whitened(half, error)
         means = means + square_root.total(cross * white[:, None])
         score = -0.5 * square_root.total(white * white)

@@ -21,42 +21,40 @@ from gdcb.arrays import Array
 
 _EPS = float(np.finfo(float).eps)
 _FEW = 8192  # products; up to here they are made at once and added, the same sum in fewer calls
-_MOST = 2**22  # products; up to here and from `_FEW` on a thread's memory is used again
+MOST = 2**22  # numbers; memory for more is given back
 _TINY = 1e-300  # a length that is divided by where it is zero: zeros stay zeros
 
 
-class Work:
-    """Memory that is used again from step to step: to be given new takes longer than to compute."""
+class Work(threading.local):
+    """Memory that is used again from step to step: to be given new takes longer than to compute.
 
-    def __init__(self) -> None:
+    Every thread has its own. Arrays of more than `most` numbers are not kept.
+    """
+
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = most
         self._parts: dict[str, Array] = {}
 
     def of(self, name: str, shape: tuple[int, ...]) -> Array:
         """Return an array of this name and shape, with whatever stands in it."""
+        size = math.prod(shape)
+        if size > self._most:
+            return np.empty(shape)
         found = self._parts.get(name)
-        if found is None or found.shape != shape:
-            found = self._parts[name] = np.empty(shape)
-        return found
+        if found is None or found.size < size:
+            found = self._parts[name] = np.empty(size)
+        return found[:size].reshape(shape)
 
 
-class _Products(threading.local):
-    """A thread's memory for products that are added up at once."""
-
-    def __init__(self) -> None:
-        self.flat = np.empty(0)
-
-
-_products = _Products()
+_products = Work()
 
 
 def _product(a: Array, b: Array, shape: tuple[int, ...]) -> Array:
     """Return a·b of that shape, to be used before the next product."""
     size = math.prod(shape)
-    if not _FEW < size <= _MOST:
+    if not _FEW < size <= MOST:
         return np.asarray(np.multiply(a, b, order="C"))
-    if _products.flat.size < size:
-        _products.flat = np.empty(size)
-    return np.multiply(a, b, out=_products.flat[:size].reshape(shape))
+    return np.multiply(a, b, out=_products.of("product", shape))
 
 
 def _width(*parts: Array) -> int:
