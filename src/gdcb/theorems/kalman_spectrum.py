@@ -248,8 +248,8 @@ def checks(figures: dict[str, Any]) -> list[Check]:
             "a notch takes the floor away: ε itself tightens, and goes on falling with the record",
             notched["bias"]["high"] <= 0.1 * raw["bias"]["mean"]
             and strong["sup_saved"]["low"] > 0.0,
-            f"bias² {raw['bias']['mean']:.3f} to {max(notched['bias']['mean'], 0.0):.4f}, mean sup ε "
-            f"{raw['sup']['mean']:.2f} to {notched['sup']['mean']:.2f}",
+            f"bias² {raw['bias']['mean']:.3f} to {max(notched['bias']['mean'], 0.0):.4f}, mean "
+            f"sup ε {raw['sup']['mean']:.2f} to {notched['sup']['mean']:.2f}",
         ),
         Check(
             REPAIRED,
