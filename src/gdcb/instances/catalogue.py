@@ -185,6 +185,7 @@ class Study:
     is_pooled : whether one learner serves all units of a group in methods with a scaler
     references : methods of the domain's own, by key
     starts : further ablations of the warm start, by key
+    tuned : the file beside the instance with the settings that `make tune` recorded
     """
 
     domain: Domain
@@ -211,6 +212,7 @@ class Study:
     is_pooled: bool = False
     references: Mapping[str, Reference] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
+    tuned: str = "tuned.json"
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -188,29 +188,26 @@ def _endogenous(
     replicates = int(group.max()) + 1
     floor, incumbent = np.empty((episodes, replicates)), np.empty((episodes, group.size))
     nights = []
+
+    def played(t: int, nature: Any, rows: Rows, proposed: Array) -> tuple[Array, Array, Any]:
+        verdict = instance.chain.apply(
+            instance.chain.draw(streams.at(GATE, t), rows.n), proposed, rows
+        )
+        ran = turn.execute(instance, verdict, rows).action
+        outcome = world.sample(streams.at(OUTCOME, t), nature, ran, rows)
+        worth = world.mean(nature, ran[:, None], rows)[:, 0]
+        lost = truth_of(instance, world, nature, rows).top - worth
+        return worth, lost, world.advance(streams.at(ADVANCE, t), nature, ran, outcome, rows)
+
     now, ideal = state, state
     for t in range(episodes):
-        draws = instance.chain.draw(streams.at(GATE, t), group.size)
-
-        def played(
-            nature: Any, propose: Callable[[Rows], Array], t: int = t, draws: Any = draws
-        ) -> tuple[Rows, Array, Array, Any]:
-            rows = world.context(streams.at(CONTEXT, t), nature, t, group)
-            verdict = instance.chain.apply(draws, propose(rows), rows)
-            ran = turn.execute(instance, verdict, rows).action
-            outcome = world.sample(streams.at(OUTCOME, t), nature, ran, rows)
-            worth = world.mean(nature, ran[:, None], rows)[:, 0]
-            top = truth_of(instance, world, nature, rows).top
-            after = world.advance(streams.at(ADVANCE, t), nature, ran, outcome, rows)
-            return rows, worth, top, after
-
-        rng, here, best = streams.at(INCUMBENT, t), now, ideal
-        rows, incumbent[t], _, now = played(
-            now, lambda rows, rng=rng, here=here: subject.incumbent(rng, here, rows)
-        )
+        rows = world.context(streams.at(CONTEXT, t), now, t, group)
         nights.append(rows)
-        _, worth, top, ideal = played(ideal, lambda rows, best=best: world.best(best, rows))
-        floor[t] = (top - worth).reshape(replicates, -1).mean(axis=1)
+        proposed = subject.incumbent(streams.at(INCUMBENT, t), now, rows)
+        incumbent[t], _, now = played(t, now, rows, proposed)
+        rows = world.context(streams.at(CONTEXT, t), ideal, t, group)
+        _, lost, ideal = played(t, ideal, rows, world.best(ideal, rows))
+        floor[t] = lost.reshape(replicates, -1).mean(axis=1)
     recorded = Recorded(world, state, tuple(nights))
     return _with_past(subject, group, recorded, [], [], incumbent, floor, streams, seed)
 

@@ -128,11 +128,11 @@ def parse(key: str) -> Method:
     raise InvalidInput(f"no method '{key}'; there are {known}")
 
 
-def tuned_settings(name: str, variant: str) -> dict[str, Any]:
+def tuned_settings(name: str, variant: str, file: str = "tuned.json") -> dict[str, Any]:
     """Return the recorded settings of every family, as `make tune` found them."""
-    path = files("gdcb.instances") / STUDIES[name] / "tuned.json"
+    path = files("gdcb.instances") / STUDIES[name] / file
     if not path.is_file():
-        raise InvalidInput(f"instance '{name}': nothing is tuned yet; {_HOW} {name}")
+        raise InvalidInput(f"instance '{name}': there is no {file} yet; {_HOW} {name}")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return dict(found[variant])
 
@@ -141,7 +141,7 @@ def settings_for(study: Study) -> dict[str, Any]:
     """Return the settings of every family: the study's own, or those that `make tune` recorded."""
     if study.settings is not None:
         return dict(study.settings)
-    return tuned_settings(study.domain.instance.name, study.variant)
+    return tuned_settings(study.domain.instance.name, study.variant, study.tuned)
 
 
 def methods_of(study: Study) -> tuple[str, ...]:
@@ -154,9 +154,9 @@ def require_applicable(study: Study, keys: Sequence[str]) -> None:
     """Refuse methods that do not exist, or do not apply here, with the reason."""
     for key in keys:
         parse(key)
-        if key in (*STARTS, *REFERENCES, *(f"{name}u" for name in REFERENCES)):
-            if key not in (*study.starts, *study.references):
-                raise InvalidInput(f"method {key} does not apply here: the domain has none")
+        is_own = key.rstrip("u") in (*STARTS, *REFERENCES)
+        if is_own and key not in (*study.starts, *study.references):
+            raise InvalidInput(f"method {key} does not apply here: the domain has none")
         if key in study.left_out:
             raise InvalidInput(f"method {key} does not apply here: {study.left_out[key]}")
 

@@ -35,7 +35,7 @@ from gdcb.protocol.fitting import PRIOR_SEED, START, families_of, judged_by, key
 from gdcb.protocol.ground import shared_by
 from gdcb.protocol.methods import build
 from gdcb.protocol.sampling import CONTEXTS, GROUPS, Sample, tuning_of
-from gdcb.protocol.task import Task
+from gdcb.protocol.task import Options, Task
 
 SEED = 9_000_001  # no result is computed on it
 VARIANTS = ("well", "mis")
@@ -49,23 +49,24 @@ class Search:
     name: str
     variant: str
     family: str
+    options: Options = ()
 
 
 def subject_of(search: Search) -> Study:
     """Return the study that is tuned."""
-    return _subject(search.name, search.variant)
+    return _subject(search.name, search.variant, search.options)
 
 
 @cache
-def _subject(name: str, variant: str) -> Study:
+def _subject(name: str, variant: str, options: Options) -> Study:
     # Some are made for as many episodes as are run, which they say themselves.
-    episodes = tuning_of(study(name, variant, {}, 1)).episodes
-    return study(name, variant, {}, episodes)
+    episodes = tuning_of(study(name, variant, dict(options), 1)).episodes
+    return study(name, variant, dict(options), episodes)
 
 
 @lru_cache(maxsize=1)
-def _sample(name: str, variant: str) -> Sample:
-    return fitting.tuning_sample(_subject(name, variant))
+def _sample(name: str, variant: str, options: Options) -> Sample:
+    return fitting.tuning_sample(_subject(name, variant, options))
 
 
 def judge(search: Search, settings: Mapping[str, Any]) -> Array:
@@ -73,7 +74,7 @@ def judge(search: Search, settings: Mapping[str, Any]) -> Array:
     tuning, found = tuning_of(subject_of(search)), []
     for key in judged_by(subject_of(search), search.family):
         task = Task(
-            *(search.name, search.variant, (), SEED),
+            *(search.name, search.variant, search.options, SEED),
             *(tuning.episodes, 0, tuning.replicates, key),
         )
         shared = shared_by(task)
@@ -85,7 +86,7 @@ def judge(search: Search, settings: Mapping[str, Any]) -> Array:
 def tune(search: Search) -> dict[str, Any]:
     """Return the settings of one family, as the procedure finds them, and how long it took."""
     began, subject = time.perf_counter(), subject_of(search)
-    family, known = search.family, _sample(search.name, search.variant)
+    family, known = search.family, _sample(search.name, search.variant, search.options)
     found = fitting.prior_of(subject, known, family)
     forms, knobs = fitting.forms_of(subject, family), knobs_of(subject, family)
     best, score = _best(search, [found[key_of(family, form)] | START for form in forms])
@@ -131,24 +132,25 @@ def _value(excess: Array) -> float:
     return float(np.exp(np.log(np.maximum(excess, 1e-9)).mean()))
 
 
-def tuned_file(name: str) -> Path:
+def tuned_file(name: str, file: str = "tuned.json") -> Path:
     """Return where an instance's settings are."""
     import gdcb.instances
 
-    return Path(gdcb.instances.__file__).parent / STUDIES[name] / "tuned.json"
+    return Path(gdcb.instances.__file__).parent / STUDIES[name] / file
 
 
-def tune_all(name: str, only: Sequence[str] = ()) -> dict[str, Any]:
+def tune_all(name: str, only: Sequence[str] = (), options: Options = ()) -> dict[str, Any]:
     """Tune the methods of an instance, or some families, and write what was found beside it."""
-    began, path = time.perf_counter(), tuned_file(name)
+    began = time.perf_counter()
+    path = tuned_file(name, _subject(name, VARIANTS[0], options).tuned)
     out: dict[str, Any] = {variant: {} for variant in VARIANTS}
     if only and path.exists():  # the others stay as they are
         out |= json.loads(path.read_text(encoding="utf-8"))
     # By variant, so that a process works out the worlds of each at most once.
     searches = [
-        Search(name, variant, family)
+        Search(name, variant, family, options)
         for variant in VARIANTS
-        for family in families_of(_subject(name, variant))
+        for family in families_of(_subject(name, variant, options))
         if not only or family in only
     ]
     for done, (index, found) in enumerate(engine.named("pool").run(tune, searches)):
@@ -158,7 +160,7 @@ def tune_all(name: str, only: Sequence[str] = ()) -> dict[str, Any]:
         took = f"{found['seconds']:.0f} s, {time.perf_counter() - began:.0f} s in all"
         what = f"{name} {search.variant} {search.family} ({done + 1} of {len(searches)}; {took})"
         sys.stderr.write(f"{what}: {said}\n")
-    tuning = tuning_of(_subject(name, VARIANTS[0]))
+    tuning = tuning_of(_subject(name, VARIANTS[0], options))
     out["tuned_on"] = {
         "seed": SEED,
         "replicates": tuning.replicates,
@@ -177,9 +179,13 @@ def main(given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m gdcb.protocol.tuning")
     parser.add_argument("names", nargs="+", choices=tuple(STUDIES), metavar="NAME")
     parser.add_argument("--only", default="", help="families, with commas; the others stay")
+    parser.add_argument(
+        "--option", action="append", default=[], help="of the instance, as plant=demand"
+    )
     asked = parser.parse_args(given)
+    options = tuple((name, value) for name, _, value in (o.partition("=") for o in asked.option))
     for name in asked.names:
-        tune_all(name, tuple(family for family in asked.only.split(",") if family))
+        tune_all(name, tuple(family for family in asked.only.split(",") if family), options)
 
 
 if __name__ == "__main__":

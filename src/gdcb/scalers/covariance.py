@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -138,7 +139,7 @@ class CovarianceScaler:
         for name in ("process", "noise"):
             knots = numbers_of(f"scaler.{name}_knots", getattr(self, f"{name}_knots"))
             object.__setattr__(self, f"{name}_knots", knots)
-            if not knots or any(b <= a for a, b in zip(knots, knots[1:], strict=False)):
+            if not knots or any(b <= a for a, b in pairwise(knots)):
                 raise InvalidInput(f"scaler.{name}_knots: expected rising numbers, got {knots}")
             if len(knots) > 1 and getattr(self, name) is None:
                 raise InvalidInput(f"scaler.{name}: expected a context column for {knots}")

@@ -67,13 +67,14 @@ class Columns:
         return ("young", "strain", "signal", "log_missed", *self.likely[1:])
 
     # Hidden columns, in order.
-    MOMENTS = slice(0, 4)  # Σ over axes of M₀₀, M₀₁, M₁₁, and R times the axes
+    MOMENTS = slice(0, 4)  # what makes a gain's worth
     REFERENCE = 4  # what the world's own filter is worth in this step
+    NEXT = slice(5, 7)  # what makes the worth of a gain for the next innovation
 
     @cached_property
     def target(self) -> slice:
         """True state, axis by axis."""
-        return slice(5, 5 + 2 * len(self.plant.axes))
+        return slice(7, 7 + 2 * len(self.plant.axes))
 
     @cached_property
     def seen(self) -> slice:

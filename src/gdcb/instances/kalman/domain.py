@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,9 +70,7 @@ def instance(plant: Plant, world: Tracking) -> Instance:
             likely=columns.likely,
         ),
         gate=gate,
-        reward=Scaled(
-            outcome=("reward", *(f"seen_{axis}" for axis in plant.axes)), scale="missed"
-        ),
+        reward=Scaled(outcome=("reward", *(f"seen_{axis}" for axis in plant.axes)), scale="missed"),
         null=NullAction(columns=("gain_0", "gain_1"), mean=-2.5),
     )
 
@@ -81,14 +79,16 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     """Return the instance as the protocol runs it.
 
     Options: `plant` ('target' or 'demand'), `reward` ('error' or 'innovations': what learners are
-    shown) and `steps` of history.
+    shown), `prefilter` ('on' or 'off', where there is a calendar) and `steps` of history.
     """
-    require_known("kalman", options, ("plant", "reward", "steps"))
+    require_known("kalman", options, ("plant", "reward", "prefilter", "steps"))
     plant = plant_named(options.get("plant", "target"))
     reward = options.get("reward", REWARDS[0])
     check_choice("reward", reward, REWARDS)
     steps = whole_number(options, "steps", STEPS)
-    world = Tracking(plant, variant, reward)
+    prefilter = options.get("prefilter", "on")
+    check_choice("prefilter", prefilter, ("on", "off"))
+    world = Tracking(plant, variant, reward, prefilter == "on")
     operator = Operator(plant)
     plain = instance(plant, world)
     domain = Domain(
@@ -101,6 +101,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         about=readme("kalman"),
     )
     left_out = inapplicable(plain, learners.UNITS)
+    usual = {"plant": "target", "reward": REWARDS[0]}
+    told = [str(options[name]) for name in usual if options.get(name, usual[name]) != usual[name]]
     return Study(
         domain=domain,
         variant=variant,
@@ -114,18 +116,34 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         specification=specification(plant, variant, steps),
         about=about(plant),
         tuning=Tuning(
-            fitted=lambda found, spread, form: learners.fitted(plant, found, form),
-            unscaled=lambda found, spread: learners.unscaled(plant, found),
+            fitted=partial(learners.fitted, plant),
+            unscaled=partial(learners.unscaled, plant),
+            learned=_learned(world),
+            replicates=20,
+            episodes=80,
         ),
+        tuned=f"{'-'.join(('tuned', *told))}.json",
         unscaled=partial(learners.learner, plant),
         labels=labels(plain),
         left_out=left_out,
         edges=EDGES,
         measures=measures(world, episodes * learners.UNITS),
         is_pooled=True,
-        references=references(plain),
+        references=references(plain, plant),
         starts=starts(),
     )
+
+
+def _learned(world: Tracking) -> Callable[[Any, Array, Rows], Array] | None:
+    """Return what learners learn of gains, where it is not the error: E[r]/s(x)."""
+    if world.reward == "error":
+        return None
+    at = world.columns.at("missed")
+
+    def learned(state: Any, e: Array, rows: Rows) -> Array:
+        return np.asarray(world.innovation_mean(state, e, rows) / rows.x[:, at, None])
+
+    return learned
 
 
 def starts() -> dict[str, Start]:
@@ -180,7 +198,11 @@ def specification(plant: Plant, variant: str, steps: int) -> tuple[tuple[str, st
     }
     return (
         ("𝒳", "context", "filtered state, last gain, age, strain, signal; how likely modes are"),
-        ("𝒜", "nominal arms", f"operating modes: {', '.join(plant.modes)}; or {MIXED}: no one mode"),
+        (
+            "𝒜",
+            "nominal arms",
+            f"operating modes: {', '.join(plant.modes)}; or {MIXED}: no one mode",
+        ),
         ("Δ, δ_θ", "scaler", "sizes of (Q, R, P₀) by mode and context, ridge on innovations"),
         ("Φ", "composition", "gain K(m, Q, R): steady state, or of its age for a young track"),
         ("g", "gate", "operator: approves near a gain of their own, else runs that; then bounds"),

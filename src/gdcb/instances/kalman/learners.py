@@ -105,7 +105,7 @@ def _by(truth: Truth, mode: int) -> Any:
     return size
 
 
-def fitted(plant: Plant, found: Any, form: str) -> dict[str, Any]:
+def fitted(plant: Plant, found: Any, _spread: Any, form: str) -> dict[str, Any]:
     """Fit both priors to a sample of tuning worlds (`gdcb.protocol.sampling.Sample`)."""
     sizes = coefficients(found.world.truth, found.state.sizes)[:: found.units]
     prior = {"mean": _plain(sizes.mean(axis=0)), "sd": _plain(sizes.std(axis=0))}
@@ -113,7 +113,7 @@ def fitted(plant: Plant, found: Any, form: str) -> dict[str, Any]:
     return {"form": form, "scaler": prior} | _weights(plant, found, found.delta(sure))
 
 
-def unscaled(plant: Plant, found: Any) -> dict[str, Any]:
+def unscaled(plant: Plant, found: Any, _spread: Any) -> dict[str, Any]:
     """Fit the learner of who has no scaler to the same sample."""
     return _weights(plant, found, np.ones((found.rows.n, 1, 1)))
 
@@ -127,10 +127,7 @@ def _weights(plant: Plant, found: Any, delta: Array) -> dict[str, Any]:
     x = rows.x[:, [columns.at(name) for name in columns.features]]
     centre = x.mean(axis=0)
     design = np.concatenate((np.ones((rows.n, 1)), x - centre), axis=1)
-    if found.scale is not None:
-        pull = found.scale
-    else:
-        pull = np.ones(rows.n)
+    pull = np.ones(rows.n) if found.scale is None else found.scale
     groups = found.units * found.contexts
     phi = (design * pull[:, None]).reshape(-1, groups, design.shape[1])
     y = (target * pull[:, None]).reshape(-1, groups, target.shape[1])

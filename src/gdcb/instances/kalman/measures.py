@@ -60,7 +60,8 @@ class Reader:
     def _claimed(self, instance: Instance, turn: Turn) -> tuple[Array, Array] | None:
         """Return the covariance before z (N, 2, 2) and R (N,) that the proposal went by."""
         if hasattr(turn.world, "filter"):
-            return turn.world.claimed
+            claimed: tuple[Array, Array] | None = turn.world.claimed
+            return claimed
         phi: Any = instance.composition
         _, r, p = phi.covariances(instance.space, turn.decision.delta, turn.rows.x)
         at, arm = np.arange(turn.rows.n), turn.decision.arm
@@ -86,8 +87,7 @@ def band(steps: int) -> tuple[float, float]:
     """
     from scipy.stats import chi2
 
-    low, high = chi2.ppf((0.025, 0.975), steps) / steps
-    return float(low), float(high)
+    return float(chi2.ppf(0.025, steps)) / steps, float(chi2.ppf(0.975, steps)) / steps
 
 
 def measures(world: Tracking, steps: int) -> tuple[Measure, ...]:

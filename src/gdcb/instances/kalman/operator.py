@@ -1,4 +1,4 @@
-"""The operator who approves gains, and the incumbent who proposed them before there was a bandit."""
+"""The operator who approves gains, and the incumbent who proposed them before."""
 
 from __future__ import annotations
 

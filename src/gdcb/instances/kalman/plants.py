@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.composition.gain import Matrix
+from gdcb.composition.steady import Matrix
 from gdcb.errors import InvalidInput
 from gdcb.kalman.riccati import gain, riccati
 

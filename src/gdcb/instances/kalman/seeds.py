@@ -1,4 +1,4 @@
-"""What a history at fixed (Q₀, R₀) says of one seed only, for ablations of the triple cold start."""
+"""What a history at fixed (Q₀, R₀) says of one seed only, to ablate the triple cold start."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ of all noise that is followed beside; it does not hang on what was decided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -90,9 +90,7 @@ class Tracker:
             waiting=labels.nothing(self.basis, units, axes, k),
         )
 
-    def update(
-        self, track: Track, gain: Array, seen: Array, strain: Array, signal: Array
-    ) -> Track:
+    def update(self, track: Track, gain: Array, seen: Array, strain: Array, signal: Array) -> Track:
         """Give every filter the measurement (units, axes) with the gain (units, 2) that ran."""
         plant, axes = self.plant, seen.shape[1]
         before = plant.predict(track.estimate)
@@ -123,8 +121,9 @@ class Tracker:
 
 def choose(is_new: Array, new: Any, old: Any) -> Any:
     """Return a record with the rows of `new` where a track begins, and of `old` elsewhere."""
-    if is_dataclass(new):
+    if is_dataclass(new) and not isinstance(new, type):
         names = [field.name for field in fields(new)]
-        parts = {name: choose(is_new, getattr(new, name), getattr(old, name)) for name in names}
-        return type(new)(**parts)  # type: ignore[operator]
+        return replace(
+            new, **{name: choose(is_new, getattr(new, name), getattr(old, name)) for name in names}
+        )
     return np.where(is_new.reshape(-1, *(1,) * (new.ndim - 1)), new, old)

@@ -3,23 +3,26 @@
 The reward of a step is minus the squared error of the estimate after it, summed over place, speed
 and axes. The world's own filter knows the modes and all covariances, so that it knows the law of
 the state given all measurements: N(mean, P) on every axis. With b the difference between its mean
-and the tracker's prediction, a gain K is worth
+and the tracker's prediction, and c what the calendar adds to the measurement (0 where there is
+none), d = Hb + c is the mean of the tracker's innovation, and a gain K is worth
 
-    μ(K) = −Σ_axes tr((I − KH)(P + bbᵀ)(I − KH)ᵀ + KRKᵀ),
+    μ(K) = −Σ_axes tr((I − KH)P(I − KH)ᵀ + KRKᵀ) + ‖b − Kd‖² = −(a − 2K·l + s·K·K),
 
-exactly, and K* = MHᵀ(HMHᵀ + R)⁻¹, M = Σ(P + bbᵀ), is the best gain from where the tracker stands.
+a = Σ tr P + b·b, l = Σ PHᵀ + bd, s = Σ HPHᵀ + R + d², exactly. So K* = l/s is the best gain from
+where the tracker stands.
 What the tracker cannot regain with any gain, because of what ran before, is *inherited*: the
 world's own filter is worth −Σ tr P⁺ in the same step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.instances.kalman.calendar import left_over
 from gdcb.instances.kalman.columns import Columns
 from gdcb.instances.kalman.plants import TARGET, Plant
 from gdcb.instances.kalman.tracker import Track, Tracker, choose
@@ -41,6 +44,7 @@ class Tracks:
     ----------
     sizes : what its group shares
     now, on : the step at hand, and the one after it if the track goes on
+    day : how many steps there were
     mean, spread : (units, axes, 2), (units, 2, 2) law of the state given the past
     track : the tracker's filters
     """
@@ -48,6 +52,7 @@ class Tracks:
     sizes: Sizes
     now: Path
     on: Path
+    day: int
     mean: Array
     spread: Array
     track: Track
@@ -63,11 +68,13 @@ class Tracking:
     variant : 'well' or 'mis'
     reward : what learners are shown: minus the squared 'error', known in simulation only, or minus
         the squared next innovation, as live ('innovations')
+    is_filtered : whether a spectral pre-filter takes the calendar off measurements, if there is one
     """
 
     plant: Plant = TARGET
     variant: str = "well"
     reward: str = "error"
+    is_filtered: bool = True
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, ("well", "mis"))
@@ -92,10 +99,18 @@ class Tracking:
         """Draw the sizes of every group, and begin a track in every unit."""
         n = group.size
         sizes = self.truth.sizes(rng, group)
+        if self.plant.period:
+            left = left_over(rng, self.truth, sizes, group, self.is_filtered)
+            sizes = replace(sizes, cycle=left)
         now = self.truth.fresh(sizes, rng.normal(n, 2), *self.truth.draw(rng, n))
         on = self.truth.follow(sizes, now, *self.truth.draw(rng, n))
+        now.seen, on.seen = now.seen + self._calendar(sizes, 0), on.seen + self._calendar(sizes, 1)
         cue, spread = self._cue(sizes, now, rng.normal(n, 2 * len(self.plant.axes)))
-        return Tracks(sizes, now, on, cue, spread, self.tracker.begin(cue))
+        return Tracks(sizes, now, on, 0, cue, spread, self.tracker.begin(cue))
+
+    def _calendar(self, sizes: Sizes, day: int) -> Array:
+        """Return what the calendar adds to the measurements of a day: (units, 1)."""
+        return sizes.cycle[:, day % sizes.cycle.shape[1]][:, None]
 
     def _cue(self, sizes: Sizes, path: Path, z: Array) -> tuple[Array, Array]:
         """Return where tracks are said to begin (units, axes, 2), and how far off that may be."""
@@ -120,42 +135,75 @@ class Tracking:
             ),
             axis=1,
         )
-        axes = now.seen.shape[1]
-        b = state.mean - self.plant.predict(track.estimate)
-        m = axes * state.spread + (b[..., :, None] * b[..., None, :]).sum(axis=1)
-        p, r = state.spread, now.noise
-        left = p[:, 0, 0] + p[:, 1, 1] - (p[:, 0, 0] ** 2 + p[:, 0, 1] ** 2) / (p[:, 0, 0] + r)
-        moments = np.stack((m[:, 0, 0], m[:, 0, 1], m[:, 1, 1], axes * r, -axes * left), axis=1)
+        axes, p = now.seen.shape[1], state.spread
+        s = p[:, 0, 0] + now.noise
+        left = p[:, 0, 0] + p[:, 1, 1] - (p[:, 0, 0] ** 2 + p[:, 0, 1] ** 2) / s
+        moments = np.concatenate(
+            (self.moments(state), -axes * left[:, None], self._next(state)), axis=1
+        )
         label = track.waiting.label
         hidden = (moments, now.state.reshape(n, -1), now.seen, state.on.seen, label)
         return Rows(np.arange(n), group, x, hidden=np.concatenate(hidden, axis=1))
 
-    def _moments(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
-        """Return M₀₀, M₀₁, M₁₁ and R, summed over axes: (N,) each."""
-        m00, m01, m11, r = np.moveaxis(_hidden(rows)[:, Columns.MOMENTS], 1, 0)
-        return m00, m01, m11, r
+    def moments(self, state: Tracks) -> Array:
+        """Return a, l (two numbers) and s, summed over axes: (units, 4)."""
+        b, p = state.mean - self.plant.predict(state.track.estimate), state.spread
+        d = b[..., 0] + self._calendar(state.sizes, state.day)
+        axes = b.shape[1]
+        a = axes * (p[:, 0, 0] + p[:, 1, 1]) + (b * b).sum(axis=(1, 2))
+        line = axes * p[:, :, 0] + (b * d[..., None]).sum(axis=1)
+        s = axes * (p[:, 0, 0] + state.now.noise) + (d * d).sum(axis=1)
+        return np.concatenate((a[:, None], line, s[:, None]), axis=1)
 
     def ran(self, e: Array, rows: Rows) -> Array:
         """Return the gain that runs (N, ..., 2): the last one where nothing does."""
         last = rows.x[:, self.columns.gain]
         return np.where(np.isnan(e), last if e.ndim == 2 else last[:, None], e)
 
+    def _next(self, state: Tracks) -> Array:
+        """Return what the next innovation varies by without a measurement now: (units, 2).
+
+        Σ (1 1)P(1 1)ᵀ + ((1 1)b)², of the error F carries on, and Σ HQHᵀ + R of the next step.
+        """
+        b, p, on = state.mean - self.plant.predict(state.track.estimate), state.spread, state.on
+        axes = b.shape[1]
+        carried = axes * p.sum(axis=(1, 2)) + (b.sum(axis=2) ** 2).sum(axis=1)
+        fresh = axes * (on.process[:, 0, 0] + on.noise)
+        return np.stack((carried, fresh), axis=1)
+
+    def innovation_mean(self, state: Tracks, e: Array, rows: Rows) -> Array:
+        """Return minus the expected squared next innovation of gains (N, M, 2): (N, M).
+
+        With κ = k₀ + k₁ the error that F carries on is (1 1)(b − Kd) and noise: its square has the
+        mean carried − 2κ(l₀ + l₁) + κ²s. What the calendar adds next is left out.
+        """
+        hidden = _hidden(rows)
+        _, l0, l1, s = np.moveaxis(hidden[:, Columns.MOMENTS], 1, 0)[..., None]
+        carried, fresh = np.moveaxis(hidden[:, Columns.NEXT], 1, 0)[..., None]
+        kappa = self.ran(e, rows).sum(axis=-1)
+        return np.asarray(2.0 * kappa * (l0 + l1) - kappa * kappa * s - carried - fresh)
+
     def mean(self, state: Tracks, e: Array, rows: Rows) -> Array:
         """Return minus the expected squared error after the step; NaN: the last gain runs."""
-        m00, m01, m11, r = (part[:, None] for part in self._moments(rows))
+        a, l0, l1, s = np.moveaxis(_hidden(rows)[:, Columns.MOMENTS], 1, 0)[..., None]
         k0, k1 = np.moveaxis(self.ran(e, rows), -1, 0)
-        place = (1.0 - k0) ** 2 * m00 + r * k0 * k0
-        speed = m11 - 2.0 * k1 * m01 + k1 * k1 * (m00 + r)
-        return np.asarray(-(place + speed))
+        return np.asarray(2.0 * (k0 * l0 + k1 * l1) - s * (k0 * k0 + k1 * k1) - a)
 
     def best(self, state: Tracks, rows: Rows) -> Array:
-        """Return K* = MHᵀ(HMHᵀ + R)⁻¹."""
-        m00, m01, _, r = self._moments(rows)
-        return np.stack((m00 / (m00 + r), m01 / (m00 + r)), axis=1)
+        """Return K* = l/s."""
+        moments = _hidden(rows)[:, Columns.MOMENTS]
+        return np.asarray(moments[:, 1:3] / moments[:, 3:])
 
     def reference(self, state: Tracks, rows: Rows) -> Array:
         """Return what the world's own filter is worth in this step: (N,)."""
         return np.asarray(_hidden(rows)[:, Columns.REFERENCE])
+
+    def ideal(self, state: Tracks) -> tuple[Array, Array]:
+        """Return mean (units, axes, 2) and covariance of the world's own filter after the step."""
+        p, now = state.spread, state.now
+        k = p[:, :, 0] / (p[:, 0, 0] + now.noise)[:, None]
+        nu = now.seen - self._calendar(state.sizes, state.day) - state.mean[..., 0]
+        return state.mean + k[:, None] * nu[..., None], joseph(p, k, now.noise)
 
     def candidates(self, state: Tracks, rows: Rows) -> Array:
         """Return a grid of gains: (N, 42, 2)."""
@@ -196,19 +244,21 @@ class Tracking:
         place[rows.unit] = np.arange(n)
         ran = self.ran(e, rows)[place]
         old = self.tracker.update(state.track, ran, now.seen, now.strain, now.signal)
-        p = state.spread
-        ideal = p[:, :, 0] / (p[:, 0, 0] + now.noise)[:, None]
-        mean = state.mean + ideal[:, None] * (now.seen - state.mean[..., 0])[..., None]
-        kept = joseph(p, ideal, now.noise)
+        mean, kept = self.ideal(state)
         f = np.array(plant.transition)
         is_new = rng.uniform(n) < 1.0 / plant.life
         fresh = self.truth.fresh(state.sizes, state.on.raw, *self.truth.draw(rng, n))
         cue, spread = self._cue(state.sizes, fresh, rng.normal(n, 2 * now.seen.shape[1]))
+        day, sizes = state.day + 1, state.sizes
+        fresh.seen = fresh.seen + self._calendar(sizes, day)
         path = choose(is_new, fresh, state.on)
+        after = self.truth.follow(sizes, path, *self.truth.draw(rng, n))
+        after.seen = after.seen + self._calendar(sizes, day + 1)
         return Tracks(
-            state.sizes,
+            sizes,
             path,
-            self.truth.follow(state.sizes, path, *self.truth.draw(rng, n)),
+            after,
+            day,
             np.where(is_new[:, None, None], cue, plant.predict(mean)),
             np.where(is_new[:, None, None], spread, f @ kept @ f.T + state.on.process),
             choose(is_new, self.tracker.begin(cue), old),

@@ -221,7 +221,9 @@ def _inherited(run: Document) -> str:
 def _over_time(run: Document, figures: Figures) -> str:
     if run.ours is None or run.ours.parts_curve is None:
         return ""
-    lines = [Series(n, "", PART_PENS[n], run.ours.parts_curve[n]) for n in names_in(run.ours.parts_curve)]
+    lines = [
+        Series(n, "", PART_PENS[n], run.ours.parts_curve[n]) for n in names_in(run.ours.parts_curve)
+    ]
     return figures.figure(
         "GDCB's parts over time",
         at_the_end(lines),
