@@ -60,6 +60,11 @@ def _alarms(rng: np.random.Generator, asked: argparse.Namespace) -> None:
         for kind, nu in (("ten tracks", tracks), ("a fifth NaN", gaps), ("two channels", two)):
             one = kalman_spectrum.alarm_rate(nu)
             rows.append([f"{name}, {kind}", 300, one["rate"], one["low"], one["high"]])
+        nu = records(rng, Case(300, 0.0), asked.records, k)[0][:, :, 1]
+        for cycles in (3.2, 5.0):
+            one = kalman_spectrum.alarm_rate(nu, periods=(300 / cycles,), search=False)
+            kind = f"a given period of {cycles:g} cycles"
+            rows.append([f"{name}, {kind}", 300, one["rate"], one["low"], one["high"]])
     _print(["gain", "steps", "found in", "low", "high"], rows)
 
 

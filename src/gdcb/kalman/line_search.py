@@ -13,7 +13,9 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.kalman.whitening import White, background, decorrelate, evidence, power_at, whiten
 
-FEWEST_CYCLES = 3.0  # below that a line cannot be told from a level and a drift
+FEWEST_CYCLES = 3.0  # of a given period; below that a line cannot be told from a level and a drift
+_SEARCHED = 5.0  # cycles from which on lines are searched for: below, a red background looks alike
+_RED = 6.0  # evidence at c cycles is divided by 1 + 6/c²; set so that the false-alarm rate holds
 _FINER = 4  # frequencies looked at in a Fourier bin
 _APART = 1.0  # bins between two lines
 _ZOOMS = 9
@@ -85,7 +87,7 @@ class Look:
         n = white.steps.size
         size = _FINER * n
         grid = np.arange(size // 2 + 1) / size
-        low, high = FEWEST_CYCLES / n, 0.5 - 1.0 / n
+        low, high = _SEARCHED / n, 0.5 - 1.0 / n
         inside = (grid >= low) & (grid <= high)
         for one in found:
             inside &= np.abs(grid - one.frequency) >= _APART / n
@@ -93,7 +95,7 @@ class Look:
             return None
         power = np.abs(np.fft.rfft(white.values, n=size, axis=0)[inside]) ** 2 / n
         level, count = background(white, grid[inside])
-        z = evidence(power, level, count)
+        z = evidence(power, level, count) / _reddened(grid[inside] * n)
         top = int(np.argmax(z))
         at = _zoomed(white, float(grid[inside][top]), 1.0 / size, low, high)
         return self._judged(white, at, high - low)
@@ -106,7 +108,7 @@ class Look:
                 continue
             white = self.rest(done[:i] + done[i + 1 :])
             n = white.steps.size
-            low, high = FEWEST_CYCLES / n, 0.5 - 1.0 / n
+            low, high = _SEARCHED / n, 0.5 - 1.0 / n
             at = _zoomed(white, one.frequency, 0.5 / n, low, high)
             moved = self._judged(white, at, high - low)
             done[i] = Found(at, moved.z, one.p_value, moved.ratio, False)
@@ -149,7 +151,17 @@ def _evidence(white: White, frequency: Array) -> tuple[Array, Array]:
     power = power_at(white, frequency)
     level, count = background(white, frequency)
     ratio = power / np.maximum(level, np.finfo(float).tiny)
-    return evidence(power, level, count), np.asarray(ratio.sum(axis=1))
+    z = evidence(power, level, count) / _reddened(frequency * white.steps.size)
+    return z, np.asarray(ratio.sum(axis=1))
+
+
+def _reddened(cycles: Array) -> Array:
+    """Return by what evidence is divided at so many cycles in the record.
+
+    Near frequency 0 a background has too few bins below it, and the autoregression is at its
+    worst. Where the spectrum is red, which it is under too low a gain, both take it for too low.
+    """
+    return np.asarray(1.0 + _RED / cycles**2)
 
 
 def _zoomed(white: White, frequency: float, width: float, low: float, high: float) -> float:

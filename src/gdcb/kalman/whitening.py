@@ -154,7 +154,7 @@ def power_at(white: White, frequency: Array) -> Array:
 def background(white: White, frequency: Array) -> tuple[Array, Array]:
     """Return the mean power of the bins around each frequency (F, S), and how many they are (F,).
 
-    Up to 16 Fourier bins, as many below as above where there are as many; those within 1.5 bins of
+    Eight Fourier bins below and eight above, fewer at the ends; those within 1.5 bins of
     the frequency are left out, so that a line does not raise what it is compared to.
     """
     n = white.steps.size
@@ -165,9 +165,10 @@ def background(white: White, frequency: Array) -> tuple[Array, Array]:
     below = np.clip(np.floor(place - GUARD), 0, n_bins).astype(np.int64)
     above = np.clip(np.ceil(place + GUARD) - 1, 0, n_bins).astype(np.int64)
     half = min(BINS, n_bins // 4) // 2
-    n_above = n_bins - above
-    take_below = np.minimum(half + np.maximum(half - n_above, 0), below)
-    take_above = np.minimum(2 * half - take_below, n_above)
+    # Not more on one side where the other has too few: at the red end of a spectrum the bins
+    # further up lie lower, and a background that reaches for them is too low.
+    take_below = np.minimum(half, below)
+    take_above = np.minimum(half, n_bins - above)
     count = take_below + take_above
     around = total[below] - total[below - take_below] + total[above + take_above] - total[above]
     return around / count[:, None], count

@@ -92,15 +92,16 @@ def false_alarms(rng: np.random.Generator, size: Sizes) -> list[dict[str, Any]]:
     return found
 
 
-def alarm_rate(nu: Array) -> dict[str, Any]:
+def alarm_rate(nu: Array, **options: Any) -> dict[str, Any]:
     """Return in how many of R records (T, R, ...) a line is found, with a 95 % interval.
 
-    `chance` is that of as many or more if the rate were the stated one.
+    `chance` is that of as many or more if the rate were the stated one. Options are `find_lines`'s.
     """
     from scipy import stats
 
     n = nu.shape[1]
-    hits = sum(find_lines(nu[:, i], false_alarm=RATE, max_lines=1).n_lines for i in range(n))
+    options = {"false_alarm": RATE, "max_lines": 1, **options}
+    hits = sum(find_lines(nu[:, i], **options).n_lines for i in range(n))
     interval = stats.binomtest(hits, n).proportion_ci(0.95)
     return {
         "records": n,
