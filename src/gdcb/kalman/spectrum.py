@@ -101,7 +101,8 @@ def find_lines(
     decorrelated. A line that only one of many tracks has is better looked for in that track alone,
     at `false_alarm`/N. The rate is for Gaussian series with a background that is smooth over some
     ten bins; a lightly damped oscillation of the state, narrower than that, is taken for a line.
-    A line whose phase wanders over the record is found late or as several.
+    A line whose phase wanders over the record is found late or as several. The search begins at
+    five cycles in the record; a given period needs three. Near those, evidence is discounted.
 
     The maximum of evidence z over frequency has P(max ≥ z) ≤ P(Gamma(S) ≥ z) +
     Δf·√(4π Var t)·z^(S−1/2) e^(−z)/Γ(S) (Davies 1987): frequencies off the Fourier grid are
