@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
+from gdcb.arrays import Array
 from gdcb.context import Number, Schema
 from gdcb.instances.kalman.plants import Plant
+from gdcb.instances.kalman.tracker import Track
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,22 @@ class Columns:
         columns["missed"] = Number(0, far, "mean square of innovations, over the nominal one")
         columns["log_missed"] = Number(-50, 50, "its logarithm")
         return Schema(columns)
+
+    def reported(self, track: Track, strain: Array, signal: Array) -> Array:
+        """Return the context (units, p) that a tracker reports."""
+        n = strain.size
+        parts = (
+            track.estimate.reshape(n, -1),
+            track.gain,
+            track.age[:, None],
+            1.0 / (1.0 + track.age[:, None]),
+            strain[:, None],
+            signal[:, None],
+            track.likely,
+            track.missed[:, None],
+            np.log(track.missed)[:, None],
+        )
+        return np.concatenate(parts, axis=1)
 
     def at(self, name: str) -> int:
         """Return the position of a column of x."""

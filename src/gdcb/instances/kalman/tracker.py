@@ -91,27 +91,32 @@ class Tracker:
         )
 
     def update(self, track: Track, gain: Array, seen: Array, strain: Array, signal: Array) -> Track:
-        """Give every filter the measurement (units, axes) with the gain (units, 2) that ran."""
+        """Give every filter the measurement (units, axes) with the gain (units, 2) that ran.
+
+        Where any axis was not seen (NaN) all filters predict, and nothing is learned.
+        """
         plant, axes = self.plant, seen.shape[1]
-        before = plant.predict(track.estimate)
-        nu = seen - before[..., 0]
-        bank = plant.predict(track.bank)
-        miss = seen[:, None] - bank[..., 0]
+        is_seen = np.asarray(np.isfinite(seen).all(axis=1))
+        before, bank = plant.predict(track.estimate), plant.predict(track.bank)
+        at = is_seen[:, None]
+        nu = np.where(at, seen - before[..., 0], 0.0)
+        miss = np.where(at[..., None], seen[:, None] - bank[..., 0], 0.0)
+        gain = np.where(at, gain, 0.0)
         ages = np.minimum(track.age, SETTLE).astype(np.int64)
         own = plant.gains[:, ages].swapaxes(0, 1)  # (units, K, 2)
         expected, square = plant.missed[:, ages].T, (miss * miss).mean(axis=-1)
         variance = expected * track.missed[:, None]
         power = -0.5 * axes * (square / variance + np.log(variance))
-        likelihood = np.exp(power - power.max(axis=1, keepdims=True))
+        likelihood = np.where(at, np.exp(power - power.max(axis=1, keepdims=True)), 1.0)
         likely = track.likely * likelihood
         likely /= likely.sum(axis=1, keepdims=True)
         relative = (likely * square / expected).sum(axis=1)
-        pace = np.maximum(PACE, 1.0 / (track.age + 4.0))
-        step = Step(nu, gain, strain, signal, likely, likelihood)
+        pace = is_seen * np.maximum(PACE, 1.0 / (track.age + 4.0))
+        step = Step(np.where(at, nu, np.nan), gain, strain, signal, likely, likelihood)
         return Track(
             estimate=before + gain[:, None] * nu[..., None],
-            gain=gain,
-            age=track.age + 1.0,
+            gain=np.where(at, gain, track.gain),
+            age=track.age + is_seen,
             bank=bank + own[:, :, None] * miss[..., None],
             likely=(1.0 - self._change) * likely + self._change / plant.n_modes,
             missed=(track.missed + pace * (relative - track.missed)).clip(_LEAST, _MOST),

@@ -121,20 +121,7 @@ class Tracking:
     def context(self, rng: Stream, state: Tracks, t: int, group: Array) -> Rows:
         """Reveal what the tracker reports; hidden is what the world knows of the step."""
         track, now, n = state.track, state.now, group.size
-        x = np.concatenate(
-            (
-                track.estimate.reshape(n, -1),
-                track.gain,
-                track.age[:, None],
-                1.0 / (1.0 + track.age[:, None]),
-                now.strain[:, None],
-                now.signal[:, None],
-                track.likely,
-                track.missed[:, None],
-                np.log(track.missed)[:, None],
-            ),
-            axis=1,
-        )
+        x = self.columns.reported(track, now.strain, now.signal)
         axes, p = now.seen.shape[1], state.spread
         s = p[:, 0, 0] + now.noise
         left = p[:, 0, 0] + p[:, 1, 1] - (p[:, 0, 0] ** 2 + p[:, 0, 1] ** 2) / s
