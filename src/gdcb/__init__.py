@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from gdcb.rewards import Payoff, Scaled
     from gdcb.scalers import (
         ConstantScaler,
+        CovarianceScaler,
         EstimatorScaler,
         GaussianProcessScaler,
         LogLinearScaler,
@@ -87,6 +88,7 @@ __all__ = [
     "Cells",
     "Chain",
     "ConstantScaler",
+    "CovarianceScaler",
     "CurveThompson",
     "EstimatorScaler",
     "FactoredThompson",
@@ -152,6 +154,7 @@ _HOMES = {
     "Cells": "gdcb.instance",
     "Chain": "gdcb.gates",
     "ConstantScaler": "gdcb.scalers",
+    "CovarianceScaler": "gdcb.scalers",
     "CurveThompson": "gdcb.bandits",
     "EstimatorScaler": "gdcb.scalers",
     "FactoredThompson": "gdcb.bandits",

@@ -74,6 +74,18 @@ def _layers(cls: Any) -> Any:
     return cls(features=("first", "second"), trunk=trunk)
 
 
+def _modes(cls: Any) -> Any:
+    knots = (0.5, 1.0, 1.5)
+    return cls(
+        n_modes=2,
+        mixes=True,
+        process="first",
+        process_knots=knots,
+        noise="second",
+        noise_knots=knots,
+    )
+
+
 class _Line:
     """A regressor that was fitted long ago: the first column."""
 
@@ -113,6 +125,7 @@ _EXAMPLES: dict[str, Callable[[Any], tuple[Any, Instance | None]]] = {
     "gdcb:StackedThompson": _alone(_forms),
     "gdcb:Multiply": _alone(lambda cls: cls(base=("base",))),
     "gdcb:RidgeScaler": _alone(_columns),
+    "gdcb:CovarianceScaler": _alone(_modes),
     "gdcb:GaussianProcessScaler": _alone(_points),
     "gdcb:NeuralScaler": _alone(_layers),
     "gdcb:EstimatorScaler": _alone(_regressor),

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from gdcb.cli.say import as_json, bar_of, fail, out, wrong_usage
 from gdcb.errors import GdcbError, InvalidInput
-from gdcb.instances import NAMES, STUDIES
+from gdcb.instances import NAMES
 
 if TYPE_CHECKING:
     from gdcb.history.page.document import Document
@@ -103,7 +103,7 @@ def _check(
 def _instance(name: str) -> tuple[Any, Any, Any]:
     """Return instance, bandit and log columns; what the protocol runs is what has a history."""
     from gdcb.declaration import read
-    from gdcb.instances import load, study
+    from gdcb.instances import study
     from gdcb.log_columns import LogColumns
 
     if name.endswith(".toml"):
@@ -114,7 +114,7 @@ def _instance(name: str) -> tuple[Any, Any, Any]:
         return declared.instance, declared.bandit, declared.columns
     if name not in NAMES:
         wrong_usage(f"no instance {name}; there are {', '.join(NAMES)}, or a .toml file")
-    domain = study(name, "well", {}, 1).domain if name in STUDIES else load(name)
+    domain = study(name, "well", {}, 1).domain
     return domain.instance, domain.bandit, LogColumns()
 
 

@@ -39,11 +39,9 @@ def describe(name: str, domain: Domain) -> dict[str, Any]:
 
 
 def _described(name: str) -> dict[str, Any]:
-    """Return one instance in its full form, or in its stylised one where there is no other."""
+    """Return one instance as the protocol runs it."""
     from gdcb.instances import study
 
-    if name not in STUDIES:
-        return describe(name, load(name))
     subject = study(name, "well", {}, 1)
     real, made = (
         " ".join(f"{_sentence(line)}" for line in subject.about[k]) for k in ("real", "made")
@@ -106,11 +104,10 @@ def instances(
     for field, schema in one["context"]["properties"].items():
         table.add_row(f"context.{field}", _in_words(schema))
     out.print(table)
-    if name in STUDIES:
-        out.print(
-            f"\n[dim]gdcb run {name} runs it against every rival; gdcb instances {name} "
-            "--write FOLDER writes it as a file, with a made log.[/dim]"
-        )
+    out.print(
+        f"\n[dim]gdcb run {name} runs it against every rival; gdcb instances {name} "
+        "--write FOLDER writes it as a file, with a made log.[/dim]"
+    )
 
 
 def _write(name: str | None, folder: Path, rows: int, variant: str, seed: int) -> None:

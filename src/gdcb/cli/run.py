@@ -11,11 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress, TaskID
 
-from gdcb.cli import stylised
 from gdcb.cli.say import as_json, bar_of, fail, notice, out, wrong_usage
 from gdcb.cli.tables import show, show_all
 from gdcb.errors import GdcbError, InvalidInput
-from gdcb.instances import DECLARED, NAMES, STUDIES
+from gdcb.instances import DECLARED, NAMES
 
 
 def run(
@@ -24,7 +23,7 @@ def run(
         typer.Argument(metavar="INSTANCE", help="Default: str. Or a TOML file, with --history."),
     ] = None,
     all_instances: Annotated[
-        bool, typer.Option("--all", help="Run all that have a full form, both variants: one table.")
+        bool, typer.Option("--all", help="Run every instance, both variants: one table.")
     ] = False,
     variant: Annotated[
         str | None,
@@ -68,14 +67,14 @@ def run(
 
     Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
     same gate. It writes report.html, summary.json and episodes.parquet; --all, which leaves out the
-    paper's ungated forms, adds a page with one table over all instances. kalman still runs in its
-    stylised form: the recommended learner, and the same without its scaler.
+    paper's ungated forms, adds a page with one table over all instances. kalman has rivals of its
+    own, K1 to K4; --option picks what an instance has several of, such as plant=demand there.
 
     With MINE.toml --history LOG the world is a model of your own log, and every page says so.
     """
     if all_instances and names:
         wrong_usage(f"--all runs every instance; leave out {' '.join(names)}")
-    chosen = list(STUDIES) if all_instances else (names or ["str"])
+    chosen = list(NAMES) if all_instances else (names or ["str"])
     variants = _variants(variant, all_instances)
     try:
         if history is not None or any(name.endswith(DECLARED) for name in chosen):
@@ -91,7 +90,6 @@ def run(
         if query is not None:
             wrong_usage("--query goes with MINE.toml --history URL")
         _check(chosen, episodes, replicates, seed, engine)
-        _check_stylised(chosen, variants, methods, option)
         if all_instances and option:
             wrong_usage("--option is for one instance; with --all there are several")
         base = folder or Path("gdcb-out") / "all" if all_instances else folder
@@ -99,20 +97,16 @@ def run(
         plans = {
             (name, one): _plan(name, one, episodes, replicates, seed, methods, option or [])
             for name, one in runs
-            if name in STUDIES
         }
         is_named = all_instances or len(variants) > 1
         if all_instances and methods is None:
             plans = {run: _behind_the_gate(plan) for run, plan in plans.items()}
         folders = {run: _folder(base, *run, len(runs), is_named) for run in runs}
         documents: list[dict[str, Any]] = []
-        planned = [(plans[run], folders[run]) for run in runs if run in plans]
-        made = _experiments(planned, engine, resume, len(runs) > 1)
-        for run in runs:
-            if run in plans:
-                document = next(made)
-            else:
-                document = stylised.run(run[0], episodes, replicates, seed, folders[run])
+        planned = [(plans[run], folders[run]) for run in runs]
+        for run, document in zip(
+            runs, _experiments(planned, engine, resume, len(runs) > 1), strict=True
+        ):
             if not json and not all_instances:
                 out.print(end="\n" if documents else "")
                 show(document, folders[run], out)
@@ -206,22 +200,6 @@ def _across(
     found = whole(documents)
     write(found, folder, " ".join(words))
     return found
-
-
-def _check_stylised(
-    chosen: list[str], variants: tuple[str, ...], methods: str | None, option: list[str] | None
-) -> None:
-    """Refuse what a stylised instance would silently ignore."""
-    others = [name for name in chosen if name not in STUDIES]
-    for given, value in (
-        ("--variant", variants != ("well",)),
-        ("--methods", methods is not None),
-        ("--option", bool(option)),
-    ):
-        if others and value:
-            wrong_usage(
-                f"{given} is for {', '.join(STUDIES)}; {', '.join(others)} still in stylised form"
-            )
 
 
 def _plan(

@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from gdcb.cli.say import as_json, err, fail, out, wrong_usage
 from gdcb.engine import named
 from gdcb.errors import GdcbError
-from gdcb.instances import NAMES, STUDIES
+from gdcb.instances import NAMES
 from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked, run, tables
 
 _LONG = 24  # rows of a table; longer ones are not for reading on a screen
@@ -46,11 +46,6 @@ def verify(
         wrong_usage(f"no theorem {', '.join(unknown)}; there are {', '.join(KEYS)}")
     if instance not in NAMES:
         wrong_usage(f"no instance {instance}; there are {', '.join(NAMES)}")
-    if instance not in STUDIES:
-        wrong_usage(
-            f"--instance {instance}: its methods and history are not there yet, only those of "
-            f"{', '.join(STUDIES)}; t1, t2 and kalman do not depend on an instance"
-        )
     if not 0 <= seed < 2**64:
         wrong_usage(f"--seed: expected 0 to 2**64 - 1, got {seed}")
     order = [key for key in THEOREMS if key in wanted]

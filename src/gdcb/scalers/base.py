@@ -26,7 +26,8 @@ class Scaler(Protocol):
     joins : the composition that δ is made for: 'product' (neutral 1), 'sum' (neutral 0), or 'any'
 
     One that starts from a δ known beforehand says so by `is_informed`; it is then in force before
-    any row.
+    any row. One whose labels are not (log) δ itself says what they are by `made_labels(rng, x,
+    delta)`: labels of rows in which δ is true, which it can be tried with.
     """
 
     learns_from: ClassVar[str]
@@ -46,7 +47,10 @@ class Scaler(Protocol):
 
     @property
     def n_labels(self) -> int:
-        """Labels that a row brings: n_arms · n_columns; 0 if it learns from no label."""
+        """Labels that a row brings: n_arms · n_columns; 0 if it learns from no label.
+
+        With `made_labels` it is whatever that makes.
+        """
 
     @property
     def is_positive(self) -> bool:

@@ -170,6 +170,33 @@ class CovarianceScaler:
         """Two products, and the responses of each."""
         return 2 + 2 * self.size
 
+    @property
+    def leading(self) -> tuple[Column | None, ...]:
+        """The context column that each entry of δ hangs on, by arm; None: on none."""
+        return (self.process, self.noise, None) * self.n_arms
+
+    def made_labels(self, rng: np.random.Generator, x: Array, delta: Array) -> Array:
+        """Make labels of steps whose true sizes are δ (N, n_arms, 3), to try the scaler with.
+
+        Responses are drawn, and products are what they say, with a noise of a tenth.
+        """
+        n, k = x.shape[0], self.n_modes
+        process, noise = self.weights(x)
+        mode = rng.dirichlet(np.ones(k), size=n)
+        made = []
+        for _ in range(2):
+            by_mode, rest = rng.random((n, 1)) * mode, rng.random((n, 2))
+            response = (
+                (by_mode[:, :, None] * process[:, None]).reshape(n, -1),
+                rest[:, :1] * noise,
+                rest[:, 1:],
+            )
+            truth = (by_mode * delta[:, :k, 0]).sum(axis=1) + (rest * delta[:, 0, 1:]).sum(axis=1)
+            product = truth * (1.0 + 0.1 * rng.normal(size=n))
+            made.append((product, np.concatenate(response, axis=1)))
+        (square, first), (lagged, second) = made
+        return np.concatenate((square[:, None], lagged[:, None], first, second), axis=1)
+
     @cached_property
     def _prior(self) -> tuple[Array, Array]:
         return np.array(self.prior_mean), np.array(self.prior_sd)

@@ -53,15 +53,23 @@ class ScalerCase:
         return 600 if self.learns_from == "outcome" else 60
 
     def signal(self, x: Array) -> Array:
-        """Return the truth behind the labels (N, labels): it rises with the first column in use.
+        """Return the truth behind the labels (N, K·q): it rises with the first column in use.
 
-        A scaler whose arms read columns of their own names the first of each by `leading`.
+        A scaler whose arms read columns of their own names the first of each by `leading`; None
+        there: that entry of δ reads no column, and the truth of it is 0.
         """
-        features = getattr(self.scaler, "features", ()) or (0,)
-        leading = getattr(self.scaler, "leading", features[:1] * max(self.scaler.n_labels, 1))
+        leading = self.leading
         column = x[:, [first if isinstance(first, int) else 0 for first in leading]]
         middle, size = column.mean(axis=0), column.std(axis=0)
-        return np.asarray(0.5 * (column - middle) / np.where(size > 0, size, 1.0))
+        rises = np.array([first is not None for first in leading])
+        return np.asarray(0.5 * rises * (column - middle) / np.where(size > 0, size, 1.0))
+
+    @property
+    def leading(self) -> tuple[Any, ...]:
+        """The first column that each entry of δ reads; None: it reads none."""
+        features = getattr(self.scaler, "features", ()) or (0,)
+        usual = features[:1] * max(self.scaler.n_labels, 1)
+        return tuple(getattr(self.scaler, "leading", usual))
 
     def lesson(self, n: int, seed: int = 3) -> Lesson:
         """Return n rows over all owners, whose labels or outcomes follow the signal."""
@@ -72,6 +80,10 @@ class ScalerCase:
         if self.learns_from == "outcome":
             chance = 1.0 / (1.0 + np.exp(-6.0 + 6.0 * action[:, 0] / np.exp(signal[:, 0])))
             label = (rng.random((n, 1)) < chance[:, None]).astype(float)
+        elif hasattr(self.scaler, "made_labels"):
+            delta = np.exp(signal) if self.scaler.is_positive else signal
+            shape = (n, self.scaler.n_arms, self.scaler.n_columns)
+            label = self.scaler.made_labels(rng, x, delta.reshape(shape))
         else:
             noise = 0.1 * rng.normal(size=(n, self.scaler.n_labels))
             label = signal + noise

@@ -26,7 +26,8 @@ def settings_are_frozen(case: ScalerCase) -> None:
 def declares_what_it_is(case: ScalerCase) -> None:
     """Its owners, the axes of δ, its sign, what it learns from and what it supports are declared.
 
-    Labels are one an arm and column of δ, or none where it learns from outcomes or nothing.
+    Labels are one an arm and column of δ, or as many as `made_labels` makes; none where it learns
+    from outcomes or nothing.
     """
     scaler = case.scaler
     require(scaler.per in ("unit", "group"), f"per: got {scaler.per!r}")
@@ -37,6 +38,8 @@ def declares_what_it_is(case: ScalerCase) -> None:
     from_what = case.learns_from
     require(from_what in ("label", "outcome", "nothing"), f"learns_from: got {from_what!r}")
     expected = scaler.n_arms * scaler.n_columns if from_what == "label" else 0
+    if hasattr(scaler, "made_labels"):
+        expected = case.lesson(1).label.shape[1]
     require(scaler.n_labels == expected, f"n_labels: expected {expected}, got {scaler.n_labels}")
     supports = getattr(scaler, "supports", None)
     require(isinstance(supports, frozenset), f"supports: expected a frozenset, got {supports!r}")

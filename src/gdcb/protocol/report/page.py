@@ -24,7 +24,6 @@ THEOREMS = {
 VARIANTS = {
     "well": "the truth lies inside the scaler's family",
     "mis": "the truth lies outside the scaler's family",
-    "stylised": "small and made, to show how the parts work together",
     "model": "the response is a model that was fitted on the log",
 }
 
