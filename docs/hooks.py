@@ -34,7 +34,7 @@ PIECES["domains/index.md"] = {
     "predictions": domains.predictions,
     "methods": domains.every_method,
 }
-for _name in ("dosing", "credit", "grid", "moderation", "tools"):
+for _name in ("dosing", "credit", "grid", "moderation", "tools", "kalman"):
     PIECES[f"domains/{_name}.md"] = {
         "described": partial(domains.described, _name),
         "results": partial(domains.results, _name),

@@ -297,3 +297,66 @@ def moderation() -> str:
         f"correlate by {together:.2f}, and more features have to tell the rest."
     )
     return figure("moderation", panels, caption)
+
+
+def kalman() -> str:
+    """Draw the gains of the modes against the ratio of noises, and how a change is noticed."""
+    from gdcb.composition.steady import table
+    from gdcb.instances.kalman.plants import TARGET
+    from gdcb.instances.kalman.tracker import Tracker
+
+    plant, k = TARGET, TARGET.n_modes
+    styles = (("c-ours", ""), ("c-green", "7 3"), ("c-red", "2 3"))
+    matrices = ((plant.transition,) * k, (plant.measurement,) * k, plant.process)
+    steady = table(*matrices, (((plant.noise,),),) * k, 0.01, 100.0)
+    decades = np.linspace(-2.0, 2.0, 81)
+    p = steady.at(np.repeat(10.0**decades[:, None], k, axis=1), np.ones((decades.size, k)))
+    gain = p[..., 0, 0] / (p[..., 0, 0] + plant.noise)
+    spots = ((0.9, 0.30), (-0.9, 0.33), (-1.2, 0.62))
+    gains = [
+        Line(mode, decades.tolist(), gain[:, i].tolist(), *styles[i], spots[i], "middle")
+        for i, mode in enumerate(plant.modes)
+    ]
+    # One track: cruise, then a manoeuvre, then cruise again; a fixed draw at nominal sizes.
+    rng, tracker = np.random.default_rng(7), Tracker(plant)
+    state = np.zeros((1, len(plant.axes), 2))
+    track, likely = tracker.begin(state), []
+    for step in range(120):
+        mode = 2 if 40 <= step < 80 else 0
+        root = np.linalg.cholesky(np.array(plant.process[mode]))
+        state = plant.predict(state) + rng.normal(size=state.shape) @ root.T
+        seen = state[..., 0] + rng.normal(size=state.shape[:2]) * np.sqrt(plant.noise)
+        own = plant.gains[int(track.likely.argmax()), -1][None]
+        track = tracker.update(track, own, seen, np.full(1, 0.5), np.full(1, 0.5))
+        likely.append(track.likely[0])
+    steps, found = list(range(1, 121)), np.array(likely)
+    places = ((20.0, 92.0), (100.0, 30.0), (60.0, 97.0))
+    chances = [
+        Line(mode, steps, (100 * found[:, i]).tolist(), *styles[i], places[i], "middle")
+        for i, mode in enumerate(plant.modes)
+    ]
+    panels = (
+        Panel(
+            "The gain that is right",
+            "Gains rise with process noise over measurement noise, each mode's along a curve of "
+            "its own.",
+            Axis("size of Q over size of R, powers of ten", (-2, -1, 0, 1, 2)),
+            Axis("gain on the place", (0, 0.2, 0.4, 0.6, 0.8, 1)),
+            gains,
+        ),
+        Panel(
+            "How a change is noticed",
+            "The cruise mode is likely until the target manoeuvres, then that mode is, and some "
+            "steps after the end cruise is again.",
+            Axis("step", (0, 20, 40, 60, 80, 100, 120)),
+            Axis("how likely, by the bank", (0, 20, 40, 60, 80, 100), " %"),
+            chances,
+            uprights=(("", 40.0, "5 3"), ("", 80.0, "5 3")),
+        ),
+    )
+    caption = (
+        "Left: steady gains of the target's three modes at nominal shapes. Right: one simulated "
+        "track that manoeuvres between the dashed lines, and what the bank of three filters makes "
+        "of it. All of it is made."
+    )
+    return figure("kalman", panels, caption)

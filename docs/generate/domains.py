@@ -25,6 +25,7 @@ PICTURES = {
     "grid": curves.grid,
     "moderation": curves.moderation,
     "tools": suites.tools,
+    "kalman": curves.kalman,
 }
 
 

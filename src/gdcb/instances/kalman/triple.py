@@ -70,7 +70,7 @@ class Record:
             value = getattr(self, name)
             if value.min() != value.max():
                 raise InvalidInput(
-                    f"record.{name}: {symbol} varied, from {value.min():g} to {value.max():g} of the "
+                    f"record.{name}: {symbol} varied, {value.min():g} to {value.max():g} of the "
                     "plant's; a triple start needs a history at one fixed (Q₀, R₀). Cut the record "
                     "where they changed"
                 )
