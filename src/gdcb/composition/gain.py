@@ -143,7 +143,7 @@ class KalmanGain:
         f, h = np.array(self.transition), np.array(self.measurement)
         q, r, age = q[young], r[young], age[young]
         now = scale[young][..., 2, None, None] * np.array(self.initial)
-        for step in range(int(age.max())):
+        for step in range(int(np.ceil(age.max()))):
             later = f @ (now - gain(h, now, r) @ h @ now) @ f.swapaxes(-1, -2) + q
             now = np.where((step < age)[:, None, None, None], later, now)
         p[young] = now
