@@ -141,11 +141,14 @@ class KalmanGain:
         if not young.size:
             return
         f, h = np.array(self.transition), np.array(self.measurement)
+        young = young[np.argsort(age[young], kind="stable")]  # those still to go on are a slice
         q, r, age = q[young], r[young], age[young]
         now = scale[young][..., 2, None, None] * np.array(self.initial)
-        for step in range(int(np.ceil(age.max()))):
-            later = f @ (now - gain(h, now, r) @ h @ now) @ f.swapaxes(-1, -2) + q
-            now = np.where((step < age)[:, None, None, None], later, now)
+        turned = f.swapaxes(-1, -2)
+        for step in range(int(np.ceil(age[-1]))):
+            still = slice(int(np.searchsorted(age, step, side="right")), None)
+            was = now[still]
+            now[still] = f @ (was - gain(h, was, r[still]) @ (h @ was)) @ turned + q[still]
         p[young] = now
 
     def _scale(self, arms: Arms, delta: Array, x: Array) -> Array:

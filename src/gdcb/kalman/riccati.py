@@ -127,6 +127,8 @@ def gain(h: Array, p: Array, r: Array) -> Array:
     """
     hp = h @ p
     s = hp @ h.swapaxes(-1, -2) + r
+    if s.shape[-1] == 1:  # nothing to solve
+        return np.asarray(hp.swapaxes(-1, -2) / s)
     k: Array = np.linalg.solve(s, hp).swapaxes(-1, -2)
     return k
 

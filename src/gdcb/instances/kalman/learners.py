@@ -17,7 +17,7 @@ from gdcb.scalers import CovarianceScaler
 from gdcb.scalers.covariance import hats
 
 UNITS = 8
-EVERY, GROWTH = 160, 0.1  # labels of a group between publications, and as a share of all before
+EVERY, GROWTH = 160, 0.25  # labels of a group between publications, and as a share of all before
 LOW, HIGH = 0.05, 20.0  # the compact set, in sizes of the nominal covariances
 CAUTION = 0.4  # products of innovations tell less than if they were independent and normal
 LEAST = 0.02  # smallest standard deviation of a prior
