@@ -21,7 +21,7 @@ def fitted_priors(variant: str) -> dict[str, Any]:
     return fitting.fitted_priors(study("str", variant, {}, EPISODES), contexts=60)
 
 
-def settings_of(name: str, variant: str) -> dict[str, dict[str, Any]]:
+def settings_of(name: str, variant: str, file: str = "") -> dict[str, dict[str, Any]]:
     """Return settings of every family in the place of the recorded ones."""
     fitted = fitted_priors(variant)
     first = {family: next(k for k in fitted if k.split()[0] == family) for family in fitting.JUDGED}

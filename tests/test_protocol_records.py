@@ -322,7 +322,7 @@ def test_the_incumbent_meets_the_verdicts_that_the_methods_meet(
 def test_a_run_of_what_is_not_there_is_refused() -> None:
     for changes, message in (
         ({"method": "B9"}, "no method 'B9'"),
-        ({"name": "kalman"}, "not 'kalman'"),
+        ({"name": "chess"}, "no instance 'chess'"),
         ({"variant": "wel"}, "variant: expected one of well, mis"),
         ({"options": (("nights", 0),)}, "nights: expected a whole number >= 1"),
     ):

@@ -519,8 +519,8 @@ def test_what_cannot_be_is_refused(variant: str, options: Any, message: str) -> 
 
 
 def test_an_instance_without_a_study_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"the protocol runs .*tools so far, not 'kalman'"):
-        study("kalman", "well", {}, 10)
+    with pytest.raises(InvalidInput, match=r"no instance 'chess'; there are str, .*kalman"):
+        study("chess", "well", {}, 10)
 
 
 def test_the_specification_says_what_is_built() -> None:

@@ -304,7 +304,8 @@ class Ledger:
 
     Attributes
     ----------
-    parts : (rounds, replicates, 4): total, calibration, bandit, gate
+    parts : (rounds, replicates, 4): total, calibration, bandit, gate; where the world has a
+        `reference`, what was inherited is a fifth
     reward : (rounds, replicates)
     overridden : (rounds, replicates) share of rows in which e_exec ≠ e_rec, vetoes included
     vetoed : (rounds, replicates) share of rows in which the null action ran
@@ -346,7 +347,11 @@ class Ledger:
             parts = regret_parts(self._instance, self._world, turn, truth)
         else:
             parts, paper = regret_splits(self._instance, self._world, turn, truth)
-        columns = (parts.total, parts.calibration, parts.bandit, parts.gate)
+        columns = [parts.total, parts.calibration, parts.bandit, parts.gate]
+        if parts.inherited is not None:
+            columns.append(parts.inherited)
+            if self.parts.shape[2] < len(columns):  # the first round shows whether there is one
+                self.parts = np.zeros((rounds, replicates, len(columns)))
 
         def by_replicate(column: Array) -> Array:
             return np.asarray(to_host(column).reshape(replicates, -1).mean(axis=1))

@@ -209,6 +209,8 @@ def regret_splits(case: DomainCase) -> None:
     def watch(played: Turn) -> None:
         parts = regret_parts(domain.instance, domain.world, played)
         total = parts.calibration + parts.bandit + parts.gate
+        if parts.inherited is not None:
+            total = total + parts.inherited
         require_close(total, parts.total, f"round {played.t}: the parts' sum and the total")
         floor = gate_floor(domain.instance, domain.world, played)
         for name, found in (

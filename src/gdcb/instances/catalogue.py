@@ -239,7 +239,6 @@ def study(name: str, variant: str, options: Mapping[str, Any], episodes: int) ->
         own = import_module("gdcb.instances.own_log")
         return cast(Study, own.study(name, options))
     if name not in STUDIES:
-        known = ", ".join(STUDIES)
-        raise InvalidInput(f"the protocol runs {known} so far, not '{name}'")
+        raise InvalidInput(f"no instance '{name}'; there are {', '.join(STUDIES)}")
     module = import_module(f"gdcb.instances.{STUDIES[name]}")
     return cast(Study, module.study(variant, options, episodes))

@@ -62,7 +62,7 @@ def settings_of(
     Without `methods` all run that apply.
     """
     if name not in STUDIES:
-        raise InvalidInput(f"the protocol runs {', '.join(STUDIES)} so far, not '{name}'")
+        raise InvalidInput(f"no instance '{name}'; there are {', '.join(STUDIES)}")
     if variant not in VARIANTS:
         raise InvalidInput(f"--variant: expected {' or '.join(VARIANTS)}, got {variant}")
     if seed in (tuning.SEED, fitting.PRIOR_SEED):

@@ -54,11 +54,11 @@ def write_episodes(
 ) -> None:
     """Write one row for every method, replicate (from 0) and episode (from 1), in this order.
 
-    Columns: method, replicate, episode; regret and its parts calibration, bandit, gate; the same
-    in the paper's order (paper_bandit, paper_calibration, paper_gate); reward, advantage,
-    overridden, success, calibration_error, floor. What does not apply is null. Records are asked
-    for one at a time, and each is written before the next: what is in memory does not grow with
-    the number of methods.
+    Columns: method, replicate, episode; regret and its parts calibration, bandit, gate and
+    inherited; the same in the paper's order (paper_bandit, paper_calibration, paper_gate); reward,
+    advantage, overridden, success, calibration_error, floor. What does not apply is null. Records
+    are asked for one at a time, and each is written before the next: what is in memory does not
+    grow with the number of methods.
 
     Parameters
     ----------
@@ -115,6 +115,7 @@ _COLUMNS: dict[str, Callable[[Record, Ground], Array]] = {
     "calibration": lambda record, _: record.parts[..., 1],
     "bandit": lambda record, _: record.parts[..., 2],
     "gate": lambda record, _: record.parts[..., 3],
+    "inherited": lambda record, _: _inherited(record),
     "paper_bandit": lambda record, _: record.parts_paper[..., 0],
     "paper_calibration": lambda record, _: record.parts_paper[..., 1],
     "paper_gate": lambda record, _: record.parts_paper[..., 2],
@@ -125,6 +126,12 @@ _COLUMNS: dict[str, Callable[[Record, Ground], Array]] = {
     "calibration_error": lambda record, _: record.error,
     "floor": lambda _, ground: ground.floor,
 }
+
+
+def _inherited(record: Record) -> Array:
+    """Return the fifth column of the parts, or NaN where there is none."""
+    has_it = record.parts.shape[2] > 4
+    return record.parts[..., 4] if has_it else np.full(record.parts.shape[:2], np.nan)
 
 
 def _column(values: Array) -> Array:

@@ -124,7 +124,7 @@ def parse(key: str) -> Method:
         return Method(key, "B4", True, is_gated=False)
     if base in RIVALS and asked != "B1w":
         return Method(key, base, asked.endswith("w"), is_gated=not asked.endswith("u"))
-    known = ", ".join((*DEFAULT, "B4avg"))
+    known = ", ".join((*DEFAULT, "B4avg", *STARTS, *REFERENCES))
     raise InvalidInput(f"no method '{key}'; there are {known}")
 
 

@@ -19,7 +19,8 @@ from gdcb.theorems.verdict import Progress
 
 VARIANTS = ("well", "mis")
 _NEAR = 0.5  # steps within which what ran counts as an arm
-_MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "gate")
+# Of a record; the last is there where context is endogenous.
+_MAIN, _ORDER = ("calibration", "bandit", "gate", "inherited"), ("bandit", "calibration", "gate")
 
 
 def method_splits(
@@ -69,7 +70,7 @@ def _largest(parts: dict[str, float]) -> str:
 
 def _sums(parts: Array, names: tuple[str, ...]) -> dict[str, float]:
     means = parts.mean(axis=1).sum(axis=0)
-    return {name: float(value) for name, value in zip(names, means, strict=True)}
+    return {name: float(value) for name, value in zip(names[: means.size], means, strict=True)}
 
 
 def history_information(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdcb.pages.numbers import NONE, Estimate, bracketed, common_digits, percent, plus_minus
-from gdcb.protocol.report.document import PARTS
+from gdcb.protocol.report.document import names_in
 
 THEOREM_NAMES = {"t1": "1 variance", "t2": "2 gate", "t3": "3 regret", "t4": "4 lifting"}
 
@@ -109,7 +109,8 @@ def methods(run: Mapping[str, Any]) -> Words:
         for d, m in zip(differences, listed, strict=True)
     ]
     columns.append(shown)
-    columns += [_column([estimate_of(m["parts"].get(part)) for m in listed]) for part in PARTS]
+    names = names_in({name: None for m in listed for name in m["parts"]})
+    columns += [_column([estimate_of(m["parts"].get(part)) for m in listed]) for part in names]
     overridden = [percent(estimate_of(m["override_rate"])).split(" [")[0] for m in listed]
     labels = [m["key"] if m["label"] == m["key"] else f"{m['key']} {m['label']}" for m in listed]
     rows = [list(row) for row in zip(labels, *columns, overridden, strict=True)]
@@ -118,7 +119,7 @@ def methods(run: Mapping[str, Any]) -> Words:
         f"{name_of(run)}: {run['title']}, in {run['unit']}. Gate floor {plus_minus(floor)}; "
         f"variance ratio {bracketed(ratio)}. {run['compression'] or ''}"
     ).strip()
-    head = ["method", "regret", "above floor", "paired difference (to)", *PARTS, "overridden"]
+    head = ["method", "regret", "above floor", "paired difference (to)", *names, "overridden"]
     return Words(caption, head, rows)
 
 

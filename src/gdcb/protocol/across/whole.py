@@ -8,7 +8,7 @@ from typing import Any
 
 from gdcb.pages.numbers import Estimate
 from gdcb.protocol.across.cells import cells
-from gdcb.protocol.report.document import PARTS, Best, Document, Method
+from gdcb.protocol.report.document import Best, Document, Method, names_in
 from gdcb.protocol.report.read import read
 
 GOAL = 0.5  # of the best rival's regret above the floor, where the truth is in the family
@@ -108,7 +108,8 @@ def _why(run: Document, ours: Method, best: Best) -> str:
     """Say in which part GDCB loses to a rival, and whether the variance ratio would have warned."""
     said = "The parts are not known."
     if ours.parts is not None and best.rival.parts is not None:
-        gaps = {name: ours.parts[name].mean - best.rival.parts[name].mean for name in PARTS}
+        theirs = best.rival.parts
+        gaps = {name: ours.parts[name].mean - theirs[name].mean for name in names_in(ours.parts)}
         worst = max(gaps, key=lambda name: gaps[name])
         said = f"{ours.key} loses {gaps[worst]:.3g} more than {best.rival.key} in the {worst} part."
     ratio = run.variance_ratio

@@ -182,7 +182,7 @@ def composition(run: Document, figures: Figures) -> str:
     found = [paragraph(words.made_of(run)[0])]
     found.append(
         figures.figure(
-            "Three parts of the regret, signed",
+            f"{'Four' if _inherited(run) else 'Three'} parts of the regret, signed",
             "; ".join(
                 f"{m.key}: " + ", ".join(f"{n} {plus_minus(p)}" for n, p in m.parts.items())
                 for m in shown

@@ -23,7 +23,13 @@ STATEMENT = (
     "agree. Against an ungated oracle regret is linear"
 )
 _AVOIDED = ": the gate floor is what no proposal avoids."
-_MAIN, _ORDER = ("calibration", "bandit", "gate"), ("bandit", "calibration", "gate")  # of a record
+_INHERITED = (
+    " Here what ran before changes what can be reached: regret is counted from a trajectory of "
+    "optimal actions, a fourth part is inherited, and the floor is what the optimum loses behind "
+    "the gate on a trajectory of its own."
+)
+# Of a record; the last is there where context is endogenous.
+_MAIN, _ORDER = ("calibration", "bandit", "gate", "inherited"), ("bandit", "calibration", "gate")
 _UNDEFINED = "not defined: there is no δ*"
 
 
@@ -51,6 +57,7 @@ def regret(shared: Shared, runs: Runs) -> dict[str, Any]:
         blamed += f"; in the paper's order {paper}." if paper else "."
     knows = shared.study.about.get("oracle_knows")
     statement = STATEMENT + (f". {knows}" if knows else _AVOIDED)
+    statement += _INHERITED if shared.study.domain.is_endogenous else ""
     return theorem(statement, figures, (_sums(runs), blamed, told_floor))
 
 
@@ -67,6 +74,7 @@ def _dominant(parts: Array | None, names: tuple[str, ...]) -> tuple[str | None, 
     """Return the part that dominates, a note with all parts, and a sentence on it."""
     if parts is None:
         return None, f"{OURS} was not run", ""
+    names = names[: parts.shape[1]]
     found = {name: estimate(parts[:, i]) for i, name in enumerate(names)}
     split = {
         name: numbers.Estimate(value["mean"], value["low"], value["high"])
@@ -83,8 +91,6 @@ def _floor(shared: Shared, runs: Runs) -> tuple[Estimate | None, str, str]:
     """Return Σ floor/Σ regret of B4 in the first replicates, a note, a sentence."""
     if OURS not in runs.regret:
         return None, f"{OURS} was not run", ""
-    if shared.study.domain.is_endogenous:
-        return None, "the floor hangs on the trajectory: only totals are compared", ""
     floor = shared.floor.sum(axis=0)
     lost = runs.regret[OURS][: floor.size]
     if lost.size < floor.size or lost.mean() <= 0:

@@ -23,7 +23,8 @@ class Runs:
     n_methods, n_rounds : records, and their episodes of all replicates together
     rest, rest_paper : largest |Σ parts − total| of an episode; None: there is no such split
     regret : (R,) total regret of B4 and A1, those that were run
-    parts, parts_paper : (R, 3) of B4 over all episodes, in the record's order
+    parts, parts_paper : (R, 3) of B4 over all episodes, in the record's order; parts (R, 4) with
+        what was inherited, where context is endogenous
     overridden : (R,) share of B4's rows whose proposal did not run
     """
 
