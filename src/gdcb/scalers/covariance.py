@@ -279,6 +279,7 @@ class CovarianceScaler:
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
+        self._refuse_impossible(label)
         mean, sd = self._prior
         size = self.size
         square = np.nan_to_num(label[:, 2 : 2 + size])
@@ -293,6 +294,23 @@ class CovarianceScaler:
         scatter_add(state.since, owner, taught)
         scatter_add(state.rows, owner, taught)
 
+    def _refuse_impossible(self, label: Array) -> None:
+        """Refuse infinite products, and such as came without responses that could explain them."""
+        is_seen = ~np.isnan(label[:, :2])
+        square, lagged = np.split(label[:, 2:], 2, axis=1)
+        with np.errstate(invalid="ignore"):
+            expected = (square * self._prior[0]).sum(axis=1)
+        # What both products vary by is worked out from the responses of the square.
+        is_known = np.isfinite(square).all(axis=1) & (expected > 0.0)
+        for is_bad, what in (
+            (np.isinf(label[:, :2]).any(axis=1), "finite products, or NaN where none came"),
+            (is_seen.any(axis=1) & ~is_known, "finite responses that make ν² above 0"),
+            (is_seen[:, 1] & ~np.isfinite(lagged).all(axis=1), "finite responses of ν_tν_{t−1}"),
+        ):
+            if is_bad.any():
+                at = int(is_bad.argmax())
+                raise InvalidInput(f"label: expected {what}; got {label[at].tolist()} in row {at}")
+
     def due(self, state: CovarianceState) -> Array:
         """Return the owners that saw `every` rows since their last publication, and `growth`."""
         enough = state.since >= self.every
@@ -303,7 +321,7 @@ class CovarianceScaler:
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return β of some owners, within [low, high]: (owners, B)."""
         mean, sd = self._prior
-        found: Array = np.clip(mean + sd * sums.solve(owners, 1.0)[:, 0], self.low, self.high)
+        found: Array = np.clip(mean + sd * _solved(sums, owners), self.low, self.high)
         return found
 
     def publish(self, state: CovarianceState, owners: Array) -> Array:
@@ -332,3 +350,14 @@ class CovarianceScaler:
         """Let the evidence of some owners count for `factor`; the prior stays as it is."""
         check_number("decay", factor, 0.0, 1.0)
         state.sums.scale(owner, factor)
+
+
+def _solved(sums: RidgeSums, owners: Array) -> Array:
+    """Return θ̂ of every owner, (owners, B): where rounding lost the prior, the smallest of them."""
+    try:
+        return sums.solve(owners, 1.0)[:, 0]
+    except np.linalg.LinAlgError:
+        if owners.size > 1:  # one singular system must not spoil the others
+            return np.concatenate([_solved(sums, one) for one in np.split(owners, owners.size)])
+        inverse = np.linalg.pinv(sums.penalised(owners, 1.0)[:, 0], hermitian=True)
+        return np.asarray((inverse @ sums.moment[owners, 0][..., None])[..., 0])
