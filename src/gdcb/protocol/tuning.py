@@ -10,6 +10,8 @@
 What is chosen has the least regret above the gate floor on tuning worlds: the geometric mean of
 the cold and the warm run, where there are both. `python -m gdcb.protocol.tuning NAME ...` writes
 what it found beside the instance, as `tuned.json`; how many worlds that took stands there too.
+Options that change the world have a file of their own; `--option plant=demand --fit` fits its priors
+and keeps form and numbers as they were found.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from gdcb.protocol import fitting
 from gdcb.protocol.block import run_setup
 from gdcb.protocol.fitting import PRIOR_SEED, START, families_of, judged_by, key_of, knobs_of
 from gdcb.protocol.ground import shared_by
-from gdcb.protocol.methods import build
+from gdcb.protocol.methods import build, tuned_settings
 from gdcb.protocol.sampling import CONTEXTS, GROUPS, Sample, tuning_of
 from gdcb.protocol.task import Options, Task
 
@@ -50,6 +52,7 @@ class Search:
     variant: str
     family: str
     options: Options = ()
+    is_fitted_only: bool = False
 
 
 def subject_of(search: Search) -> Study:
@@ -89,6 +92,11 @@ def tune(search: Search) -> dict[str, Any]:
     family, known = search.family, _sample(search.name, search.variant, search.options)
     found = fitting.prior_of(subject, known, family)
     forms, knobs = fitting.forms_of(subject, family), knobs_of(subject, family)
+    if search.is_fitted_only:
+        usual = tuned_settings(search.name, search.variant)[family]
+        form = next(one for one in forms if all(usual.get(k) == v for k, v in one.items()))
+        best = found[key_of(family, form)] | {knob: usual[knob] for knob in START}
+        return {"settings": best, "seconds": time.perf_counter() - began}
     best, score = _best(search, [found[key_of(family, form)] | START for form in forms])
     tried = {_place(best)}
     while True:
@@ -139,8 +147,14 @@ def tuned_file(name: str, file: str = "tuned.json") -> Path:
     return Path(gdcb.instances.__file__).parent / STUDIES[name] / file
 
 
-def tune_all(name: str, only: Sequence[str] = (), options: Options = ()) -> dict[str, Any]:
-    """Tune the methods of an instance, or some families, and write what was found beside it."""
+def tune_all(
+    name: str, only: Sequence[str] = (), options: Options = (), is_fitted_only: bool = False
+) -> dict[str, Any]:
+    """Tune the methods of an instance, or some families, and write what was found beside it.
+
+    With `is_fitted_only` priors are fitted, and forms and knobs taken as they were found without
+    the options.
+    """
     began = time.perf_counter()
     path = tuned_file(name, _subject(name, VARIANTS[0], options).tuned)
     out: dict[str, Any] = {variant: {} for variant in VARIANTS}
@@ -148,7 +162,7 @@ def tune_all(name: str, only: Sequence[str] = (), options: Options = ()) -> dict
         out |= json.loads(path.read_text(encoding="utf-8"))
     # By variant, so that a process works out the worlds of each at most once.
     searches = [
-        Search(name, variant, family, options)
+        Search(name, variant, family, options, is_fitted_only)
         for variant in VARIANTS
         for family in families_of(_subject(name, variant, options))
         if not only or family in only
@@ -182,10 +196,14 @@ def main(given: Sequence[str]) -> None:
     parser.add_argument(
         "--option", action="append", default=[], help="of the instance, as plant=demand"
     )
+    parser.add_argument(
+        "--fit", action="store_true", help="fit priors only; knobs are those without options"
+    )
     asked = parser.parse_args(given)
     options = tuple((name, value) for name, _, value in (o.partition("=") for o in asked.option))
     for name in asked.names:
-        tune_all(name, tuple(family for family in asked.only.split(",") if family), options)
+        only = tuple(family for family in asked.only.split(",") if family)
+        tune_all(name, only, options, asked.fit)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     plain = instance(plant, world)
     domain = Domain(
         plain,
-        learners.learner(plant, learners.untuned(plant)),
+        learners.learner(plant, learners.untuned(plant), units=1),
         world,
         units=learners.UNITS,
         unit="track",

@@ -66,17 +66,18 @@ def scaler(plant: Plant, tuned: Mapping[str, Any]) -> CovarianceScaler:
     )
 
 
-def learner(plant: Plant, tuned: Mapping[str, Any]) -> Bandit:
-    """Return weights of every arm's own on (1, x, unit), which the units of a group share."""
-    scale = float(tuned["scale"])
-    columns = Columns(plant)
+def learner(plant: Plant, tuned: Mapping[str, Any], units: int = UNITS) -> Bandit:
+    """Return weights of every arm's own on (1, x, unit), which `units` of a group share."""
+    scale, features = float(tuned["scale"]), Columns(plant).features
+    more = tuple(f"unit_{place}" for place in range(1, units))
+    d = 1 + len(features) + len(more)
     return LinearThompson(
-        features=(*columns.features, *(f"unit_{place}" for place in range(1, UNITS))),
-        prior_mean=tuple(tuple(row) for row in tuned["mean"]),
-        prior_sd=tuple(tuple(scale * sd for sd in row) for row in tuned["sd"]),
+        features=features + more,
+        prior_mean=tuple(tuple(row[:d]) for row in tuned["mean"]),
+        prior_sd=tuple(tuple(scale * sd for sd in row[:d]) for row in tuned["sd"]),
         noise=float(tuned["noise"]),
         width=float(tuned["width"]),
-        centre=(*tuned["centre"], *[0.0] * (UNITS - 1)),
+        centre=(*tuned["centre"], *[0.0] * len(more)),
     )
 
 
