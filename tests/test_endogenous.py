@@ -102,6 +102,15 @@ def test_the_incumbent_is_followed_on_its_own_trajectory() -> None:
         assert record.advantage + record.parts[..., 0] == pytest.approx(top, abs=1e-9)
 
 
+def test_reference_contexts_are_met_on_the_way() -> None:
+    """They are not those of a beginning, when every track is young and all modes are as likely."""
+    found, schema = shared(), shared().instance.context
+    young = found.reference[:, schema.positions["young"][0]]
+    assert np.median(young) < 0.2
+    for name in ("likely_buffeted", "likely_manoeuvre"):
+        assert np.ptp(found.reference[:, schema.positions[name][0]]) > 0.3
+
+
 # What a record may be
 
 

@@ -95,7 +95,7 @@ def test_a_file_that_was_edited_is_not_written_over(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == edited
 
 
-@pytest.mark.parametrize("arguments", [["--write", "x"], ["kalman", "--write", "x"]])
-def test_only_what_has_a_full_form_has_a_log(arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--write", "x"], ["chess", "--write", "x"]])
+def test_only_an_instance_has_a_log(arguments: list[str]) -> None:
     done = CliRunner().invoke(app, ["instances", *arguments])
     assert done.exit_code == 2

@@ -33,6 +33,7 @@ from gdcb.streams import (
 BINS = np.round(np.linspace(0.3, 2.1, 37), 6)  # of actions relative to their base
 REFERENCE = 256  # contexts on which scalers are compared
 _REFERENCE_ROUND = 2**41  # of the stream from which they come: no run gets there
+_MET = 40  # rounds after which an incumbent's contexts are no longer those of a beginning
 
 
 @dataclass(frozen=True)
@@ -247,8 +248,18 @@ def _with_past(
 
 
 def _reference(subject: Study, seed: int) -> Rows:
-    """Draw the reference contexts: the same for every block."""
+    """Draw the reference contexts: the same for every block.
+
+    Where context is endogenous they are those that the incumbent meets after a while.
+    """
     world, streams = subject.domain.world, Streams(seed, REFERENCE)
     group = np.arange(REFERENCE)
     state = world.start(streams.at(WORLD, _REFERENCE_ROUND), group)
-    return world.context(streams.at(CONTEXT, _REFERENCE_ROUND), state, 0, group)
+    rows = world.context(streams.at(CONTEXT, _REFERENCE_ROUND), state, 0, group)
+    for t in range(1, _MET if subject.domain.is_endogenous else 1):
+        at = _REFERENCE_ROUND + t
+        ran = subject.incumbent(streams.at(INCUMBENT, at), state, rows)
+        outcome = world.sample(streams.at(OUTCOME, at), state, ran, rows)
+        state = world.advance(streams.at(ADVANCE, at), state, ran, outcome, rows)
+        rows = world.context(streams.at(CONTEXT, at), state, t, group)
+    return rows

@@ -122,7 +122,8 @@ def design_of(shared: Shared, rows: Array) -> Design:
     log, instance, subject = shared.history.log, shared.instance, shared.study
     some = shared.history.rows.take(rows)
     best = subject.delta(shared.world.state, some)[log.group[rows], np.arange(rows.size)]
-    delta = best.reshape(rows.size, -1, 1)[:, :1]  # arms with a δ each are found without it
+    # Arms with a δ each are found without it, unless δ has several columns, as a gain needs them.
+    delta = best if best.ndim > 2 else best.reshape(rows.size, -1, 1)[:, :1]
     located = instance.composition.locate(instance.space, log.action[rows][:, None], delta, some.x)
     near = located.steps[:, 0] <= _NEAR
     arm = np.where(near, located.arm[:, 0], -1)
