@@ -3,7 +3,8 @@
     python -m benchmarks.spectral
     python -m benchmarks.spectral --part alarms --records 500
 
-Prints Markdown tables. `alarms` looks for lines where there are none, `notch` answers the open
+Prints Markdown tables. `alarms` looks for lines where there are none, `fresh` does so on a system
+of another kind than those by which the constants of the search were set, `notch` answers the open
 question on spectral pre-filtering, `loop` the remark on the closed loop.
 """
 
@@ -17,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.kalman.riccati import gain, riccati
 from gdcb.theorems import kalman_loop, kalman_spectrum
 from gdcb.theorems.kalman_lines import Case, records
 
-PARTS = ("alarms", "notch", "loop")
+PARTS = ("alarms", "notch", "loop", "fresh")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         start = time.process_time()
         rng = np.random.default_rng([asked.seed, index])
-        {"alarms": _alarms, "notch": _notch, "loop": _loop}[part](rng, asked)
+        {"alarms": _alarms, "notch": _notch, "loop": _loop, "fresh": _fresh}[part](rng, asked)
         print(f"\n{part}: {time.process_time() - start:.0f} s of processor time\n")
 
 
@@ -66,6 +68,27 @@ def _alarms(rng: np.random.Generator, asked: argparse.Namespace) -> None:
             kind = f"a given period of {cycles:g} cycles"
             rows.append([f"{name}, {kind}", 300, one["rate"], one["low"], one["high"]])
     _print(["gain", "steps", "found in", "low", "high"], rows)
+
+
+def _fresh(rng: np.random.Generator, asked: argparse.Namespace) -> None:
+    """Position and damped velocity, one measured: innovations of a second-order filter."""
+    f, h = np.array([[1.0, 1.0], [0.0, 0.95]]), np.array([[1.0, 0.0]])
+    process = np.diag([0.0, 0.1])
+    rows = []
+    for name, scale in (("Q₀ right", 1.0), ("Q₀ 100 times too small", 0.01), ("too large", 100.0)):
+        q = scale * process + 1e-9 * np.eye(2)
+        k = gain(h, riccati(f, h, q, np.eye(1)), np.eye(1))[:, 0]
+        for steps in (100, 300):
+            s, estimate = np.zeros((2, 2, asked.records))
+            nu = np.empty((steps + 300, asked.records))
+            for t in range(steps + 300):
+                nu[t] = s[0] + rng.normal(size=asked.records) - estimate[0]
+                estimate = f @ (estimate + k[:, None] * nu[t])
+                s = f @ s
+                s[1] += np.sqrt(process[1, 1]) * rng.normal(size=asked.records)
+            one = kalman_spectrum.alarm_rate(nu[300:])
+            rows.append([name, steps, one["rate"], one["low"], one["high"]])
+    _print(["two states", "steps", "found in", "low", "high"], rows)
 
 
 def _two_channels(rng: np.random.Generator, k: float) -> Array:
