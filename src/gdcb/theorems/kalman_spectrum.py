@@ -40,12 +40,12 @@ class Sizes:
 
     steps: tuple[int, ...] = (250, 1000)
     amplitudes: tuple[float, ...] = (0.0, 0.5, 1.0)
-    replicates: int = 30
-    alarms: int = 80
+    replicates: int = 24
+    alarms: int = 60
     alarm_steps: tuple[int, ...] = (200,)
     slow: float = 100.0
     wander: float = 0.03
-    resamples: int = 200
+    resamples: int = 150
 
 
 def spectral(
