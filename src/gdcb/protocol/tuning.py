@@ -10,8 +10,8 @@
 What is chosen has the least regret above the gate floor on tuning worlds: the geometric mean of
 the cold and the warm run, where there are both. `python -m gdcb.protocol.tuning NAME ...` writes
 what it found beside the instance, as `tuned.json`; how many worlds that took stands there too.
-Options that change the world have a file of their own; `--option plant=demand --fit` fits its priors
-and keeps form and numbers as they were found.
+Options that change the world have a file of their own; `--option plant=demand --fit` fits priors
+to that world and keeps form and numbers as they were found.
 """
 
 from __future__ import annotations
