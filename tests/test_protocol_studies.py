@@ -142,7 +142,7 @@ def test_methods_without_settings_say_how_to_get_them() -> None:
     for key in ("B1", "B2w", "B5", "A1"):
         with pytest.raises(InvalidInput, match=f"method {key}: there are no settings of .*tuning"):
             build(study, key, {})
-    with pytest.raises(InvalidInput, match="'made_dosing': nothing is tuned yet; run python -m"):
+    with pytest.raises(InvalidInput, match="'made_dosing': there is no tuned.json yet; run"):
         methods.tuned_settings("made_dosing", "well")
 
 
@@ -200,12 +200,16 @@ def test_the_noise_of_rewards_is_measured() -> None:
 
 
 def test_the_scaler_finds_its_delta_from_labels() -> None:
-    """320 labels of noise 1 and 0.3 a group, of five and three weights; a level is the arms'."""
+    """320 labels of noise 1 and 0.3 a group, of five and three weights; a level is the arms'.
+
+    Glucose is what the incumbent's doses leave, so that the contexts of dosing are not all of a
+    beginning.
+    """
     found = sample_of("dosing")
     delta = found.delta(load("dosing").instance.scaler)[:, 0, 0]
     truth = dosing.true_delta(found.rows.x)
     assert np.corrcoef(delta, truth)[0, 1] > 0.98
-    assert (delta - truth).std() < 0.35
+    assert (delta - truth).std() < 0.4
     found = sample_of("credit")
     delta = found.delta(load("credit").instance.scaler)
     assert delta.shape == (found.rows.n, 1, 1)
@@ -304,7 +308,7 @@ def test_a_study_is_tuned_and_what_was_found_is_written(
     """On 2 replicates of 4 episodes, with knobs from ½ to 2."""
     made, path = f"made_{name}", tmp_path / "tuned.json"
     monkeypatch.setattr(tuning, "LARGEST", 2.0)
-    monkeypatch.setattr(tuning, "tuned_file", lambda _: path)
+    monkeypatch.setattr(tuning, "tuned_file", lambda *_: path)
     monkeypatch.setattr(tuning, "VARIANTS", ("well",))
     monkeypatch.setattr(engine, "named", lambda _: engine.Local())
     monkeypatch.setattr(tuning, "_sample", lambda *_: sample_of(name, 4, 30))

@@ -38,7 +38,7 @@ def test_a_row_for_every_method_replicate_and_episode(tmp_path: Path) -> None:
     frame = pl.read_parquet(tmp_path / "episodes.parquet")
     assert frame.columns == [
         *("method", "replicate", "episode", "regret", "calibration", "bandit", "gate"),
-        *("paper_bandit", "paper_calibration", "paper_gate", "reward", "advantage"),
+        *("inherited", "paper_bandit", "paper_calibration", "paper_gate", "reward", "advantage"),
         *("overridden", "success", "calibration_error", "floor"),
     ]
     assert frame.height == 2 * R * T
@@ -62,6 +62,7 @@ def test_the_numbers_are_those_of_the_records(tmp_path: Path) -> None:
                 strict=True,
             )
         ),
+        "inherited": None,  # what ran before changes nothing here
         "reward": ours.reward[4, 1],
         "advantage": ours.advantage[4, 1],
         "overridden": ours.overridden[4, 1],
@@ -74,7 +75,7 @@ def test_the_numbers_are_those_of_the_records(tmp_path: Path) -> None:
     for name in ("paper_bandit", "paper_calibration", "paper_gate", "calibration_error"):
         assert other[name].null_count() == R * T
     assert frame["regret"].null_count() == 0
-    assert frame.select(pl.col(pl.Float64).is_nan().any()).row(0) == (False,) * 13
+    assert frame.select(pl.col(pl.Float64).is_nan().any()).row(0) == (False,) * 14
 
 
 def digest(path: Path) -> str:

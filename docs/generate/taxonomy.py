@@ -31,6 +31,7 @@ SCALERS = {
     "constant": "none",
     "ridge": "ridge",
     "log-linear": "ridge",
+    "covariance": "ridge",
     "gaussian-process": "Gaussian process",
     "neural": "neural",
     "severity": "neural",
