@@ -265,7 +265,7 @@ def test_every_seed_that_is_left_out_is_another_run() -> None:
 
 def test_the_report_says_what_is_inherited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "tuned_settings", lambda *_: SETTINGS)
-    arguments = ["run", "kalman", "--methods", "B4,B1,K2,K3", "--option", "steps=160"]
+    arguments = ["run", "kalman", "--methods", "B4,A3,K2,K3,K4,A5p", "--option", "steps=160"]
     arguments += ["--episodes", "4", "--replicates", "2", "--engine", "local"]
     called = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)])
     assert called.exit_code == 0, called.output
@@ -275,10 +275,14 @@ def test_the_report_says_what_is_inherited(tmp_path: Path, monkeypatch: pytest.M
         total = sum(part["mean"] for part in method["parts"].values())
         assert total == pytest.approx(method["regret"]["mean"], abs=1e-9)
     assert document["methods"]["K2"]["excess"]["mean"] == pytest.approx(0.0, abs=1e-9)
+    # K2 and K3 are given the truth: they are no rivals.
+    assert document["against_best"]["cold"]["rival"] == "K4"
+    assert document["against_best"]["warm"] is None
     page = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "Inherited: what no action could regain, because of what ran before" in page
     assert "Four parts of the regret" in page
     assert "RMSE of the estimate" in page
+    assert "P₀ not seeded" in page
     import polars as pl
 
     rows = pl.read_parquet(tmp_path / "episodes.parquet")

@@ -10,6 +10,7 @@ import pytest
 
 from gdcb.engine import Local, Pool, WorkerLost
 from gdcb.errors import InvalidInput
+from gdcb.instances import NAMES
 from gdcb.protocol import block, experiment
 from gdcb.protocol.across import PAGE, TABLE
 from gdcb.protocol.experiment import begin, is_of, settings_of
@@ -123,7 +124,7 @@ def test_all_runs_every_instance_with_one_table(tmp_path: Path) -> None:
     asked = ("--all", *size, "--engine", "local", "--out", str(tmp_path))
     called = call(*asked)
     assert called.code == 0, called.err
-    names = ("str", "dosing", "credit", "grid", "moderation", "tools")
+    names = tuple(NAMES)
     assert {stored(tmp_path / f"{name}-well")["instance"] for name in names} == set(names)
     assert (tmp_path / PAGE).is_file()
     assert (tmp_path / TABLE).is_file()

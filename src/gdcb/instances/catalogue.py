@@ -40,8 +40,8 @@ class Domain:
     world : its simulator
     units : units a replicate
     unit : what a unit is called (listing, ward, tenant)
-    is_endogenous : whether what runs changes later contexts, so that the gate floor hangs on
-        the trajectory and only totals are comparable
+    is_endogenous : whether what runs changes later contexts, so that every method has a trajectory
+        of its own
     about : what is real in it and what is made, for people
     """
 
@@ -182,7 +182,6 @@ class Study:
         start from `past` as it is
     measures : what is read beside regret, of what was executed
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
-    is_pooled : whether one learner serves all units of a group in methods with a scaler
     references : methods of the domain's own, by key
     starts : further ablations of the warm start, by key
     tuned : the file beside the instance with the settings that `make tune` recorded
@@ -209,7 +208,6 @@ class Study:
     certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
     measures: tuple[Measure, ...] = ()
     response: str = "simulator"
-    is_pooled: bool = False
     references: Mapping[str, Reference] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
     tuned: str = "tuned.json"

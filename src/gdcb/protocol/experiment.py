@@ -29,6 +29,7 @@ from gdcb.protocol.files import (
 from gdcb.protocol.ground import shared_by, study_of
 from gdcb.protocol.methods import (
     DEFAULT,
+    REFERENCES,
     RIVALS,
     SAME,
     methods_of,
@@ -37,6 +38,7 @@ from gdcb.protocol.methods import (
     settings_for,
 )
 from gdcb.protocol.report import report
+from gdcb.protocol.report.document import KNOWING
 from gdcb.protocol.runner import run
 from gdcb.protocol.specialise import specialised
 from gdcb.protocol.store import Store
@@ -215,7 +217,8 @@ def is_of(found: Any, settings: Settings) -> bool:
 def _entry(key: str, record: Callable[[], Any], tuned: Mapping[str, Any], study: Study) -> Entry:
     method = parse(key)
     start = "warm" if method.is_warm else "cold"
-    rival = start if method.family in RIVALS and method.is_gated else None
+    is_rival = method.family in (*RIVALS, *REFERENCES) and method.family not in KNOWING
+    rival = start if is_rival and method.is_gated else None
     label = study.labels.get(key, method.label)
     return Entry(label, record, dict(tuned.get(method.family, {})), method.is_gated, rival)
 

@@ -10,7 +10,7 @@ from gdcb.pages.numbers import Estimate
 
 PARTS = ("calibration", "bandit", "gate")
 INHERITED = "inherited"  # a fourth, where what ran before changes what can be reached
-ABLATIONS = ("A1", "A2", "A3", "A3s", "A3a", "A4")
+ABLATIONS = ("A1", "A2", "A3", "A3s", "A3a", "A4", "A5m", "A5c", "A5p")
 KNOWING = ("K2", "K3")  # references that are given the truth, or the true models
 # Two ablations are methods under another name; a document may hold either.
 ALIASES = {"A2": "B4u", "A4": "B4flat"}

@@ -29,6 +29,9 @@ ABLATED = {
     "A3s": "history for the scaler only",
     "A3a": "history for the arms only",
     "A4": "flat arms",
+    "A5m": "modes not seeded",
+    "A5c": "covariances not seeded",
+    "A5p": "P₀ not seeded",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdcb.pages.numbers import NONE, Estimate, fixed, listed, percent, plain, plus_minus, share
 from gdcb.pages.words import capital, some
 from gdcb.protocol.report.document import (
+    ABLATIONS,
     ALIASES,
     Document,
     Method,
@@ -232,7 +233,9 @@ def _floor(run: Document, main: str) -> str:
 def ablated(run: Document) -> str:
     """Say which ablations cost regret, and which did not."""
     found: dict[int, list[Method]] = {1: [], 0: [], -1: []}
-    for key in ("A1", "A3", "A3s", "A3a", "A4"):
+    for key in ABLATIONS:
+        if key == "A2":  # another world, of which below
+            continue
         method = run.ablation(key)
         if method is not None and method.versus is not None:
             found[method.versus.sign].append(method)
