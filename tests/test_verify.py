@@ -20,7 +20,7 @@ from gdcb.errors import InvalidInput
 from gdcb.protocol.methods import DEFAULT
 from gdcb.protocol.record import Record
 from gdcb.protocol.task import Task
-from gdcb.theorems import catalogue, lifting, of_instance
+from gdcb.theorems import catalogue, lifting, of_instance, regret
 from gdcb.theorems.catalogue import KEYS, THEOREMS, Asked
 from gdcb.theorems.verdict import Check, Progress, document
 
@@ -266,3 +266,23 @@ def test_methods_of_the_protocol_sum_in_both_splits(monkeypatch: pytest.MonkeyPa
     found = of_instance.method_splits("str", 2, lambda _: None, episodes=3, replicates=2)
     assert 0.0 <= found["rest"] <= 1e-9
     assert found["cases"] == 6
+
+
+def test_what_is_inherited_is_summed_too_and_there_may_be_no_order_of_the_paper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A world whose context is endogenous, without δ*: 7 = 1 + 2 + 3 + 1 in 2 rounds."""
+
+    def four(task: Task) -> Record:
+        record = record_of(task)
+        record.parts = np.tile([7.0, 1.0, 2.0, 3.0, 1.0], (task.episodes, task.replicates, 1))
+        record.parts_paper[:] = np.nan
+        return record
+
+    monkeypatch.setattr(of_instance, "run_task", four)
+    monkeypatch.setattr(of_instance, "methods_of", lambda _: ("B4", "K2"))
+    found = of_instance.method_splits("kalman", 0, lambda _: None, episodes=2, replicates=2)
+    main = {"calibration": 2.0, "bandit": 4.0, "gate": 6.0, "inherited": 2.0}
+    assert found["by_method"]["well K2"]["main"] == main
+    assert (found["rest"], found["compared"]) == (0.0, 0)
+    assert "On kalman there is no δ*" in regret._of_methods("kalman", found)

@@ -54,6 +54,12 @@ def check(
 def _of_methods(instance: str, found: dict[str, Any]) -> str:
     """Say how often the splits agree for the protocol's methods, and where least."""
     both = {name: one for name, one in found["by_method"].items() if one["paper"] is not None}
+    if not both:
+        return (
+            f"On {instance} there is no δ*, and so no order of the paper; the main split sums to the "
+            f"total in {found['rounds']:,} rounds of {found['cases']} runs of a method, to "
+            f"{found['rest']:.0e}."
+        )
     apart = {name: abs(_bandit(one, "main") - _bandit(one, "paper")) for name, one in both.items()}
     name = max(apart, key=lambda one: apart[one])
     return (
