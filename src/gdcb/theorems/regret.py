@@ -56,8 +56,8 @@ def _of_methods(instance: str, found: dict[str, Any]) -> str:
     both = {name: one for name, one in found["by_method"].items() if one["paper"] is not None}
     if not both:
         return (
-            f"On {instance} there is no δ*, and so no order of the paper; the main split sums to the "
-            f"total in {found['rounds']:,} rounds of {found['cases']} runs of a method, to "
+            f"On {instance} there is no δ*, and so no order of the paper; the main split sums to "
+            f"the total in {found['rounds']:,} rounds of {found['cases']} runs of a method, to "
             f"{found['rest']:.0e}."
         )
     apart = {name: abs(_bandit(one, "main") - _bandit(one, "paper")) for name, one in both.items()}
