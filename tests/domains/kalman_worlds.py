@@ -70,9 +70,9 @@ def redrawn(world: Tracking, state: Any, times: int, seed: int) -> tuple[Any, Ro
         root = np.linalg.cholesky(spread)[:, None]
         return mean + (root @ rng.normal(size=(*mean.shape, 1)))[..., 0]
 
-    def measured(path: Any, at: Array, day: int) -> Any:
+    def measured(path: Any, at: Array, day: Array) -> Any:
         noise = np.sqrt(path.noise)[:, None] * rng.normal(size=(n * times, axes))
-        cycle = many.sizes.cycle[:, day % many.sizes.cycle.shape[1]][:, None]
+        cycle = many.sizes.cycle[np.arange(day.size), day % many.sizes.cycle.shape[1]][:, None]
         return replace(path, state=at, seen=at[..., 0] + noise + cycle)
 
     now = around(many.mean, many.spread)

@@ -63,7 +63,7 @@ def test_k3_is_the_interacting_multiple_model(variant: str) -> None:
         models.append(Model(f, h, np.stack(sizes)[..., None, None] * truth.shapes[mode], r))
     z = np.stack([s.nature.now.seen for _, s, *_ in steps])
     third = np.full(3, 1 / 3)
-    out = imm(z, tuple(models), first.mean[:, 0], first.spread, third, truth.modes())
+    out = imm(z, tuple(models), first.mean[:, 0], first.spread, third, truth.plant.switching)
     for t, state, *_ in steps:
         np.testing.assert_allclose(state.estimated[:, 0], out.mean[t], rtol=1e-9, atol=1e-9)
         before, _ = state.claimed

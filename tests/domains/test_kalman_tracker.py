@@ -205,9 +205,6 @@ def by_hand(plant: Any, parts: tuple[Array, ...], found: list[Track], ahead: int
     return out
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Q of a step is shared by the mode and strain before it led there"
-)
 @BOTH
 def test_responses_are_a_direct_recursion_s(plant: Any) -> None:
     """Q that led to a step is that of the mode and the strain of the step that it led to."""

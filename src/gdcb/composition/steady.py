@@ -37,7 +37,7 @@ class SteadyTable:
     def at(self, q: Array, r: Array) -> Array:
         """Return P of scales (..., K): (..., K, n, n)."""
         place = (np.log(q / r) - self.low) / SPACING
-        node = np.clip(place.astype(np.int64), 0, self.value.shape[0] - 2)
+        node = np.clip(np.nan_to_num(place).astype(np.int64), 0, self.value.shape[0] - 2)
         t = (place - node)[..., None, None]
         mode = np.arange(q.shape[-1])
         v0, v1 = self.value[node, mode], self.value[node + 1, mode]

@@ -196,8 +196,8 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     family = method.family
     if family in SCALED:
         with_scaler = replace(plain, scaler=study.scaler(settings), gate=plain.chain)
-        if family in ("B4", "B4avg") and study.is_pooled:
-            return _together(study, method, with_scaler, study.learner(settings))
+        if key in study.starts:
+            method = replace(method, teaches=study.starts[key].teaches)
         if family in study.rivals:
             bandit = study.rivals[family]
         elif family in ("B4", "B4avg"):
@@ -212,8 +212,6 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
     if family in study.rivals:
         return Setup(method, without, study.rivals[family], _same)
     if family == "A1" and study.unscaled is not None and family in tuned:
-        if study.is_pooled:
-            return _together(study, method, without, study.unscaled(settings))
         return Setup(method, without, study.unscaled(settings), _same)
     if family not in tuned:
         raise InvalidInput(f"method {key}: there are no settings of {family}; {_HOW} {plain.name}")
@@ -233,20 +231,6 @@ def build(study: Study, key: str, tuned: Mapping[str, Any]) -> Setup:
             method, together, learner, lambda world: pooled.Pooled(world, units), is_pooled=True
         )
     return Setup(method, without, families.rival(family, plain, settings, study.features), _same)
-
-
-def _together(study: Study, method: Method, instance: Instance, bandit: Bandit) -> Setup:
-    """Return a method whose one learner serves all units of a group."""
-    n, start = study.domain.units, study.starts.get(method.key)
-    if start is not None:
-        method = replace(method, teaches=start.teaches)
-    return Setup(
-        method,
-        pooled.pooled_instance(instance, n),
-        bandit,
-        lambda world: pooled.Pooled(world, n),
-        is_pooled=True,
-    )
 
 
 def _same(world: World) -> World:

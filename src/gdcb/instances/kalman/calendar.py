@@ -32,8 +32,7 @@ def left_over(rng: Stream, truth: Truth, sizes: Sizes, group: Array, is_filtered
     if not is_filtered:
         return sizes.cycle
     path = truth.fresh(sizes, raw, *draws[0])
-    estimate = np.stack((path.state[..., 0] - path.state[..., 1], path.state[..., 1]), axis=-1)
-    gain, innovations = np.array(GAIN), np.empty((DAYS, n))
+    estimate, gain, innovations = path.state, np.array(GAIN), np.empty((DAYS, n))
     for day in range(DAYS):
         path = truth.follow(sizes, path, *draws[day + 1])
         before = plant.predict(estimate)

@@ -12,6 +12,7 @@ import numpy as np
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.composition import KalmanGain
+from gdcb.errors import InvalidInput
 from gdcb.gates import Approval, Bounds, Chain, NumberKernel
 from gdcb.instance import Instance, NullAction
 from gdcb.instances.applicable import inapplicable, labels
@@ -88,12 +89,14 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
     steps = whole_number(options, "steps", STEPS)
     prefilter = options.get("prefilter", "on")
     check_choice("prefilter", prefilter, ("on", "off"))
+    if "prefilter" in options and not plant.period:
+        raise InvalidInput(f"prefilter: the {plant.name} has no calendar to take off")
     world = Tracking(plant, variant, reward, prefilter == "on")
     operator = Operator(plant)
     plain = instance(plant, world)
     domain = Domain(
         plain,
-        learners.learner(plant, learners.untuned(plant), units=1),
+        learners.learner(learners.untuned(plant)),
         world,
         units=learners.UNITS,
         unit="track",
@@ -111,24 +114,23 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         incumbent=operator.incumbent,
         own=operator.own,
         scaler=partial(learners.scaler, plant),
-        learner=partial(learners.learner, plant),
+        learner=learners.learner,
         delta=partial(_delta, world),
         specification=specification(plant, variant, steps),
         about=about(plant),
         tuning=Tuning(
             fitted=partial(learners.fitted, plant),
-            unscaled=partial(learners.unscaled, plant),
+            unscaled=learners.unscaled,
             learned=_learned(world),
             replicates=20,
             episodes=80,
         ),
         tuned=f"{'-'.join(('tuned', *told))}.json",
-        unscaled=partial(learners.learner, plant),
+        unscaled=learners.learner,
         labels=labels(plain),
         left_out=left_out,
         edges=EDGES,
         measures=measures(world, episodes * learners.UNITS),
-        is_pooled=True,
         references=references(plain, plant),
         starts=starts(),
     )

@@ -20,7 +20,7 @@ SEED = 9_000_002  # as priors are
 GROUPS, UNITS, STEPS = 20, 8, 100
 FIRST = tuple(np.round(np.linspace(0.5, 0.9, 9), 2).tolist())
 SECOND = tuple(np.round(np.linspace(0.1, 0.5, 9), 2).tolist())
-PACES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+PACES = (0.0025, 0.005, 0.01, 0.02, 0.05, 0.1)
 SHARES = (0.0, 0.1, 0.3, 1.0)
 
 

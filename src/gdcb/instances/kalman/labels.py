@@ -96,7 +96,9 @@ def push(basis: Basis, waiting: Waiting, step: Step, change: float) -> Waiting:
     square = basis.squares(waiting.responses, noise)[..., 0, 0]
     products = np.stack(((nu * nu).mean(axis=1), (nu * waiting.last).mean(axis=1)), axis=1)
     label = np.concatenate((products, square, waiting.lagged), axis=1)
-    process = smoothed(steps, change)[:, :, None] * hats(steps.strain[:, 0], STRAIN_KNOTS)[:, None]
+    # Q that leads to a step is that of the mode and the strain of the step that it leads to.
+    on = smoothed(steps, change, at=1)
+    process = on[:, :, None] * hats(steps.strain[:, 1], STRAIN_KNOTS)[:, None]
     responses, lagged = basis.step(
         waiting.responses, steps.gain[:, 0, :, None], process.reshape(nu.shape[0], -1), noise
     )
@@ -110,15 +112,15 @@ def push(basis: Basis, waiting: Waiting, step: Step, change: float) -> Waiting:
     )
 
 
-def smoothed(steps: Step, change: float) -> Array:
-    """Return how likely every mode was in the step that waited longest: (units, K).
+def smoothed(steps: Step, change: float, at: int = 0) -> Array:
+    """Return how likely every mode was in a waiting step, 0 that which waited longest: (units, K).
 
     Backwards through what came since: β ← (1 − c)·ℓβ + c·mean(ℓβ), and then ∝ likely·β.
     """
     after = np.ones(steps.likely[:, 0].shape)
-    for j in range(LAG, 0, -1):
+    for j in range(LAG, at, -1):
         told = steps.likelihood[:, j] * after
         after = (1.0 - change) * told + change * told.mean(axis=1, keepdims=True)
         after = after / np.maximum(after.max(axis=1, keepdims=True), 1e-300)
-    weight = steps.likely[:, 0] * after
+    weight = steps.likely[:, at] * after
     return np.asarray(weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300))

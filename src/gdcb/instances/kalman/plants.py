@@ -143,6 +143,6 @@ PLANTS = {plant.name: plant for plant in (TARGET, DEMAND)}
 
 def plant_named(name: object) -> Plant:
     """Return a plant by name."""
-    if name not in PLANTS:
+    if not isinstance(name, str) or name not in PLANTS:
         raise InvalidInput(f"plant: expected {' or '.join(PLANTS)}, got {name!r}")
-    return PLANTS[str(name)]
+    return PLANTS[name]

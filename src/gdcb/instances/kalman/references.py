@@ -138,7 +138,9 @@ class Adapted:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """K4: R̂ ← R̂ + pace·(ε² + HPHᵀ − R̂), ε = z − Hŝ⁺, and Q̂ ← Q̂ + share·pace·(Kν²Kᵀ − Q̂).
+    """K4: R̂ ← R̂ + pace·(ε² + HP⁺Hᵀ − R̂), ε = z − Hŝ⁺, and Q̂ ← Q̂ + share·pace·(Kν²Kᵀ − Q̂).
+
+    P⁺ is the covariance after z (Mohamed and Schwarz 1999).
 
     Parameters
     ----------
@@ -234,7 +236,7 @@ class Interacting:
         after, middle = self.after(world, state, nature)
         estimate = self.estimate(world, state, nature, ran)
         mean = after.mean + (estimate - middle)[:, None]
-        switching = world.truth.modes()
+        switching = world.plant.switching
         chance = after.chance @ switching
         weight = switching[None] * after.chance[:, :, None] / chance[:, None]  # (N, from, to)
         mixed = (weight[..., None, None] * mean[:, :, None]).sum(axis=1)

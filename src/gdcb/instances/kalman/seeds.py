@@ -25,7 +25,8 @@ def _parts(scaler: CovarianceScaler, history: History) -> tuple[Array, Array, Ar
 def first_innovations(scaler: CovarianceScaler, history: History) -> History:
     """Return the history with nothing to learn but P₀, from the first innovation of every track.
 
-    E[ν₁²] = HP₀Hᵀ + R, and R is taken to be what the scaler's prior says.
+    E[ν₁²] = HP₀Hᵀ + R, and R is taken to be what the scaler's prior says. It is then missing in
+    the product's variance, so that P₀ is taken for somewhat surer than it is.
     """
     label, square, _ = _parts(scaler, history)
     n_process = scaler.n_modes * len(scaler.process_knots)

@@ -131,10 +131,6 @@ class Truth:
             out[-1] = np.diag((1e-4, out[-1, 1, 1]))
         return out
 
-    def modes(self) -> Array:
-        """Return the transition matrix that a Markov filter is given: (K, K)."""
-        return self.plant.switching
-
     def draw(self, rng: Stream, n: int) -> tuple[Array, Array]:
         """Draw what one step of every unit needs: normal (n, ·), uniform (n, 2)."""
         axes = len(self.plant.axes)

@@ -44,7 +44,7 @@ class Tracks:
     ----------
     sizes : what its group shares
     now, on : the step at hand, and the one after it if the track goes on
-    day : how many steps there were
+    day : (units,) how many steps there were
     mean, spread : (units, axes, 2), (units, 2, 2) law of the state given the past
     track : the tracker's filters
     """
@@ -52,7 +52,7 @@ class Tracks:
     sizes: Sizes
     now: Path
     on: Path
-    day: int
+    day: Array
     mean: Array
     spread: Array
     track: Track
@@ -103,20 +103,29 @@ class Tracking:
             left = left_over(rng, self.truth, sizes, group, self.is_filtered)
             sizes = replace(sizes, cycle=left)
         now = self.truth.fresh(sizes, rng.normal(n, 2), *self.truth.draw(rng, n))
-        on = self.truth.follow(sizes, now, *self.truth.draw(rng, n))
-        now.seen, on.seen = now.seen + self._calendar(sizes, 0), on.seen + self._calendar(sizes, 1)
+        later = self.truth.draw(rng, n)
         cue, spread = self._cue(sizes, now, rng.normal(n, 2 * len(self.plant.axes)))
-        return Tracks(sizes, now, on, 0, cue, spread, self.tracker.begin(cue))
+        on = self.truth.follow(sizes, now, *later)
+        day = np.zeros(n, dtype=np.int64)
+        now.seen = now.seen + self._calendar(sizes, day)
+        on.seen = on.seen + self._calendar(sizes, day + 1)
+        return Tracks(sizes, now, on, day, cue, spread, self.tracker.begin(cue))
 
-    def _calendar(self, sizes: Sizes, day: int) -> Array:
+    def _calendar(self, sizes: Sizes, day: Array) -> Array:
         """Return what the calendar adds to the measurements of a day: (units, 1)."""
-        return sizes.cycle[:, day % sizes.cycle.shape[1]][:, None]
+        units, period = sizes.cycle.shape
+        return np.asarray(sizes.cycle[np.arange(units), day % period][:, None])
 
     def _cue(self, sizes: Sizes, path: Path, z: Array) -> tuple[Array, Array]:
-        """Return where tracks are said to begin (units, axes, 2), and how far off that may be."""
+        """Move paths that begin off their cues; return these (units, axes, 2) and P₀ (units, 2, 2).
+
+        A path was drawn where its cue is: so N(cue, P₀) is the law of the state given the cue.
+        """
         spread = sizes.initial[:, None, None] * np.array(self.plant.initial)
         root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))  # P₀ is diagonal
-        return path.state + root[:, None] * z.reshape(path.state.shape), spread
+        cue, off = path.state, root[:, None] * z.reshape(path.state.shape)
+        path.state, path.seen = cue - off, path.seen - off[..., 0]
+        return cue, spread
 
     def context(self, rng: Stream, state: Tracks, t: int, group: Array) -> Rows:
         """Reveal what the tracker reports; hidden is what the world knows of the step."""
