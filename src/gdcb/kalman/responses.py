@@ -84,9 +84,7 @@ class Basis:
         out[:, first:last] += noise[:, :, None, None] * self.noise
         return out
 
-    def step(
-        self, m: Array, gain: Array, process: Array, noise: Array
-    ) -> tuple[Array, Array]:
+    def step(self, m: Array, gain: Array, process: Array, noise: Array) -> tuple[Array, Array]:
         """Return the responses of M_{t+1} (N, B, n, n) and of E[ν_{t+1}ν_tᵀ] (N, B, m, m).
 
         Parameters

@@ -34,13 +34,12 @@ def pooled_instance(instance: Instance, units: int) -> Instance:
 
 def pooled_history(history: History, units: int) -> History:
     """Return the history as the group's one learner sees it."""
-    rows = together(history.rows, units)
+    rows = _together(history.rows, units)
     log = replace(history.log, unit=rows.unit, x=rows.x)
     return replace(history, log=log, rows=rows)
 
 
-def together(rows: Rows, units: int) -> Rows:
-    """Return rows as the group's one learner sees them."""
+def _together(rows: Rows, units: int) -> Rows:
     place = rows.unit % units
     which = (place[:, None] == np.arange(1, units)).astype(float)
     none = np.zeros((rows.n, 0))
@@ -71,7 +70,7 @@ class Pooled:
 
     def context(self, rng: Stream, state: Any, t: int, group: Array) -> Rows:
         """Reveal the plain world's rows as the group's one learner sees them."""
-        return together(self.world.context(rng, state, t, group), self.units)
+        return _together(self.world.context(rng, state, t, group), self.units)
 
     def mean(self, state: Any, e: Array, rows: Rows) -> Array:
         """Return the plain world's μ."""

@@ -14,8 +14,7 @@ class Record:
     Parameters
     ----------
     parts : (T, R, 4) regret: total, calibration, bandit, gate; (T, R, 5) with what was inherited,
-        where what runs changes what can be reached later. Parts but the total are NaN where a
-        method has none
+        where what runs changes what can be reached later
     parts_paper : (T, R, 3) bandit, calibration, gate in the paper's order; NaN where δ* is unknown
     reward : (T, R) realised reward
     advantage : (T, R) expected executed reward less the incumbent's behind the same gate, in the

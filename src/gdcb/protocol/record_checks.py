@@ -48,8 +48,6 @@ def check_record(key: str, record: Record, ground: Ground) -> None:
             raise InvalidInput(
                 f"record of {key}: expected {name} of shape {expected}, got {np.shape(values)}"
             )
-        if name == "parts":  # who proposes no arms has no split
-            values = values if np.isfinite(values[..., 1:]).any() else values[..., :1]
         if name in _FINITE and not np.isfinite(values).all():
             where = np.argwhere(~np.isfinite(values))[0]
             raise InvalidInput(

@@ -231,8 +231,6 @@ def _method(
         name: estimate(record.parts_paper[..., i].sum(axis=0)) for name, i in _PARTS_PAPER.items()
     }
     parts = _PARTS | (_INHERITED if record.parts.shape[2] > len(_PARTS) + 1 else {})
-    split = {n: estimate(record.parts[..., i].sum(axis=0)) for n, i in parts.items()}
-    is_split = None not in split.values()
     return {
         "label": entry.label,
         "regret": estimate(regret.sum(axis=0)),
@@ -241,10 +239,8 @@ def _method(
         "vs_A3": None,
         "regret_curve": _curve(regret),
         "excess_curve": None if excess is None else _curve(excess),
-        "parts": split if is_split else None,
-        "parts_curve": {n: _curve(record.parts[..., i]) for n, i in parts.items()}
-        if is_split
-        else None,
+        "parts": {n: estimate(record.parts[..., i].sum(axis=0)) for n, i in parts.items()},
+        "parts_curve": {n: _curve(record.parts[..., i]) for n, i in parts.items()},
         "parts_paper": None if None in paper.values() else paper,
         "reward": estimate(record.reward.sum(axis=0)),
         "episodes_to_threshold": None if waits is None else threshold(waits, record.success, seed),

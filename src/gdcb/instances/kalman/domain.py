@@ -103,7 +103,8 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         is_endogenous=True,
         about=readme("kalman"),
     )
-    left_out = inapplicable(plain, learners.UNITS)
+    alike = "the recommended learner has independent arms: it is B4"
+    left_out = inapplicable(plain, learners.UNITS) | {"B4flat": alike, "A4": alike}
     usual = {"plant": "target", "reward": REWARDS[0]}
     told = [str(options[name]) for name in usual if options.get(name, usual[name]) != usual[name]]
     return Study(
@@ -122,6 +123,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
             fitted=partial(learners.fitted, plant),
             unscaled=learners.unscaled,
             learned=_learned(world),
+            knobs=("scale", "signal"),
             replicates=20,
             episodes=80,
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.bandits import Bandit, HierarchicalThompson
+from gdcb.bandits import Bandit, GaussianThompson
 from gdcb.instances.kalman.labels import SIGNAL_KNOTS, STRAIN_KNOTS
 from gdcb.instances.kalman.plants import Plant
 from gdcb.instances.kalman.truth import Truth
@@ -19,6 +19,7 @@ UNITS = 8
 EVERY, GROWTH = 160, 0.25  # labels of a group between publications, and as a share of all before
 LOW, HIGH = 0.05, 20.0  # the compact set, in sizes of the nominal covariances
 CAUTION = 0.4  # products of innovations tell less than if they were independent and normal
+SHAPE = 2.0  # half the steps that the tuning worlds' noise is worth
 GRID = 401  # places on [0, 1] at which a size is fitted to the family
 
 
@@ -33,13 +34,11 @@ def untuned(plant: Plant) -> dict[str, Any]:
     return {
         "scale": 1.0,
         "signal": 1.0,
-        "width": 1.0,
         "noise": 2.0,
         "form": "",
         "scaler": {"mean": [1.0] * n, "sd": [0.7] * n},
         "mean": [-2.5] * (plant.n_modes + 1),
-        "group": 1.0,
-        "own": 0.3,
+        "sd": [1.0] * (plant.n_modes + 1),
     }
 
 
@@ -64,16 +63,16 @@ def scaler(plant: Plant, tuned: Mapping[str, Any]) -> CovarianceScaler:
 
 
 def learner(tuned: Mapping[str, Any]) -> Bandit:
-    """Return a value of every arm, which the tracks of a group share.
+    """Return a value of every arm's own, track by track.
 
     It reads no context: how likely modes are is in the composition of the arm that commits to none.
     """
-    scale = float(tuned["scale"])
-    return HierarchicalThompson(
+    scale, noise = float(tuned["scale"]), float(tuned["noise"])
+    return GaussianThompson(
         prior_mean=tuple(tuned["mean"]),
-        sd=scale * float(tuned["group"]),
-        between=scale * float(tuned["own"]),
-        noise=float(tuned["noise"]) * float(tuned["width"]),
+        strength=tuple((noise / (scale * sd)) ** 2 for sd in tuned["sd"]),
+        shape=SHAPE,
+        rate=SHAPE * noise**2,
     )
 
 
@@ -116,20 +115,16 @@ def unscaled(found: Any, _spread: Any) -> dict[str, Any]:
 
 
 def _values(found: Any, delta: Array) -> dict[str, Any]:
-    """Return moments of the arms' values over groups and units, and the noise around them."""
+    """Return moments of the arms' values over units, and the noise around them."""
     instance, rows = found.instance, found.rows
     composed = instance.composition.compose(instance.space, delta, rows.x)
     target = found.by_unit(found.ask(composed, rows))
-    scale = np.ones(rows.n) if found.scale is None else found.scale
-    weight = found.by_unit(scale**2)[..., None]
-    value = (weight * target).sum(axis=1) / weight.sum(axis=1)  # (units, K)
-    by_group = value.reshape(-1, found.units, value.shape[1])
-    middle = by_group.mean(axis=1)
-    left = float((weight * (target - value[:, None]) ** 2).mean())
+    scale = found.by_unit(np.ones(rows.n) if found.scale is None else found.scale)[..., None]
+    value = target.mean(axis=1)  # (units, K)
+    left = float(((scale * (target - value[:, None])) ** 2).mean())
     return {
         "mean": _plain(value.mean(axis=0)),
-        "group": _plain(np.array([np.sqrt(middle.var(axis=0).mean())]))[0],
-        "own": _plain(np.array([np.sqrt(by_group.var(axis=1).mean())]))[0],
+        "sd": _plain(value.std(axis=0)),
         "noise": float(f"{np.sqrt(found.noise**2 + left):.4g}"),
     }
 

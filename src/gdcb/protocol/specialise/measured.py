@@ -23,7 +23,6 @@ from gdcb.instance import Instance
 from gdcb.protocol.ground import Shared, neutral_of
 from gdcb.protocol.methods import Setup
 from gdcb.protocol.metrics.estimates import interval
-from gdcb.protocol.pooled import pooled_history, together
 from gdcb.records import Evidence, Log, Rows
 from gdcb.refold import learns_before, warm_up
 
@@ -47,7 +46,6 @@ class Past:
     features, reference : (N, p), (M, p) what the scaler reads, there and in the reference sample
     state : what was learned
     is_fitted : whether the scaler could learn from the history
-    is_pooled : whether one learner serves all units of a replicate
     """
 
     instance: Instance
@@ -60,7 +58,6 @@ class Past:
     reference: Array
     state: turn.RoundState
     is_fitted: bool
-    is_pooled: bool = False
 
     def rows_of(self, replicate: int) -> Array:
         """Return the rows of one replicate."""
@@ -88,8 +85,6 @@ def past_of(shared: Shared, setup: Setup) -> Past:
     history = shared.history
     some = np.flatnonzero(history.log.group < n)
     history = history.take(some)
-    if setup.is_pooled:
-        history = pooled_history(history, units)
     group = np.repeat(np.arange(n), units)
     state = turn.init(instance, bandit, group)
     warm_up(instance, bandit, state, history, group)
@@ -109,7 +104,6 @@ def past_of(shared: Shared, setup: Setup) -> Past:
         shared.reference[:, columns],
         state,
         learns_before(instance, history),
-        setup.is_pooled,
     )
 
 
@@ -248,8 +242,6 @@ def eta_of(shared: Shared, past: Past) -> Eta:
     rows = Rows.concatenate(
         [nights[i * len(nights) // n].take(np.array([i % units])) for i in range(n)]
     )
-    if past.is_pooled:
-        rows = together(rows, shared.study.domain.units)
     delta, _ = turn.scale(past.instance, past.state, rows)
     eta = dobrushin(cell_kernel(past.instance, rows, delta), rows.mask)
     actions = past.instance.composition.compose(past.instance.space, delta, rows.x)
