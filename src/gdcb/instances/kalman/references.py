@@ -41,7 +41,7 @@ from gdcb.streams import Stream
 NAMES = ("proposal_0", "proposal_1")
 # Found on tuning worlds by `python -m gdcb.instances.kalman.fit`: the gain of K1, and K4's pace and
 # share.
-TUNED = {"target": ((0.65, 0.3), (0.01, 0.3)), "demand": ((0.6, 0.2), (0.01, 0.3))}
+TUNED = {"target": ((0.65, 0.3), (0.0025, 0.3)), "demand": ((0.6, 0.2), (0.005, 0.0))}
 _LEAST = 1e-6  # of R̂
 
 
