@@ -172,7 +172,7 @@ def about(plant: Plant) -> dict[str, Any]:
     """Return what is real and what is made, for people."""
     return {
         "title": f"Adaptive Kalman filtering: {plant.title.lower()}",
-        "unit": "squared error a step and track",
+        "unit": "squared error a track",
         "action": "gain on the place",
         "real": [
             "the filters, the Riccati equation, the gains and the arithmetic of their errors",
