@@ -142,7 +142,7 @@ def test_methods_without_settings_say_how_to_get_them() -> None:
     for key in ("B1", "B2w", "B5", "A1"):
         with pytest.raises(InvalidInput, match=f"method {key}: there are no settings of .*tuning"):
             build(study, key, {})
-    with pytest.raises(InvalidInput, match="'made_dosing': there is no tuned.json yet; run"):
+    with pytest.raises(InvalidInput, match=r"'made_dosing': there is no tuned\.json yet; run"):
         methods.tuned_settings("made_dosing", "well")
 
 

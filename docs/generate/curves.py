@@ -310,7 +310,7 @@ def kalman() -> str:
     matrices = ((plant.transition,) * k, (plant.measurement,) * k, plant.process)
     steady = table(*matrices, (((plant.noise,),),) * k, 0.01, 100.0)
     decades = np.linspace(-2.0, 2.0, 81)
-    p = steady.at(np.repeat(10.0**decades[:, None], k, axis=1), np.ones((decades.size, k)))
+    p = steady.at(np.repeat(10.0 ** decades[:, None], k, axis=1), np.ones((decades.size, k)))
     gain = p[..., 0, 0] / (p[..., 0, 0] + plant.noise)
     spots = ((0.9, 0.30), (-0.9, 0.33), (-1.2, 0.62))
     gains = [
