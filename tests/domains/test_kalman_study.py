@@ -272,7 +272,7 @@ def test_its_parts_fit_each_other(plant: Any, variant: str) -> None:
     assert learners.n_coefficients(plant) == instance.scaler.size  # type: ignore[attr-defined]
     assert set(subject.features) <= set(instance.context.names)
     assert len(instance.actions) == 2
-    assert instance.reward.outcome == ("reward", *(f"seen_{axis}" for axis in plant.axes))
+    assert instance.reward.outcome == ("reward",)
     assert subject.domain.is_endogenous
     assert subject.tuned == ("tuned.json" if plant is TARGET else "tuned-demand.json")
     other = study(variant, {"plant": plant.name, "reward": "innovations"}, 10)

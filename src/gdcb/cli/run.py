@@ -67,7 +67,7 @@ def run(
 
     Baselines B1 to B5, GDCB and its ablations A1 to A4 face the same simulated worlds behind the
     same gate. It writes report.html, summary.json and episodes.parquet; --all, which leaves out the
-    paper's ungated forms, adds a page with one table over all instances. kalman has rivals of its
+    paper's ungated forms, adds a page with one table over all instances. kalman has methods of its
     own, K1 to K4; --option picks what an instance has several of, such as plant=demand there.
 
     With MINE.toml --history LOG the world is a model of your own log, and every page says so.

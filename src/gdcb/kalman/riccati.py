@@ -19,10 +19,14 @@ def riccati(f: Array, h: Array, q: Array, r: Array) -> Array:
 
     Returns
     -------
-    P : (..., n, n) steady-state prediction covariance; NaN where (F, H) is not detectable
+    P : (..., n, n) steady-state prediction covariance; NaN where (F, H) is not detectable, where
+        R is singular or a number is NaN, and where there is no stabilising solution
 
     Notes
     -----
+    Arguments are not checked, symmetry included: `Model` does that, and `check_conditions` says
+    which condition fails.
+
     Chu, Fan, Lin and Wang (2004), and one step of Newton's method, P = APAᵀ + Q + FKRKᵀFᵀ with
     A = F(I − KH), which squares what error is left and needs A to be stable. Each system stops by
     itself, so that its result does not depend on the systems beside it. With Q > 0 the pair is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +28,7 @@ class Columns:
     @cached_property
     def schema(self) -> Schema:
         """The context."""
-        plant, far = self.plant, 1e9
+        plant, far = self.plant, math.inf
         columns = {}
         for axis in plant.axes:
             columns[f"{axis}"] = Number(-far, far, f"filtered place, {axis}")

@@ -71,7 +71,7 @@ def instance(plant: Plant, world: Tracking) -> Instance:
             likely=columns.likely,
         ),
         gate=gate,
-        reward=Scaled(outcome=("reward", *(f"seen_{axis}" for axis in plant.axes)), scale="missed"),
+        reward=Scaled(outcome=("reward",), scale="missed"),
         null=NullAction(columns=("gain_0", "gain_1"), mean=-2.5),
     )
 
@@ -210,7 +210,7 @@ def specification(plant: Plant, variant: str, steps: int) -> tuple[tuple[str, st
         ("Δ, δ_θ", "scaler", "sizes of (Q, R, P₀) by mode and context, ridge on innovations"),
         ("Φ", "composition", "gain K(m, Q, R): steady state, or of its age for a young track"),
         ("g", "gate", "operator: approves near a gain of their own, else runs that; then bounds"),
-        ("𝒴, φ", "outcome, reward", "estimate and measurement; minus the squared error"),
+        ("𝒴, φ", "outcome, reward", "the estimate; minus its squared error"),
         ("R", "truth of this run", f"variant {variant}: {truths[variant]}"),
         ("units", "replicate", f"{learners.UNITS} tracks of one sensor, drawn from a stated prior"),
         ("history", "incumbent", f"{steps:,} steps at fixed (Q₀, R₀), behind the same gate"),

@@ -345,7 +345,7 @@ class Guided:
         return self.world.estimate(e, rows)
 
     def sample(self, rng: Stream, state: Proposing, e: Array, rows: Rows) -> Array:
-        """Return what learners are shown, and the measurement."""
+        """Return what learners are shown."""
         state.estimated = self.estimate(state, e, rows)  # for whoever reads the turn
         return self.world.shown(state.estimated, rows)
 

@@ -216,18 +216,17 @@ class Tracking:
         return values.reshape(values.shape[0], -1, 2)
 
     def sample(self, rng: Stream, state: Tracks, e: Array, rows: Rows) -> Array:
-        """Return what learners are shown, and the measurement."""
+        """Return what learners are shown."""
         return self.shown(self.estimate(e, rows), rows)
 
     def shown(self, estimate: Array, rows: Rows) -> Array:
-        """Return what learners are shown of an estimate (N, axes, 2), and the measurement."""
+        """Return what learners are shown of an estimate (N, axes, 2): (N, 1)."""
         hidden = _hidden(rows)
         error = estimate - self._by_axis(hidden[:, self.columns.target])
         if self.reward == "innovations":
             later = self.plant.predict(estimate)[..., 0]
             error = (hidden[:, self.columns.next] - later)[..., None]
-        reward = -(error * error).sum(axis=(1, 2))
-        return np.concatenate((reward[:, None], hidden[:, self.columns.seen]), axis=1)
+        return np.asarray(-(error * error).sum(axis=(1, 2))[:, None])
 
     def label(self, rng: Stream, state: Tracks, e: Array, rows: Rows) -> Array:
         """Return the scaler's label: products of innovations, and their responses."""
