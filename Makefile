@@ -36,8 +36,9 @@ run: $(READY) ## Run the whole experiment on short-term rentals and write its re
 tune: $(READY) $(BFCL) ## Tune all methods of all instances anew (an hour on two cores; NAMES="dosing ...")
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m gdcb.protocol.tuning $(NAMES)
 
+# Two workers on two cores: products that start threads of their own would only wait for each other.
 test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 soak: $(READY) $(BFCL) ## Run the long tests
 	$(BIN)/python -m pytest -m soak
