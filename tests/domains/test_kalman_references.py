@@ -13,7 +13,8 @@ from gdcb.analysis.regret import regret_splits
 from gdcb.arrays import Array
 from gdcb.instances.kalman import fit
 from gdcb.instances.kalman.domain import instance
-from gdcb.instances.kalman.measures import band, measures, upper
+from gdcb.instances.kalman.measures import band, upper
+from gdcb.instances.kalman.measures import figures as figures_of
 from gdcb.instances.kalman.plants import DEMAND, PLANTS, TARGET
 from gdcb.instances.kalman.references import (
     TUNED,
@@ -245,14 +246,13 @@ def figures(key: str, plant: Any = TARGET, rounds: int = 40) -> tuple[dict[str, 
     """Return the figures (rounds, units) of a reference, and its errors."""
     world = tracking(plant)
     reference = references(instance(plant, world), plant)[key]
-    every = measures(world, rounds * UNITS)
+    every = figures_of(world, rounds * UNITS)
     found: dict[str, list[Array]] = {one.name: [] for one in every}
     rewards = []
 
     def watch(turn: Turn) -> None:
         for one in every:
-            assert one.sees is not None
-            found[one.name].append(one.sees(reference.instance, turn))
+            found[one.name].append(one.of(reference.instance, turn))
         rewards.append(turn.outcome[:, 0])
 
     simulate(

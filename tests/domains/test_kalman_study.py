@@ -278,7 +278,7 @@ def test_its_parts_fit_each_other(plant: Any, variant: str) -> None:
     other = study(variant, {"plant": plant.name, "reward": "innovations"}, 10)
     assert other.tuned == subject.tuned.replace(".json", "-innovations.json")
     assert (other.tuning.learned is None, subject.tuning.learned is None) == (False, True)  # type: ignore[union-attr]
-    assert [one.name for one in subject.measures] == ["rmse", "nis", "nees", "inside"]
+    assert [one.name for one in subject.figures] == ["rmse", "nis", "nees", "inside"]
     assert set(subject.starts) == {"A5m", "A5c", "A5p"}
     assert {symbol for symbol, *_ in subject.specification} >= {"𝒳", "𝒜", "Φ", "g", "R"}
     assert any(variant in value for _, _, value in subject.specification)

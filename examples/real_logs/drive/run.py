@@ -179,7 +179,7 @@ def follow(
     plane: Plane,
     policy: Policy,
     epochs: int | None = None,
-    motion: Motion = Motion(),  # noqa: B008 - frozen
+    motion: Motion | None = None,
 ) -> Track:
     """Filter a drive from its first epoch on, all of it or so many epochs.
 
@@ -187,7 +187,7 @@ def follow(
     the satellite should measure. A filter that has followed a delayed signal for seconds would
     find it well predicted.
     """
-    n = drive.n if epochs is None else epochs
+    n, motion = drive.n if epochs is None else epochs, motion or Motion()
     numbers, place = np.unique(drive.number, return_inverse=True)
     mean, covariance = (
         np.repeat(part[None], numbers.size + 1, axis=0) for part in start(drive, plane)

@@ -5,6 +5,7 @@ from gdcb.instances.catalogue import (
     NAMES,
     STUDIES,
     Domain,
+    Figure,
     Measure,
     Study,
     Tuning,
@@ -12,4 +13,15 @@ from gdcb.instances.catalogue import (
     study,
 )
 
-__all__ = ["DECLARED", "NAMES", "STUDIES", "Domain", "Measure", "Study", "Tuning", "load", "study"]
+__all__ = [
+    "DECLARED",
+    "NAMES",
+    "STUDIES",
+    "Domain",
+    "Figure",
+    "Measure",
+    "Study",
+    "Tuning",
+    "load",
+    "study",
+]

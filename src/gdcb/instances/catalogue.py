@@ -73,15 +73,29 @@ class Measure:
     of : (state, e (N, D), rows) → (N,) its expected value where e ran; NaN in e: nothing did. A row
         that it does not apply to is NaN, and left out of the mean
     is_share : whether it is shown as a percentage
-    sees : (instance, turn) → (N,) in place of `of`, where what was believed is read, too
-    is_root : whether the square root of the mean is shown
     """
 
     name: str
     label: str
     of: Callable[[Any, Array, Rows], Array]
     is_share: bool = True
-    sees: Callable[[Instance, Turn], Array] | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The same, where what was believed is read as well: a filter's claims about its errors.
+
+    Parameters
+    ----------
+    name, label, is_share : as of a `Measure`
+    of : (instance, turn) → (N,) its value in a round; NaN where it does not apply
+    is_root : whether the square root of the mean is shown
+    """
+
+    name: str
+    label: str
+    of: Callable[[Instance, Turn], Array]
+    is_share: bool = False
     is_root: bool = False
 
 
@@ -180,7 +194,7 @@ class Study:
     certified : (instance, bandit, state, group) → the past as a certificate of it leaves its rows,
         for learners that do not read the context; None there: all of it was refused. None: they
         start from `past` as it is
-    measures : what is read beside regret, of what was executed
+    measures, figures : what is read beside regret, of what was executed and of whole rounds
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
     references : methods of the domain's own, by key
     starts : further ablations of the warm start, by key
@@ -207,10 +221,16 @@ class Study:
     edges: Array | None = None
     certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
     measures: tuple[Measure, ...] = ()
+    figures: tuple[Figure, ...] = ()
     response: str = "simulator"
     references: Mapping[str, Reference] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
     tuned: str = "tuned.json"
+
+    @property
+    def read(self) -> tuple[Measure | Figure, ...]:
+        """All that is read beside regret, in order."""
+        return (*self.measures, *self.figures)
 
 
 # Instances that the protocol can run, and the module whose `study()` makes them.

@@ -10,6 +10,7 @@ import numpy as np
 from gdcb.analysis.regret import regret_splits
 from gdcb.arrays import Array
 from gdcb.instance import Instance
+from gdcb.instances import Figure, Measure
 from gdcb.protocol.bands import FATES, MOST, bands_of, count, fates
 from gdcb.protocol.ground import Shared, neutral_of, shared_by
 from gdcb.protocol.importance import reweighted
@@ -123,7 +124,7 @@ class Watch:
             executed=np.zeros((replicates, shared.edges.size - 1)),
             overrides=np.zeros((replicates, len(self.bands.names), MOST, len(FATES) + 1)),
         )
-        self.measures = shared.study.measures
+        self.measures = shared.study.read
         self._sums = np.zeros((2, replicates, len(self.measures)))  # values, and how many
         self._versions: Array | None = None
         self._unseen: list[tuple[Array, ...]] = []
@@ -157,17 +158,18 @@ class Watch:
         is_met, action = shared.study.domain.is_endogenous, turn.executed.action
         rows = turn.rows if is_met else shared.world.nights[turn.t]
         for i, measure in enumerate(self.measures):
-            if measure.sees is not None:
-                value = measure.sees(self.instance, turn).reshape(replicates, -1)
+            if isinstance(measure, Measure):
+                value = measure.of(shared.world.state, action, rows)
             else:
-                value = measure.of(shared.world.state, action, rows).reshape(replicates, -1)
+                value = measure.of(self.instance, turn)
+            value = value.reshape(replicates, -1)
             applies = np.isfinite(value)
             self._sums[0, :, i] += np.where(applies, value, 0.0).sum(axis=1)
             self._sums[1, :, i] += applies.sum(axis=1)
         if self.measures and turn.t + 1 == self.record.reward.shape[0]:
             total, count = self._sums
             found = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
-            is_root = np.array([measure.is_root for measure in self.measures])
+            is_root = np.array([isinstance(m, Figure) and m.is_root for m in self.measures])
             self.record.measures = np.where(is_root, np.sqrt(np.maximum(found, 0.0)), found)
 
     def _success(self, turn: Turn) -> Array:

@@ -166,7 +166,7 @@ def experiment(
             "response": study.response,
             "measures": [
                 {"name": one.name, "label": one.label, "is_share": one.is_share}
-                for one in study.measures
+                for one in study.read
             ],
             "left_out": dict(study.left_out),
         }

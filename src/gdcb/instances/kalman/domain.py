@@ -18,7 +18,7 @@ from gdcb.instance import Instance, NullAction
 from gdcb.instances.applicable import inapplicable, labels
 from gdcb.instances.catalogue import Domain, Start, Study, Tuning, readme
 from gdcb.instances.kalman import learners
-from gdcb.instances.kalman.measures import measures
+from gdcb.instances.kalman.measures import figures
 from gdcb.instances.kalman.operator import Operator
 from gdcb.instances.kalman.plants import SETTLE, Plant, plant_named
 from gdcb.instances.kalman.references import references
@@ -132,7 +132,7 @@ def study(variant: str, options: Mapping[str, Any], episodes: int) -> Study:
         labels=labels(plain),
         left_out=left_out,
         edges=EDGES,
-        measures=measures(world, episodes * learners.UNITS),
+        figures=figures(world, episodes * learners.UNITS),
         references=references(plain, plant),
         starts=starts(),
     )

@@ -26,6 +26,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import GaussianThompson
 from gdcb.composition.base import ActionColumn
 from gdcb.context import Number, Schema
+from gdcb.errors import InvalidInput
 from gdcb.gates import Chain
 from gdcb.instance import Instance
 from gdcb.instances.catalogue import Reference
@@ -114,15 +115,23 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Oracle(Fixed):
+class Oracle:
     """K2."""
+
+    def begin(self, world: Tracking, nature: Tracks) -> Any:
+        """Return nothing."""
+        return np.zeros(nature.now.mode.size)
+
+    def update(self, world: Tracking, state: Any, nature: Tracks, ran: Array) -> Any:
+        """Return nothing."""
+        return state
 
     def propose(self, world: Tracking, state: Any, nature: Tracks) -> Array:
         """Return K* from where the tracker stands."""
         moments = world.moments(nature)
         return np.asarray(moments[:, 1:3] / moments[:, 3:])
 
-    def claims(self, world: Tracking, state: Any, nature: Tracks) -> tuple[Array, Array]:  # type: ignore[override]
+    def claims(self, world: Tracking, state: Any, nature: Tracks) -> tuple[Array, Array]:
         """Return the true ones."""
         return nature.spread, nature.now.noise
 
@@ -312,14 +321,14 @@ class Guided:
         if not isinstance(self.filter, Interacting):
             return worth
         is_own = (e == self._proposal(rows)[:, None]).all(axis=-1)
-        return np.where(is_own, self._got(state)[rows.unit], worth)
+        return np.where(is_own, self._got(self.filter, state)[rows.unit], worth)
 
     def _proposal(self, rows: Rows) -> Array:
         return rows.x[:, -2:]
 
-    def _got(self, state: Proposing) -> Array:
+    def _got(self, mixing: Interacting, state: Proposing) -> Array:
         nature = state.nature
-        own = self.filter.estimate(self.world, state.filter, nature, state.proposal)  # type: ignore[attr-defined]
+        own = mixing.estimate(self.world, state.filter, nature, state.proposal)
         best, left = self.world.ideal(nature)
         lost, least = (((one - nature.now.state) ** 2).sum(axis=(1, 2)) for one in (own, best))
         expected = nature.now.seen.shape[1] * np.trace(left, axis1=1, axis2=2)
@@ -387,7 +396,9 @@ class Wrap:
 
     def __call__(self, world: World) -> Guided:
         """Return it."""
-        return Guided(world, self.filter)  # type: ignore[arg-type]
+        if not isinstance(world, Tracking):
+            raise InvalidInput(f"expected the world of tracking, got {type(world).__name__}")
+        return Guided(world, self.filter)
 
 
 def references(plain: Instance, plant: Plant) -> dict[str, Reference]:
