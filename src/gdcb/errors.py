@@ -37,3 +37,23 @@ class Conflict(GdcbError):
 
 class ValuationError(GdcbError):
     """A learner failed while a gate asked for values: our fault, not the gate's veto."""
+
+
+class StoreError(GdcbError):
+    """The ledger's store cannot do what was asked; nothing was changed unless it says so."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, is locked for too long, or cannot be read."""
+
+
+class StoreFull(StoreError):
+    """The store has no room for more."""
+
+
+class StoreReadOnly(StoreError):
+    """The store may be read but not written."""
+
+
+class BrokenChain(GdcbError):
+    """A ledger's chain does not fit together: something in it was changed."""

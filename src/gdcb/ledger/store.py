@@ -1,0 +1,186 @@
+"""What a store of chains does, whichever holds them, and the records that it keeps.
+
+The entries are the truth. Places and touches say where to find the rows of a request; they are
+written with the entries, in the same transaction. Snapshots save time and can be made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gdcb.ledger.entry import GENESIS, Draft, Entry
+
+SNAPSHOTS_KEPT = 3
+SNAPSHOT_EVERY = 100_000
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Say how far a chain goes.
+
+    Parameters
+    ----------
+    size : entries so far, and the number of the next one
+    hash : of the last entry; `GENESIS` where there is none
+    """
+
+    size: int
+    hash: bytes
+
+
+EMPTY = Head(0, GENESIS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Say where the rows of a request stand.
+
+    Parameters
+    ----------
+    request : its id
+    seq : the entry that holds them
+    first, n : first of its rows there, and how many
+    """
+
+    request: str
+    seq: int
+    first: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Say that a later entry is about a row of a request.
+
+    Parameters
+    ----------
+    request, row : the request, and which of its rows
+    slot : what of it; a slot is taken once, such as 'review:0', 'executed' or 'outcome'
+    seq, at_row : the entry, and the row in it
+    """
+
+    request: str
+    row: int
+    slot: str
+    seq: int
+    at_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Hold the state after the first `size` entries of a chain, the last of which has `hash`."""
+
+    chain: str
+    size: int
+    hash: bytes
+    body: bytes
+
+
+class Writing(Protocol):
+    """One exclusive transaction on one chain; others who write to it wait for its end."""
+
+    @property
+    def head(self) -> Head:
+        """How far the chain goes, with what was appended here."""
+
+    def append(self, drafts: Sequence[Draft]) -> list[Entry]:
+        """Append entries; `BrokenChain` where the head is not that of the last entry."""
+
+    def read(self, start: int, stop: int | None = None) -> list[Entry]:
+        """Return entries from `start` up to, not including, `stop`."""
+
+    def places(self, requests: Sequence[str]) -> dict[str, Place]:
+        """Return the places of those requests that have one."""
+
+    def touches(self, requests: Sequence[str]) -> list[Touch]:
+        """Return all touches of requests, in the order of the entries."""
+
+    def add_places(self, places: Sequence[Place]) -> None:
+        """Add places; `Conflict`, and none is added, where a request is taken."""
+
+    def add_touches(self, touches: Sequence[Touch]) -> None:
+        """Add touches; `Conflict`, and none is added, where a slot is taken."""
+
+
+class Store(Protocol):
+    """Chains of entries, with what belongs to them."""
+
+    def writing(self, chain: str) -> AbstractContextManager[Writing]:
+        """Open a transaction: kept at the end, undone whole by an exception."""
+
+    def chains(self) -> list[str]:
+        """Return the names of all chains that have an entry, sorted."""
+
+    def head(self, chain: str) -> Head:
+        """Return how far a chain goes; `Head(0, GENESIS)` where there is none."""
+
+    def read(self, chain: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        """Read entries in order, page by page, in memory that does not grow with the chain."""
+
+    def get(self, chain: str, seqs: Sequence[int]) -> list[Entry]:
+        """Return entries by number, in the order asked for."""
+
+    def places(self, chain: str, requests: Sequence[str]) -> dict[str, Place]:
+        """Return the places of those requests that have one."""
+
+    def touches(self, chain: str, requests: Sequence[str]) -> list[Touch]:
+        """Return all touches of requests, in the order of the entries."""
+
+    def near(self, chain: str, at: int) -> int:
+        """Return the first number whose entry was at `at` or later; the size where none was."""
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot; of the old ones the last few and the first of each long stretch stay."""
+
+    def snapshot(self, chain: str, at_most: int | None = None) -> Snapshot | None:
+        """Return the latest snapshot, of at most `at_most` entries."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+def open_store(url: str | Path, patience: float = PATIENCE) -> Store:
+    """Open a store; a database is created, or brought up to this version, where it must be.
+
+    Parameters
+    ----------
+    url : 'memory:', gone with the process; a path or 'sqlite:///PATH', which with '?mode=ro' is
+        never written to; 'postgresql://USER:PASSWORD@HOST:PORT/DATABASE'
+    patience : seconds to wait for a lock or for a connection
+
+    Examples
+    --------
+    >>> store = open_store("memory:")
+    >>> with store.writing("prices") as writing:
+    ...     entries = writing.append([Draft("Paused", b"{}", b"", 17, "ann")])
+    >>> store.head("prices").size
+    1
+    """
+    if str(url) == "memory:":
+        from gdcb.ledger.memory import MemoryStore
+
+        return MemoryStore(patience)
+    from gdcb.ledger.sql import SqlStore
+
+    return SqlStore(url, patience)
+
+
+def is_kept(size: int, sizes: Sequence[int]) -> bool:
+    """Return whether the snapshot after `size` entries stays among those after `sizes`.
+
+    The last three stay, and of each 100,000 entries the first.
+
+    Examples
+    --------
+    >>> sizes = [10, 20, 100_000, 150_000, 160_000, 170_000, 180_000]
+    >>> [size for size in sizes if is_kept(size, sizes)]
+    [10, 100000, 160000, 170000, 180000]
+    """
+    stretch = size // SNAPSHOT_EVERY
+    first = min(other for other in sizes if other // SNAPSHOT_EVERY == stretch)
+    return size == first or size in sorted(sizes)[-SNAPSHOTS_KEPT:]
