@@ -1,0 +1,76 @@
+"""Pages around the work: sign in, home, settings, and what went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gdcb.service.pages.views.frame import Place, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInView(View):
+    """The form for a login and a password.
+
+    Parameters
+    ----------
+    login : what was entered; `problem` says why it did not do
+    then : path to go to afterwards; one of ours
+    has_password : whether passwords are in use; else only one-time links are
+    """
+
+    template: ClassVar[str] = "sign_in.html"
+
+    login: str = ""
+    problem: str = ""
+    then: str = ""
+    has_password: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkView(View):
+    """Where a one-time link lands: a button, since what only looks must not use it up."""
+
+    template: ClassVar[str] = "link.html"
+
+    token: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An instance that one may see, in a few words."""
+
+    place: Place
+    words: str = ""
+    mode: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeView(View):
+    """The instances that one may see."""
+
+    template: ClassVar[str] = "home.html"
+
+    doors: tuple[Door, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsView(View):
+    """How one likes the pages; the frame has the settings."""
+
+    template: ClassVar[str] = "settings.html"
+
+    back: str = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorView(View):
+    """What went wrong: one sentence, and what to do."""
+
+    template: ClassVar[str] = "error.html"
+
+    status: int
+    sentence: str
+    todo: str = ""
+    back: str = "/"
