@@ -1,0 +1,143 @@
+"""Connections to the two databases, set up so that what is committed stays."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from math import ceil
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from gdcb.errors import InvalidInput
+
+# An execution option: a transaction with it means to write.
+WRITING = "gdcb_writing"
+
+_EXPECTED = "expected 'memory:', a path, 'sqlite:///PATH' or 'postgresql://…'"
+
+
+def parse(url: str | Path) -> URL:
+    """Return what to connect to; refuse whatever this version cannot.
+
+    Examples
+    --------
+    >>> parse("sqlite:///ledger.db").database
+    'ledger.db'
+    >>> parse("mysql://host/ledger")
+    Traceback (most recent call last):
+    gdcb.errors.InvalidInput: store: expected 'memory:', a path, 'sqlite:///PATH' or
+    'postgresql://…', got 'mysql://host/ledger'
+    """
+    if isinstance(url, Path) or "://" not in url:
+        given = URL.create("sqlite", database=str(url))
+    else:
+        try:
+            given = make_url(url)
+        except (ArgumentError, ValueError) as error:
+            # The URL itself may hold a password.
+            raise InvalidInput(f"store: {_EXPECTED}, got a URL that is not one") from error
+    if given.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return given.set(drivername="postgresql+psycopg")
+    if given.drivername != "sqlite":
+        raise InvalidInput(f"store: {_EXPECTED}, got {given.render_as_string()!r}")
+    if not given.database or given.database == ":memory:" or given.host:
+        raise InvalidInput(f"store: {_EXPECTED}, got {url!r}; a file has three slashes, or four")
+    if unknown := set(given.query) - {"mode"}:
+        raise InvalidInput(f"store: expected no option but 'mode=ro', got {sorted(unknown)}")
+    if given.query.get("mode", "rwc") not in ("ro", "rwc"):
+        raise InvalidInput(f"store: expected 'mode=ro', got 'mode={given.query['mode']}'")
+    return given
+
+
+def shown(url: URL) -> str:
+    """Return a database's name for sentences, without its password."""
+    if url.drivername == "sqlite":
+        return f"store '{url.database}'"
+    return f"store '{url.set(drivername='postgresql').render_as_string(hide_password=True)}'"
+
+
+def connect(url: URL, patience: float) -> Engine:
+    """Return an engine for what `parse` returned."""
+    if url.drivername == "sqlite":
+        return _sqlite(url, patience)
+    return _postgresql(url, patience)
+
+
+def _sqlite(url: URL, patience: float) -> Engine:
+    mode = str(url.query.get("mode", "rwc"))
+    path = quote(str(Path(url.database or "").absolute()))
+    engine = create_engine(
+        URL.create("sqlite", database=f"file:{path}", query={"mode": mode, "uri": "true"}),
+        connect_args={"timeout": patience, "check_same_thread": False},
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=patience,
+        pool_pre_ping=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: Any) -> None:
+        # Transactions are ours to begin: the module would begin them late, and deferred.
+        connection.isolation_level = None
+        if mode != "ro":
+            _keep_log(connection, patience)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        is_writing = connection.get_execution_options().get(WRITING, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+    return engine
+
+
+def _keep_log(connection: sqlite3.Connection, patience: float) -> None:
+    """Let readers read while one writes; SQLite does not wait by itself for this change."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _postgresql(url: URL, patience: float) -> Engine:
+    settings = {
+        "application_name": "gdcb",
+        "client_encoding": "utf8",
+        "connect_timeout": max(ceil(patience), 2),
+        # A server that vanished is noticed within half a minute.
+        "keepalives_idle": 15,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }
+    engine = create_engine(
+        url,
+        connect_args={name: value for name, value in settings.items() if name not in url.query},
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=patience,
+        pool_pre_ping=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
+        # A commit that a crash can undo is none; what is stricter than 'on' stays.
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false), CASE "
+            "WHEN current_setting('synchronous_commit') IN ('off', 'local') "
+            "THEN set_config('synchronous_commit', 'on', false) END",
+            (str(ceil(patience * 1000)),),
+        )
+        connection.commit()
+
+    return engine

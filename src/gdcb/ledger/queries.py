@@ -1,0 +1,82 @@
+"""What is read of a chain, in a transaction or outside of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.session import Session
+from gdcb.ledger.store import EMPTY, Head, Place, Touch
+
+_LAST = 2**63 - 1
+
+
+def head(session: Session, chain: str) -> Head:
+    """Return how far a chain goes."""
+    [rows] = session.ask(("SELECT size, hash FROM chains WHERE name = ?", (chain,)))
+    return Head(*rows[0]) if rows else EMPTY
+
+
+def page(
+    session: Session, chain: str, start: int, stop: int | None, rows: int, size: int
+) -> int | None:
+    """Return where a page that begins at `start` ends; None where no entry is left.
+
+    It has at most `rows` entries, and bodies of `size` bytes or one entry.
+    """
+    sql = (
+        "SELECT seq, length(body) FROM entries WHERE chain = ? AND seq >= ? AND seq < ? "
+        "ORDER BY seq LIMIT ?"
+    )
+    [found] = session.ask((sql, (chain, start, _LAST if stop is None else stop, rows)))
+    end, total = None, 0
+    for seq, length in found:
+        total += length
+        if end is not None and total > size:
+            break
+        end = seq + 1
+    return end
+
+
+def entries(session: Session, chain: str, start: int, stop: int | None) -> list[Entry]:
+    """Return entries from `start` up to, not including, `stop`."""
+    sql = (
+        f"SELECT {session.entry} FROM entries WHERE chain = ? AND seq >= ? AND seq < ? ORDER BY seq"
+    )
+    [rows] = session.ask((sql, (chain, start, _LAST if stop is None else stop)))
+    return [Entry(chain, *row) for row in rows]
+
+
+def some_entries(session: Session, chain: str, seqs: Sequence[int]) -> list[Entry]:
+    """Return those of the entries with these numbers that are there."""
+    among = session.among("bigint")
+    sql = f"SELECT {session.entry} FROM entries WHERE chain = ? AND seq {among}"
+    [rows] = session.ask((sql, (chain, session.listed([int(seq) for seq in seqs]))))
+    return [Entry(chain, *row) for row in rows]
+
+
+def places(session: Session, chain: str, requests: Sequence[str]) -> dict[str, Place]:
+    """Return the places of those requests that have one."""
+    sql = (
+        'SELECT request, seq, "first", n FROM places WHERE chain = ? '
+        f"AND request {session.among('text')}"
+    )
+    [rows] = session.ask((sql, (chain, session.listed(requests))))
+    return {row[0]: Place(*row) for row in rows}
+
+
+def touches(session: Session, chain: str, requests: Sequence[str]) -> list[Touch]:
+    """Return all touches of requests, in the order of the entries."""
+    sql = (
+        'SELECT request, "row", slot, seq, at_row FROM touches WHERE chain = ? '
+        f"AND request {session.among('text')} ORDER BY seq, at_row, request, slot"
+    )
+    [rows] = session.ask((sql, (chain, session.listed(requests))))
+    return [Touch(*row) for row in rows]
+
+
+def near(session: Session, chain: str, at: int) -> int:
+    """Return the first number whose entry was at `at` or later; the size where none was."""
+    sql = "SELECT seq FROM entries WHERE chain = ? AND clock >= ? ORDER BY clock, seq LIMIT 1"
+    [rows] = session.ask((sql, (chain, at)))
+    return int(rows[0][0]) if rows else head(session, chain).size
