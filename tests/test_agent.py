@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import math
+import struct
 import tempfile
 import warnings
 import zipfile
@@ -270,8 +271,8 @@ def test_labels_publish_the_scaler_and_refold_the_arms() -> None:
     assert agent.state.scaler.theta[0, 0] == pytest.approx(np.array([4.0, 2.0]) / 15.0)
     case = agent.decide(night(100.0, 0.5), mask=["1"])
     assert case.proposed == {"price": pytest.approx(100.0 * np.exp(1.0 / 3.0))}
-    made = next(e for e in agent.events if isinstance(e, ev.DecisionMade) and e.id == case.id)
-    assert made.scaler_version == 1
+    made = next(e for e in agent.events if isinstance(e, ev.DecisionMade) and e.id == [case.id])
+    assert made.scaler_version.tolist() == [1]
     # 100·a ran under δ = 1; under 1.396 it is a/1.396 = 0.573, 0.716 or 0.896: arm 0.8 at best.
     counts = agent.state.bandit.counts[0]
     assert counts[0, 1:].tolist() == [1.0, 1.0]
@@ -489,14 +490,15 @@ def test_saving_twice_gives_the_same_file(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_file_is_executable(tmp_path: Path) -> None:
-    """It holds JSON, lines of JSON and arrays that NumPy reads without pickle."""
+    """It holds JSON, events whose heads are JSON, and arrays that NumPy reads without pickle."""
     path = tmp_path / "agent.gdcb"
     busy_agent().save(path)
     with zipfile.ZipFile(path) as archive:
-        assert {Path(name).suffix for name in archive.namelist()} == {".json", ".jsonl", ".npz"}
+        assert {Path(name).suffix for name in archive.namelist()} == {".json", ".bin", ".npz"}
         json.loads(archive.read("agent.json"))
-        for line in archive.read("events.jsonl").decode().splitlines():
-            json.loads(line)
+        for _, body in written(archive.read("events.bin")):
+            (length,) = struct.unpack_from("<I", body)
+            json.loads(body[4 : 4 + length])
         with np.load(io.BytesIO(archive.read("state.npz")), allow_pickle=False) as arrays:
             assert all(arrays[name].dtype.kind in "fiub" for name in arrays.files)
 
@@ -577,10 +579,25 @@ def rewritten(path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
             archive.writestr(item, content)
 
 
-def without_line(number: int) -> Callable[[bytes], bytes]:
+def written(raw: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the kinds and bodies of the events in a file."""
+    found = []
+    while raw:
+        n_kind, n_body = struct.unpack_from("<II", raw)
+        found.append((raw[8 : 8 + n_kind], raw[8 + n_kind : 8 + n_kind + n_body]))
+        raw = raw[8 + n_kind + n_body :]
+    return found
+
+
+def joined(story: list[tuple[bytes, bytes]]) -> bytes:
+    """Write kinds and bodies as a file has them."""
+    return b"".join(struct.pack("<II", len(k), len(b)) + k + b for k, b in story)
+
+
+def without_event(number: int) -> Callable[[bytes], bytes]:
     def change(raw: bytes) -> bytes:
-        lines = raw.splitlines(keepends=True)
-        return b"".join(lines[:number] + lines[number + 1 :])
+        story = written(raw)
+        return joined(story[:number] + story[number + 1 :])
 
     return change
 
@@ -591,15 +608,15 @@ def without_line(number: int) -> Callable[[bytes], bytes]:
         ("agent.json", lambda raw: b"[]"),
         ("agent.json", lambda raw: b"{}"),
         ("agent.json", lambda raw: b"null"),
-        ("agent.json", lambda raw: raw.replace(b'"format": 1', b'"format": 99')),
+        ("agent.json", lambda raw: raw.replace(b'"format": 2', b'"format": 99')),
         ("agent.json", lambda raw: raw.replace(b'"seed": 3', b'"seed": "x"')),
         ("agent.json", lambda raw: raw.replace(b'"seed"', b'"seeds"')),
         ("agent.json", lambda raw: raw.replace(b'"units"', b'"unit"')),
         ("agent.json", lambda raw: b"\xff\xfe"),
-        ("events.jsonl", lambda raw: raw + b"not json\n"),
-        ("events.jsonl", lambda raw: raw + b'{"event": "Erased"}\n'),
-        ("events.jsonl", without_line(0)),
-        ("events.jsonl", without_line(1)),
+        ("events.bin", lambda raw: raw + b"odd"),
+        ("events.bin", lambda raw: raw + joined([(b"Erased", b"")])),
+        ("events.bin", without_event(0)),
+        ("events.bin", without_event(1)),
         ("state.npz", lambda raw: b""),
         ("state.npz", lambda raw: b"garbage"),
         ("state.npz", lambda raw: raw[: len(raw) // 2]),
@@ -615,7 +632,7 @@ def without_line(number: int) -> Callable[[bytes], bytes]:
         "no seed",
         "no units",
         "not text",
-        "event is not json",
+        "event is broken off",
         "unknown event",
         "decision missing",
         "verdict missing",
@@ -695,14 +712,18 @@ def tampered(kind: type[ev.Event], **changes: Any) -> list[ev.Event]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"arm": 1},
-        {"worth": [1.0, 2.0, 3.0]},
-        {"x": [101.0, 0.0, 1.0, 0.0, 0.0]},
-        {"mask": [False, True, True]},
-        {"unit": "flat 1"},
-        {"action": [77.0]},
-        {"delta": [[3.0]]},
-        {"scaler_version": 9},
+        {"arm": np.array([1])},
+        {"worth": np.array([[1.0, 2.0, 3.0]])},
+        {"x": np.array([[101.0, 0.0, 1.0, 0.0, 0.0]])},
+        {"mask": np.array([[False, True, True]])},
+        {"unit": ["flat 1"]},
+        {"action": np.array([[77.0]])},
+        {"delta": np.array([[[3.0]]])},
+        {"scaler_version": np.array([9])},
+        {"version": 0},
+        {"share": np.array([0.5])},
+        {"batch": ["another"]},
+        {"row": np.array([1])},
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -711,7 +732,7 @@ def test_a_tampered_decision_is_found(changes: dict[str, Any]) -> None:
     story = tampered(ev.DecisionMade, **changes)
     if "arm" in changes:
         made = next(e for e in reversed(story) if isinstance(e, ev.DecisionMade))
-        other = (busy_agent().records[made.id].made.arm + 1) % 3
+        other = (busy_agent().records[made.id[0]].made.arm + 1) % 3
         story = tampered(ev.DecisionMade, arm=other)
     with pytest.raises(GdcbError):
         Agent.replay(story, letting(), BetaThompson(), seed=3)
@@ -724,7 +745,7 @@ def test_a_tampered_outcome_shows_in_what_follows() -> None:
     place = next(i for i, event in enumerate(story) if isinstance(event, ev.OutcomeObserved))
     event = story[place]
     assert isinstance(event, ev.OutcomeObserved)
-    story[place] = dataclasses.replace(event, outcome=[1.0 - event.outcome[0]])
+    story[place] = dataclasses.replace(event, outcome=1.0 - event.outcome)
     with pytest.raises(Conflict, match="comes out differently"):
         Agent.replay(story, letting(), BetaThompson(), seed=3)
 
@@ -732,10 +753,13 @@ def test_a_tampered_outcome_shows_in_what_follows() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        (ev.GateApplied, {"action": [399.0], "trail": [[80.0], [80.0], [399.0]]}),
-        (ev.GateApplied, {"status": "vetoed"}),
-        (ev.ActionExecuted, {"action": [1.0]}),
-        (ev.ActionExecuted, {"is_null": True}),
+        (
+            ev.GateApplied,
+            {"action": np.array([[399.0]]), "trail": np.array([[[80.0], [80.0], [399.0]]])},
+        ),
+        (ev.GateApplied, {"status": np.array([2], dtype=np.int8)}),
+        (ev.ActionExecuted, {"action": np.array([[1.0]])}),
+        (ev.ActionExecuted, {"is_null": np.array([True])}),
     ],
     ids=["verdict", "status", "executed", "null"],
 )
@@ -894,7 +918,8 @@ class Shift(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         if hasattr(self, "cases"):
-            made = [e.id for e in self.agent.events if isinstance(e, ev.DecisionMade)]
+            told = [e for e in self.agent.events if isinstance(e, ev.DecisionMade)]
+            made = [id for event in told for id in event.id]
             assert made == list(self.cases)
             assert all(np.isfinite(array).all() for array in arrays(self.agent))
 

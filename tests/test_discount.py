@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from gdcb import Agent, BetaThompson, GaussianThompson
@@ -75,7 +74,8 @@ def test_a_refit_finds_the_discounted_weights() -> None:
         case = agent.decide(night(base), unit="flat 0")
         agent.observe(case.id, {"booked": 1}, label=[0.2])
     agent.discount(0.0, "all changed", since=start)
-    weight = np.concatenate([log.weight for log in agent.logs])
+    assert agent.kept.log is not None
+    weight = agent.kept.log.weight
     assert weight.tolist() == [0.0] * 6 + [1.0] * 3
     agent.refit()
     fresh = Agent(letting(), BetaThompson(), seed=3).state.bandit.counts[0]
@@ -90,7 +90,8 @@ def test_an_imported_history_is_older_than_every_event() -> None:
     assert (agent.state.bandit.counts - prior).sum() > 100
     agent.discount(0.0, "all changed at launch", since=0)
     assert (agent.state.bandit.counts - prior).sum() == pytest.approx(n_live)
-    weight = np.concatenate([log.weight for log in agent.logs])
+    assert agent.kept.log is not None
+    weight = agent.kept.log.weight
     assert weight[:-n_live].sum() == 0.0
     assert weight[-n_live:].tolist() == [1.0] * n_live
     agent.refit()
@@ -103,9 +104,8 @@ def test_a_discount_by_one_changes_nothing() -> None:
     agent, plain = worked(), worked()
     agent.discount(1.0, "nothing changed", since=5)
     assert agent.state.bandit.counts == pytest.approx(plain.state.bandit.counts)
-    assert [one.weight.tolist() for one in agent.logs] == [
-        [1.0] * sum(one.weight.size for one in plain.logs)
-    ]
+    assert agent.kept.log is not None
+    assert agent.kept.log.weight.tolist() == [1.0] * plain.kept.numbers.size
 
 
 def test_a_gate_is_seen_anew_and_outcomes_stay() -> None:
@@ -156,8 +156,8 @@ def test_it_survives_saving_and_replay(tmp_path: Path, bandit: Any) -> None:
     for other in (loaded, replayed):
         assert other.events == agent.events
         assert live(other) == live(agent)
-        assert [one.share for one in other.records.values()] == [
-            one.share for one in agent.records.values()
+        assert [other.share(one) for one in other.records.values()] == [
+            agent.share(one) for one in agent.records.values()
         ]
     for one in (agent, loaded, replayed):
         one.decide(context, id="next")

@@ -25,7 +25,7 @@ from gdcb.contrast import learn as learn_contrast
 from gdcb.credit import evidence, teach
 from gdcb.instance import Cells
 from gdcb.instances import load
-from gdcb.records import Log, Setting, copy, flatten, to_bytes
+from gdcb.records import Setting, copy, flatten, to_bytes
 from gdcb.refold import publish, refold
 from gdcb.simulate import Simulation, simulate
 from tests.builders import letting, night, with_rules
@@ -284,12 +284,11 @@ def test_a_delayed_outcome_is_credited_under_the_scaler_in_force() -> None:
 def test_an_agent_refolds_what_it_observed() -> None:
     """After a fit the live arms equal a fold of all finished decisions under the new δ."""
     agent = Agent(letting(), BetaThompson(), seed=5)
-    logs: list[Log] = []
     for i in range(12):
         case = agent.decide(night(80.0 + 20.0 * i, 0.1 * (i % 4)))
         agent.observe(case.id, {"booked": i % 2}, label=[0.3 * (i % 4)])
-        logs = list(agent.logs)
-    whole = Log.concatenate(logs)
+    whole = agent.kept.log
+    assert whole is not None
     assert agent.state.scaler.versions.tolist() == [3]
     fresh = turn.init(agent.instance, agent.bandit, np.zeros(1, dtype=np.int64))
     delta, in_force = turn.scale(agent.instance, agent.state, whole)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gdcb import Agent, Approval, BetaThompson, Bounds, Chain, Review
 from gdcb import events as ev
+from gdcb.cases import about
 from gdcb.errors import Conflict
 from gdcb.gates import CategoryKernel
 from tests.builders import HoldDear, choosing, letting, live, night
@@ -39,7 +41,18 @@ def replayed(story: Story) -> Agent:
 
 def of(kind: type[ev.Event], id: str, story: Story = STORY) -> Any:
     """Return the last event of one kind about one decision."""
-    return [e for e in story if type(e) is kind and getattr(e, "id", None) == id][-1]
+    return [e for e in story if type(e) is kind and about(e) == [id]][-1]
+
+
+def ran(id: str, *action: float, is_null: bool = False) -> ev.ActionExecuted:
+    """Return the account of what ran of one decision."""
+    return ev.ActionExecuted([id], np.array([action]), np.array([is_null]))
+
+
+def observed(id: str, *outcome: float, label: Any = None, weight: Any = 1.0) -> ev.OutcomeObserved:
+    """Return the account of one outcome."""
+    labels = None if label is None else np.array([label])
+    return ev.OutcomeObserved([id], np.array([outcome]), labels, np.array([weight]))
 
 
 def test_the_story_itself_replays() -> None:
@@ -52,8 +65,8 @@ def test_the_story_itself_replays() -> None:
 @pytest.mark.parametrize(
     ("added", "message"),
     [
-        (ev.ActionExecuted("waits", [400.0], False), "comes out as ReviewRequested"),
-        (ev.ActionExecuted("waits", [None], True), "comes out as ReviewRequested"),
+        (ran("waits", 400.0), "of which waits is held"),
+        (ran("waits", np.nan, is_null=True), "of which waits is held"),
         (of(ev.ActionExecuted, "plain"), "decision plain ran twice"),
         (of(ev.ActionExecuted, "answered"), "decision answered ran twice"),
         (ev.Reviewed("answered", "veto", None, "cid", ""), "is not held; it is modified"),
@@ -70,21 +83,21 @@ def test_the_story_itself_replays() -> None:
         (ev.Reviewed("waits", "approve", None, 7, ""), "by: expected text"),  # type: ignore[arg-type]
         (ev.Reviewed("waits", "approve", None, "", None), "reason: expected text"),  # type: ignore[arg-type]
         (ev.Expired("waits", 7), "reason: expected text"),  # type: ignore[arg-type]
-        (ev.ReviewRequested("answered", "owner", "again"), "comes out as ActionExecuted"),
+        (ev.ReviewRequested(["answered"], ["owner"], ["again"]), "of which none is held"),
         (of(ev.ReviewRequested, "waits"), "decision waits was asked about twice"),
         (of(ev.GateApplied, "plain"), "decision plain was judged twice"),
         (of(ev.GateApplied, "waits"), "decision waits was judged twice"),
-        (of(ev.DecisionMade, "plain"), "decision plain comes out differently|made twice"),
+        (of(ev.DecisionMade, "plain"), "a decision on version 0 of the state"),
         (ev.AppealDecided("plain", "no", "bea", "why"), "upheld: expected True or False"),  # type: ignore[arg-type]
         (ev.AppealDecided("plain", True, "bea", ""), "reason: say why"),
         (ev.AppealDecided("plain", True, "bea", "  "), "reason: say why"),
         (ev.AppealDecided("waits", True, "bea", "why"), "was appealed before it ran"),
-        (ev.OutcomeObserved("waits", [1.0], None, 1.0), "is held and has not run"),
-        (ev.OutcomeObserved("answered", [1.0, 0.0], None, 1.0), "outcome: expected 1 number,"),
-        (ev.OutcomeObserved("answered", [0.5], None, 1.0), "0 or 1"),
-        (ev.OutcomeObserved("answered", 1.0, None, 1.0), "has no len"),  # type: ignore[arg-type]
-        (ev.OutcomeObserved("answered", [1.0], None, -1.0), "weight: expected a number >= 0"),
-        (ev.OutcomeObserved("answered", [1.0], [0.1, 0.2], 1.0), "label: expected 1 number in"),
+        (observed("waits", 1.0), "is held and has not run"),
+        (observed("answered", 1.0, 0.0), "outcome: expected 1 number for each"),
+        (observed("answered", 0.5), "0 or 1"),
+        (observed("plain", 1.0), "decision plain was observed twice"),
+        (observed("answered", 1.0, weight=-1.0), "weight: expected a number >= 0"),
+        (observed("answered", 1.0, label=[0.1, 0.2]), "label: expected 1 number for"),
         (ev.LabelObserved("answered", [0.1]), "label: decision answered has no outcome yet"),
         (ev.LabelObserved("plain", None), "label: expected one"),  # type: ignore[arg-type]
         (ev.LabelObserved("plain", [1e300]), "label: expected a number"),
@@ -92,6 +105,11 @@ def test_the_story_itself_replays() -> None:
         (ev.ScalerFitted([-1], [1]), "owners: expected owners 0 to 0"),
         (ev.ScalerFitted([0, 0], [1, 1]), "owners: expected owners 0 to 0"),
         (ev.ScalerFitted([], []), "a refit of nothing"),
+        (ev.OutcomeCorrected("waits", [1.0], "bea", "why"), "has none that could be corrected"),
+        (ev.OutcomeCorrected("plain", [0.5], "bea", "why"), "0 or 1"),
+        (ev.OutcomeCorrected("plain", [0.0], "bea", " "), "say why the outcome was wrong"),
+        (ev.RolledBack(99, "why"), "to: expected an event 0 to"),
+        (ev.RolledBack(1, ""), "say why the learners are put back"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:30],
 )
@@ -116,18 +134,24 @@ def without(kind: type[ev.Event], id: str) -> Story:
 @pytest.mark.parametrize(
     ("story", "message"),
     [
-        (lambda: changed(ev.ReviewRequested, "waits", gate="limits"), "comes out as"),
-        (lambda: changed(ev.ReviewRequested, "waits", reason="a lie"), "comes out as"),
-        (lambda: changed(ev.ReviewRequested, "answered", id="plain"), "comes out as"),
+        (lambda: changed(ev.ReviewRequested, "waits", gate=["limits"]), "comes out as"),
+        (lambda: changed(ev.ReviewRequested, "waits", reason=["a lie"]), "comes out as"),
+        (lambda: changed(ev.ReviewRequested, "answered", id=["plain"]), "of which none is held"),
         (lambda: without(ev.ReviewRequested, "answered"), "answered before anybody was asked"),
         (lambda: without(ev.Reviewed, "answered"), "decision answered was judged twice"),
         (lambda: without(ev.GateApplied, "plain"), "decision plain ran before it was judged"),
-        (lambda: without(ev.GateApplied, "answered"), "comes out as ReviewRequested"),
-        (lambda: changed(ev.DecisionMade, "waits", unit=""), "unit: expected a name"),
-        (lambda: changed(ev.DecisionMade, "waits", mask=[False] * 3), "no arm is allowed"),
-        (lambda: changed(ev.DecisionMade, "waits", x=[900.0]), "x: expected at least one row"),
-        (lambda: changed(ev.DecisionMade, "waits", x=["a", "b"]), "could not convert"),
-        (lambda: changed(ev.DecisionMade, "waits", id="plain"), "decision plain was made twice"),
+        (lambda: without(ev.GateApplied, "answered"), "of which answered is held"),
+        (lambda: changed(ev.DecisionMade, "waits", unit=[""]), "unit: expected a name"),
+        (
+            lambda: changed(ev.DecisionMade, "waits", mask=np.zeros((1, 3), bool)),
+            "no arm is allowed",
+        ),
+        (
+            lambda: changed(ev.DecisionMade, "waits", x=np.array([[900.0]])),
+            "x: expected at least one row",
+        ),
+        (lambda: changed(ev.DecisionMade, "waits", x=np.array([["a", "b"]])), "x: expected"),
+        (lambda: changed(ev.DecisionMade, "waits", id=["plain"]), "decision plain was made twice"),
     ],
 )
 def test_an_impossible_account_is_refused(story: Callable[[], Story], message: str) -> None:
@@ -165,7 +189,7 @@ def test_one_answer_does_not_serve_two_holds() -> None:
     for added, message in (
         ([of(ev.GateApplied, "one", story)], "judged twice"),
         ([answer, answer], "has been answered already"),
-        ([ev.ActionExecuted("one", [400.0], False)], "comes out as ReviewRequested"),
+        ([ran("one", 400.0)], "of which one is held"),
     ):
         with pytest.raises(Conflict, match=f"^replay: .*{message}"):
             Agent.replay([*story, *added], instance, BetaThompson(), SEED)

@@ -23,9 +23,11 @@ from gdcb import events as ev
 from gdcb.arguments import (
     Frame,
     check_appeal,
+    check_correction,
     check_discount,
     check_drift,
     check_review,
+    check_rollback,
     check_verdict,
     contexts_of,
     label_of,
@@ -35,13 +37,13 @@ from gdcb.arguments import (
 )
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
-from gdcb.cases import Case, Record, gate_event, made_event, row_of, rows_of
+from gdcb.cases import Case, Record, made_event, rows_of
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.fold import Fold
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 from gdcb.parts import check_number, check_text, describe
-from gdcb.records import Log, Verdict, from_bytes, to_bytes
+from gdcb.records import Log, Rows, from_bytes, to_bytes
 from gdcb.replay import replay
 from gdcb.round import RoundState
 
@@ -105,7 +107,7 @@ class Agent(Fold):
     def __repr__(self) -> str:
         """Return what it works on, and how far it is."""
         made = len(self.records)
-        known = sum(record.outcome is not None for record in self.records.values())
+        known = sum(record.seen is not None for record in self.records.values())
         return (
             f"Agent({self.instance!r}, {type(self.bandit).__name__}, seed={self.seed}: "
             f"{made} decisions, {len(self.held())} held, {known} outcomes)"
@@ -164,7 +166,7 @@ class Agent(Fold):
         units = units_of(unit, len(contexts))
         x = self.instance.context.encode(contexts)
         allowed = mask_of(self.instance, mask, len(contexts))
-        if name in self.batches:
+        if name in self.records.requests:
             self._same_again(name, ids, units, x, allowed)
         else:
             self._decide(name, ids, units, x, allowed)
@@ -179,19 +181,21 @@ class Agent(Fold):
             raise Conflict(f"id: {', '.join(taken)} is taken by another decision")
         rows = rows_of(self.places(units), x, mask)
         self.instance.check_rows(rows, int(rows.unit.max()) + 1)
-        decision = self.propose(batch, rows)
-        verdict = self.judge(batch, decision.action, rows)
-        reasons = [self.instance.chain.reason(verdict, rows, i) for i in range(rows.n)]
-        version = len(self.events)
-        for i, one in enumerate(ids):
-            self.fold(made_event(decision, i, one, batch, version, units[i], rows))
-        for i, one in enumerate(ids):
-            self._gated(one, row_of(verdict, i), reasons[i])
+        keys = [(batch, row) for row in range(rows.n)]
+        decision = self.propose(keys, rows)
+        made = made_event(
+            decision, ids, [batch] * rows.n, np.arange(rows.n), len(self.events), units, rows
+        )
+        judged = self.gated(made, rows)
+        self.fold(made)
+        self._follow(judged, rows)
 
-    def _gated(self, one: str, verdict: Verdict, reason: str) -> None:
-        """Fold what the gates said of one decision, and run it unless it is held."""
-        self.fold(gate_event(one, verdict, reason))
-        self.fold(self.follow_up(self.records[one]))
+    def _follow(self, judged: ev.GateApplied, rows: Rows) -> None:
+        """Fold what the gates said, and run what they did not hold."""
+        self.fold(judged)
+        for event in (self.released(judged, rows), self.requested(judged)):
+            if event is not None:
+                self.fold(event)
 
     # Resolve
 
@@ -223,10 +227,9 @@ class Agent(Fold):
         return self[id]
 
     def _answer(self, record: Record, answer: ev.Reviewed | ev.Expired) -> None:
-        verdict = self.resume(record, answer)
-        reason = self.reason(record, verdict, answer)
+        judged = self.answered(record, answer)
         self.fold(answer)
-        self._gated(answer.id, verdict, reason)
+        self._follow(judged, record.rows)
 
     # Observe
 
@@ -248,28 +251,58 @@ class Agent(Fold):
         """
         record = self._find(id)
         check_number("weight", weight, 0.0)
-        event: ev.Event
-        event = ev.OutcomeObserved(
-            id, outcome_of(self.instance, outcome), label_of(self.instance, label), float(weight)
-        )
+        values, labels = outcome_of(self.instance, outcome), label_of(self.instance, label)
         record.check_ran("outcome")
-        if record.outcome is not None:
-            known = record.outcome
-            if (event.outcome, event.weight) != (known.outcome, known.weight):
+        event: ev.Event
+        if record.seen is None:
+            seen = None if labels is None else ev.numbers(labels)[None]
+            event = ev.OutcomeObserved([id], np.array([values]), seen, np.array([float(weight)]))
+        else:
+            if (values, float(weight)) != (record.outcome, record.weight):
                 raise Conflict(
-                    f"outcome: decision {id} has {known.outcome} with weight {known.weight:g} "
-                    f"already, got {event.outcome} with weight {event.weight:g}"
+                    f"outcome: decision {id} has {record.outcome} with weight {record.weight:g} "
+                    f"already, got {values} with weight {weight:g}"
                 )
-            if event.label is None or event.label == record.label:
+            if labels is None or labels == record.label:
                 return False
             if record.label is not None:
                 raise Conflict(f"label: decision {id} has {record.label} already")
-            event = ev.LabelObserved(id, event.label)
+            event = ev.LabelObserved(id, labels)
         self.fold(event)
         due = self.instance.scaler.due(self.state.scaler)
         if due.size:
             self.refit(due.tolist())
         return True
+
+    def correct(self, id: str, outcome: Mapping[str, float], reason: str, *, by: str = "") -> bool:
+        """Put another outcome in the place of one that turned out to be wrong.
+
+        Arms are learned again from all rows, with the right outcome; decisions that were made in
+        between stay as they are.
+
+        Returns
+        -------
+        True if it was news, False if that outcome was known already.
+        """
+        record = self._find(id)
+        values = outcome_of(self.instance, outcome)
+        if record.seen is None:
+            raise Conflict(f"outcome: decision {id} has none that could be corrected")
+        if values == record.outcome:
+            return False
+        event = ev.OutcomeCorrected(id, values, by, reason)
+        check_correction(self.instance, event)
+        self.fold(event)
+        return True
+
+    def roll_back(self, to: int, reason: str) -> None:
+        """Put the learners back to what they knew after `to` events, and forget what came since.
+
+        Decisions, verdicts and outcomes stay on record; only what was learned is undone.
+        """
+        event = ev.RolledBack(to, reason)
+        check_rollback(event, len(self.events))
+        self.fold(event)
 
     def appeal(self, id: str, upheld: bool, reason: str, *, by: str = "") -> bool:
         """Write down how an appeal against an executed decision ended.
@@ -314,10 +347,7 @@ class Agent(Fold):
         n = len(self.units) if scaler.per == "unit" else 1
         wanted = list(range(n)) if owners is None else list(dict.fromkeys(owners))
         self.check_owners(wanted)
-        is_large = any(
-            isinstance(e, ev.HistoryImported) and e.rows is None for e in self.events[:1]
-        )
-        if scaler.learns_from == "nothing" or not wanted or is_large:
+        if scaler.learns_from == "nothing" or not wanted or self.has_large_history:
             return []
         before = scaler.version(self.state.scaler, np.array(wanted, dtype=np.int64)).tolist()
         event = self.fitted(wanted)
@@ -455,20 +485,20 @@ class Agent(Fold):
     def __getitem__(self, id: str) -> Case:
         """Return a decision as people read it."""
         record, instance = self._find(id), self.instance
-        executed, outcome, appeal = record.executed, record.outcome, record.appeal
+        outcome, appeal = record.outcome, record.appeal
         names = instance.reward.outcome
         decided = None
         if appeal is not None:
             decided = {"upheld": appeal.upheld, "by": appeal.by, "reason": appeal.reason}
         return Case(
             id,
-            record.made.unit,
-            instance.space.names[record.made.arm],
-            instance.decode_action(np.array(ev.numbers(record.made.action))),
+            record.unit,
+            instance.space.names[int(record.made.arm[record.at])],
+            instance.decode_action(record.made.action[record.at]),
             record.status,
-            None if executed is None else instance.decode_action(executed.action[0]),
+            None if record.executed is None else instance.decode_action(record.executed),
             record.reason,
-            None if outcome is None else dict(zip(names, outcome.outcome, strict=True)),
+            None if outcome is None else dict(zip(names, outcome, strict=True)),
             decided,
         )
 
@@ -534,22 +564,32 @@ class Agent(Fold):
         return record
 
     def _new_id(self) -> str:
-        number = len(self.batches) + 1
+        number = len(self.records.requests) + 1
         while self._is_taken(str(number)) or self._is_taken(f"{number}.0"):
             number += 1
         return str(number)
 
     def _is_taken(self, id: str) -> bool:
-        return id in self.batches or id in self.records
+        return id in self.records.requests or id in self.records
 
     def _same_again(
         self, name: str, ids: list[str], units: list[str], x: Array, mask: Array | None
     ) -> None:
-        made = [self.records[one].made for one in self.batches[name]]
-        masks = [None] * len(ids) if mask is None else mask.tolist()
-        same = [one.id for one in made] == ids and all(
-            one.x == row.tolist() and one.unit == unit and one.mask == allowed
-            for one, row, unit, allowed in zip(made, x, units, masks, strict=True)
+        known = [self.records[one] for one in self.records.requests[name]]
+        rows = [record.rows for record in known]
+        same = [record.id for record in known] == ids and all(
+            (rows[i].x == x[i]).all()
+            and known[i].unit == units[i]
+            and _allowed(rows[i].mask, 0) == _allowed(mask, i)
+            for i in range(len(ids))
         )
         if not same:
             raise Conflict(f"id: {name!r} was used before with another context, unit or mask")
+
+
+def _allowed(mask: Array | None, row: int) -> list[bool] | None:
+    """Return the arms that a row allows; None: all of them, said or not."""
+    if mask is None or mask[row].all():
+        return None
+    allowed: list[bool] = mask[row].tolist()
+    return allowed

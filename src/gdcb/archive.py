@@ -1,17 +1,21 @@
-"""A saved agent: one zip of JSON, JSON lines and npz; nothing in it is executable."""
+"""A saved agent: one zip of JSON, events and npz; nothing in it is executable."""
 
 from __future__ import annotations
 
 import io
 import json
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gdcb import events as ev
+from gdcb.codec import from_body, to_body
 from gdcb.errors import InvalidInput
 
-FORMAT = 1
+FORMAT = 2
+_SIZE = struct.Struct("<II")
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def write(path: str | Path, archive: Archive) -> None:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as parts:
         for name, data in (
             ("agent.json", json.dumps(header).encode()),
-            ("events.jsonl", "".join(f"{ev.to_json(e)}\n" for e in archive.events).encode()),
+            ("events.bin", b"".join(map(_written, archive.events))),
             ("state.npz", archive.state),
         ):
             parts.writestr(zipfile.ZipInfo(name), data)
@@ -63,7 +67,7 @@ def read(path: str | Path) -> Archive:
     try:
         with zipfile.ZipFile(path) as parts:
             header = json.loads(parts.read("agent.json"))
-            lines = parts.read("events.jsonl").decode().splitlines()
+            story = parts.read("events.bin")
             state = parts.read("state.npz")
     except FileNotFoundError:
         raise
@@ -72,7 +76,26 @@ def read(path: str | Path) -> Archive:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidInput(f"{path}: expected a saved agent of format {FORMAT}, got {header!r}")
     values = {name: _field(path, header, name, kind) for name, kind in _FIELDS.items()}
-    return Archive(**values, events=[ev.from_json(line) for line in lines], state=state)
+    return Archive(**values, events=list(_events(path, story)), state=state)
+
+
+def _written(event: ev.Event) -> bytes:
+    """Return an event with its kind, the lengths of both before them."""
+    kind, body = type(event).__name__.encode(), to_body(event)
+    return _SIZE.pack(len(kind), len(body)) + kind + body
+
+
+def _events(path: str | Path, story: bytes) -> Iterator[ev.Event]:
+    at = 0
+    while at < len(story):
+        try:
+            n_kind, n_body = _SIZE.unpack_from(story, at)
+            at += _SIZE.size
+            kind, body = story[at : at + n_kind].decode(), story[at + n_kind : at + n_kind + n_body]
+            at += n_kind + n_body
+        except (struct.error, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{path}: its events are broken off ({error})") from error
+        yield from_body(kind, body)
 
 
 _FIELDS: dict[str, type] = {"seed": int, "fingerprint": str, "units": int}

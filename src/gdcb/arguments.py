@@ -59,7 +59,7 @@ def _numbers(n: int) -> str:
 
 
 def label_of(instance: Instance, label: Any) -> list[float | None] | None:
-    """Return the scaler's labels, None where one was not seen."""
+    """Return the scaler's labels, None where one was not seen; None: no label at all."""
     if label is None:
         return None
     n = instance.scaler.n_labels
@@ -69,17 +69,53 @@ def label_of(instance: Instance, label: Any) -> list[float | None] | None:
     for value in plain:
         if value is not None:
             check_number("label", value, -LARGEST_LABEL, LARGEST_LABEL)
+    if all(value is None for value in plain):
+        return None  # nothing was seen, which is no label
     return [None if value is None else float(value) for value in plain]
 
 
 def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
-    """Refuse an outcome, label or weight that nobody could have handed in."""
-    names, values = instance.reward.outcome, event.outcome
-    if len(values) != len(names):
-        raise InvalidInput(f"outcome: expected {_numbers(len(names))}, got {values!r}")
-    outcome_of(instance, dict(zip(names, values, strict=True)))
-    label_of(instance, event.label)
-    check_number("weight", event.weight, 0.0)
+    """Refuse outcomes, labels or weights that nobody could have handed in."""
+    names, n = instance.reward.outcome, len(event.id)
+    shapes: list[tuple[str, Any, tuple[int, ...]]] = [
+        ("outcome", event.outcome, (n, len(names))),
+        ("weight", event.weight, (n,)),
+    ]
+    if event.label is not None:
+        shapes.append(("label", event.label, (n, instance.scaler.n_labels)))
+    for name, array, shape in shapes:
+        if not isinstance(array, np.ndarray) or array.shape != shape:
+            what = _numbers(shape[1]) if len(shape) > 1 else "one number"
+            raise InvalidInput(f"{name}: expected {what} for each of {n}, got {array!r}")
+    for i in range(n):
+        outcome_of(instance, dict(zip(names, event.outcome[i].tolist(), strict=True)))
+        check_number("weight", float(event.weight[i]), 0.0)
+        if event.label is not None:
+            values = event.label[i].tolist()
+            label_of(instance, [None if np.isnan(value) else value for value in values])
+
+
+def check_correction(instance: Instance, event: ev.OutcomeCorrected) -> None:
+    """Refuse a correction without a reason, or to what cannot have come out."""
+    names = instance.reward.outcome
+    given: Any = event.outcome
+    if not isinstance(given, list) or len(given) != len(names):
+        raise InvalidInput(f"outcome: expected {_numbers(len(names))}, got {given!r}")
+    outcome_of(instance, dict(zip(names, given, strict=True)))
+    check_text("by", event.by, may_be_empty=True)
+    check_said("reason", event.reason, "say why the outcome was wrong")
+
+
+def check_rollback(event: ev.RolledBack, n_events: int) -> None:
+    """Refuse a way back to what never was, or one without a reason."""
+    check_event_number("to", event.to, n_events)
+    check_said("reason", event.reason, "say why the learners are put back")
+
+
+def check_said(where: str, text: Any, what: str) -> None:
+    """Refuse silence where words are asked for."""
+    if not check_text(where, text, may_be_empty=True).strip():
+        raise InvalidInput(f"{where}: {what}")
 
 
 def check_verdict(verdict: Any, has_action: bool) -> None:
@@ -115,8 +151,7 @@ def check_appeal(event: ev.AppealDecided) -> None:
     if not isinstance(event.upheld, bool):
         raise InvalidInput(f"upheld: expected True or False, got {event.upheld!r}")
     check_text("by", event.by, may_be_empty=True)
-    if not check_text("reason", event.reason, may_be_empty=True).strip():
-        raise InvalidInput("reason: say why the appeal ended so")
+    check_said("reason", event.reason, "say why the appeal ended so")
 
 
 def check_drift(event: ev.DriftFound, n_events: int) -> None:
@@ -133,8 +168,7 @@ def check_discount(instance: Instance, event: ev.EvidenceDiscounted, n_events: i
     """Refuse a discount without a reason, of what cannot be discounted, or of the future."""
     check_number("factor", event.factor, 0.0, 1.0)
     check_event_number("since", event.since, n_events)
-    if not check_text("reason", event.reason, may_be_empty=True).strip():
-        raise InvalidInput("reason: say why evidence is discounted")
+    check_said("reason", event.reason, "say why evidence is discounted")
     if event.gate is None:
         return
     gates = [gate.name for gate in instance.chain.gates]

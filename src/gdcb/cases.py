@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.errors import Conflict
-from gdcb.records import STATUS, Decision, Executed, Rows, Verdict
+from gdcb.gates import Chain
+from gdcb.records import PASSED, STATUS, Decision, Executed, Rows, Verdict
 
 
 @dataclass(slots=True)
@@ -41,99 +43,245 @@ class Case:
 
 @dataclass(slots=True)
 class Record:
-    """What the fold remembers of a decision.
+    """What the fold remembers of a decision: the events about it, and its row in each.
 
     `is_asked` and `review` are about the verdict in force: whether a person was asked about it, and
-    what they answered. A verdict that follows from the answer starts afresh. `share` is how much of
-    its outcome's weight still counts.
+    what they answered. A verdict that follows from the answer starts afresh. `seen_at` is the
+    number of the event that brought its outcome.
     """
 
     made: ev.DecisionMade
-    rows: Rows
-    verdict: Verdict | None = None
-    reason: str = ""
-    review: ev.Reviewed | ev.Expired | None = None
+    at: int
+    place: int
+    judged: tuple[ev.GateApplied, int] | None = None
     is_asked: bool = False
-    executed: Executed | None = None
-    outcome: ev.OutcomeObserved | None = None
+    review: ev.Reviewed | ev.Expired | None = None
+    ran: tuple[ev.ActionExecuted, int] | None = None
+    seen: tuple[ev.OutcomeObserved, int] | None = None
+    seen_at: int = -1
+    outcome: list[float] | None = None
     label: list[float | None] | None = None
     appeal: ev.AppealDecided | None = None
-    share: float = 1.0
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.made.id[self.at]
+
+    @property
+    def unit(self) -> str:
+        """Whose learner decided."""
+        return self.made.unit[self.at]
+
+    @property
+    def rows(self) -> Rows:
+        """Its context and unit, as a batch of one."""
+        one = slice(self.at, self.at + 1)
+        mask = None if self.made.mask is None else self.made.mask[one]
+        return rows_of([self.place], self.made.x[one], mask)
+
+    @property
+    def entered(self) -> Array:
+        """What entered the gates, (D,): the proposal, or the incumbent's action in its place."""
+        instead = self.made.instead
+        if instead is not None and np.isfinite(instead[self.at]).all():
+            return np.asarray(instead[self.at])
+        return np.asarray(self.made.action[self.at])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the proposal entered the gates, and not the incumbent's action."""
+        instead = self.made.instead
+        return instead is None or not bool(np.isfinite(instead[self.at]).all())
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the gates last said, as a batch of one."""
+        return None if self.judged is None else verdict_of(*self.judged)
+
+    @property
+    def reason(self) -> str:
+        """Why it stands as it does."""
+        return "" if self.judged is None else self.judged[0].reason[self.judged[1]]
 
     @property
     def status(self) -> str:
-        """Return its status as a word; 'open' before the gates have answered."""
-        return "open" if self.verdict is None else STATUS[int(self.verdict.status[0])]
+        """Its status as a word; 'open' before the gates have answered."""
+        return "open" if self.judged is None else STATUS[self._code]
+
+    @property
+    def _code(self) -> int:
+        event, at = self.judged or (None, 0)
+        return PASSED if event is None else int(event.status[at])
+
+    @property
+    def executed(self) -> Array | None:
+        """What ran, (D,); None where nothing did yet."""
+        return None if self.ran is None else np.asarray(self.ran[0].action[self.ran[1]])
+
+    @property
+    def weight(self) -> float:
+        """What its outcome counted when it came."""
+        return 0.0 if self.seen is None else float(self.seen[0].weight[self.seen[1]])
 
     def check_held(self) -> None:
         """Refuse an answer to what waits for none."""
         if self.status != "held":
-            raise Conflict(f"decision {self.made.id} is not held; it is {self.status}")
+            raise Conflict(f"decision {self.id} is not held; it is {self.status}")
         if self.review is not None:
-            raise Conflict(f"decision {self.made.id} has been answered already")
+            raise Conflict(f"decision {self.id} has been answered already")
 
     def check_ran(self, what: str) -> None:
         """Refuse what only comes after something ran."""
-        if self.executed is None:
-            raise Conflict(f"{what}: decision {self.made.id} is {self.status} and has not run")
+        if self.ran is None:
+            raise Conflict(f"{what}: decision {self.id} is {self.status} and has not run")
+
+    def note(self, event: ev.Event, row: int, number: int) -> None:
+        """Remember one event about this decision: its row there, and the event's number."""
+        if isinstance(event, ev.GateApplied):
+            self.judged, self.is_asked, self.review = (event, row), False, None
+        elif isinstance(event, ev.ReviewRequested):
+            self.is_asked = True
+        elif isinstance(event, ev.Reviewed | ev.Expired):
+            self.review = event
+        elif isinstance(event, ev.ActionExecuted):
+            self.ran = (event, row)
+        elif isinstance(event, ev.OutcomeObserved):
+            self.seen, self.seen_at = (event, row), number
+            self.outcome, self.label = event.outcome[row].tolist(), label_at(event, row)
+        elif isinstance(event, ev.OutcomeCorrected):
+            self.outcome = list(event.outcome)
+        elif isinstance(event, ev.LabelObserved):
+            self.label = event.label
+        elif isinstance(event, ev.AppealDecided):
+            self.appeal = event
 
 
-def rows_of(places: list[int], x: Array, mask: Array | None) -> Rows:
+class Records(dict[str, Record]):
+    """All decisions by id, in memory; `requests` are the ids that were asked for together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: dict[str, list[str]] = {}
+
+    def add(self, event: ev.DecisionMade, places: Sequence[int]) -> None:
+        """Remember decisions that were made."""
+        for at, (id, batch) in enumerate(zip(event.id, event.batch, strict=True)):
+            self[id] = Record(event, at, places[at])
+            self.requests.setdefault(batch, []).append(id)
+
+
+def about(event: ev.Event) -> list[str]:
+    """Return the ids of the decisions that an event is about, a row each."""
+    id = getattr(event, "id", None)
+    if id is None:
+        return []
+    return [id] if isinstance(id, str) else list(id)
+
+
+def rows_of(places: Sequence[int], x: Array, mask: Array | None) -> Rows:
     """Return live rows: units by place, all of one group."""
     return Rows(np.array(places, dtype=np.int64), np.zeros(len(places), dtype=np.int64), x, mask)
 
 
+def rows_at(records: Sequence[Record]) -> Rows:
+    """Return contexts and units of several decisions as one batch, without their masks."""
+    x = np.array([record.made.x[record.at] for record in records])
+    return rows_of([record.place for record in records], x, None)
+
+
 def made_event(
-    decision: Decision, i: int, id: str, batch: str, version: int, unit: str, rows: Rows
+    decision: Decision,
+    id: list[str],
+    batch: list[str],
+    row: Array,
+    version: int,
+    unit: list[str],
+    rows: Rows,
+    launched: tuple[Array | None, str, Array | None] = (None, "decision", None),
 ) -> ev.DecisionMade:
-    """Write row i of a decision down."""
+    """Write proposals down; `launched` is share, drawn_by and instead of `events.DecisionMade`."""
+    share, drawn_by, instead = launched
     return ev.DecisionMade(
         id,
         batch,
-        i,
+        row,
         version,
         unit,
-        rows.x[i].tolist(),
-        None if rows.mask is None else rows.mask[i].tolist(),
-        int(decision.arm[i]),
-        ev.listed(decision.action[i]),
-        [ev.listed(row) for row in decision.delta[i]],
-        int(decision.version[i]),
-        ev.listed(decision.worth[i]),
+        rows.x,
+        rows.mask,
+        decision.arm.astype(np.int64, copy=False),
+        decision.action,
+        decision.delta,
+        decision.version.astype(np.int64, copy=False),
+        decision.worth,
+        share,
+        drawn_by,
+        instead,
     )
 
 
-def gate_event(id: str, verdict: Verdict, reason: str) -> ev.GateApplied:
-    """Write the verdict on one decision (N = 1) down."""
+def gate_event(id: list[str], verdict: Verdict, reason: list[str]) -> ev.GateApplied:
+    """Write the verdicts on N decisions down."""
     return ev.GateApplied(
         id,
-        STATUS[int(verdict.status[0])],
-        ev.listed(verdict.action[0]),
-        [ev.listed(step) for step in verdict.trail[0]],
-        verdict.statuses[0].tolist(),
-        {str(gate): text for (_, gate), text in verdict.faults.items()},
+        verdict.status,
+        verdict.action,
+        verdict.trail,
+        verdict.statuses,
+        {f"{row} {gate}": text for (row, gate), text in verdict.faults.items()},
         reason,
     )
 
 
-def verdict_of(event: ev.GateApplied) -> Verdict:
-    """Read a verdict back."""
-    return Verdict(
-        np.array([ev.numbers(event.action)]),
-        np.array([STATUS.index(event.status)], dtype=np.int8),
-        np.array([[ev.numbers(step) for step in event.trail]]),
-        np.array([event.statuses], dtype=np.int8).reshape(1, -1),
-        {(0, int(gate)): text for gate, text in event.faults.items()},
-    )
+def verdict_of(event: ev.GateApplied, row: int) -> Verdict:
+    """Read the verdict on one row back, as a batch of one."""
+    one = slice(row, row + 1)
+    found = Verdict(event.action[one], event.status[one], event.trail[one], event.statuses[one], {})
+    if event.faults:
+        found.faults.update(_faults(event, row))
+    return found
 
 
-def row_of(verdict: Verdict, i: int) -> Verdict:
-    """Return the verdict on row i alone."""
-    one = slice(i, i + 1)
-    return Verdict(
-        verdict.action[one],
-        verdict.status[one],
-        verdict.trail[one],
-        verdict.statuses[one],
-        {(0, gate): text for (row, gate), text in verdict.faults.items() if row == i},
-    )
+def _faults(event: ev.GateApplied, row: int) -> dict[tuple[int, int], str]:
+    at = [(key.split(" "), text) for key, text in event.faults.items()]
+    return {(0, int(gate)): text for (of, gate), text in at if int(of) == row}
+
+
+def whole_verdict(event: ev.GateApplied) -> Verdict:
+    """Read all verdicts of an event back."""
+    faults = {}
+    for key, text in event.faults.items():
+        row, gate = key.split(" ")
+        faults[int(row), int(gate)] = text
+    return Verdict(event.action, event.status, event.trail, event.statuses, faults)
+
+
+def executed_of(chain: Chain, records: Sequence[Record]) -> Executed:
+    """Return what ran of several decisions, and whose action it was.
+
+    What was reported to have run in another way than it was let through is an override: whoever
+    changed it may have known more.
+    """
+    ran, verdicts = [], []
+    for record in records:
+        verdict = record.verdict
+        if record.ran is None or verdict is None:
+            raise Conflict(f"outcome: decision {record.id} has not run")
+        ran.append(record.ran)
+        verdicts.append(verdict)
+    verdict = Verdict.concatenate(verdicts)
+    action = np.array([event.action[at] for event, at in ran])
+    is_null = np.array([event.is_null[at] for event, at in ran], dtype=bool)
+    is_told = np.array([event.is_told for event, _ in ran], dtype=bool)
+    is_changed = is_told & ~is_null & (action != verdict.action).any(axis=1)
+    is_live = np.array([record.is_live for record in records], dtype=bool)
+    is_own = (verdict.status == PASSED) & is_live & ~is_null & ~is_changed
+    return Executed(action, is_null, is_own, is_changed | (chain.overridden(verdict) & ~is_null))
+
+
+def label_at(event: ev.OutcomeObserved, row: int) -> list[float | None] | None:
+    """Return the labels that came with an outcome; None where there were none."""
+    if event.label is None or np.isnan(event.label[row]).all():
+        return None
+    return [None if np.isnan(value) else float(value) for value in event.label[row]]

@@ -14,92 +14,145 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.arguments import (
     check_appeal,
+    check_correction,
     check_discount,
     check_drift,
     check_outcome,
     check_review,
+    check_rollback,
     label_of,
 )
-from gdcb.cases import Record, gate_event, made_event, rows_of
+from gdcb.cases import Record, made_event, rows_at, rows_of
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.fold import Fold
+from gdcb.outlook import Key
 from gdcb.parts import check_text
+from gdcb.records import Rows
 
 
 def replay(agent: Fold, events: Iterable[ev.Event]) -> None:
     """Fold events into a fresh agent; refuse the first that cannot have happened as it says."""
-    story = list(events)
-    batches: dict[str, list[ev.DecisionMade]] = {}
-    for event in story:
-        if isinstance(event, ev.DecisionMade):
-            batches.setdefault(event.batch, []).append(event)
-    for i, event in enumerate(story):
+    for i, event in enumerate(events):
         try:
-            _recompute(agent, event, batches)
+            if isinstance(event, ev.DecisionMade) and event.version != len(agent.events):
+                raise Conflict(f"a decision on version {event.version} of the state")
+            check_event(agent, event)
             agent.fold(event)
         except KeyError as error:
             raise Conflict(f"replay: event {i} is about an unknown decision {error}") from error
-        except (Conflict, ValueError, TypeError) as error:  # the last: fields of a wrong kind
-            raise Conflict(f"replay: {error} (event {i})") from error
+        except (Conflict, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise Conflict(f"replay: {error} (event {i})") from error  # also: of a wrong kind
 
 
-def _recompute(agent: Fold, event: ev.Event, batches: dict[str, list[ev.DecisionMade]]) -> None:
+def check_event(agent: Fold, event: ev.Event) -> None:
     """Work out what must have happened, and refuse another account of it."""
     again: ev.Event = event
     if isinstance(event, ev.DecisionMade):
-        if event.id in agent.records:
-            raise Conflict(f"decision {event.id} was made twice")
-        if event.batch not in agent.batches:
-            _recompute_batch(agent, batches[event.batch])
+        again = decided_again(agent, event)
     elif isinstance(event, ev.ScalerFitted):
         again = _refit(agent, event)
     elif isinstance(event, ev.GateApplied):
-        again = _judged(agent, agent.records[event.id])
+        again = _judged(agent, [agent.records[id] for id in event.id])
     elif isinstance(event, ev.ReviewRequested | ev.ActionExecuted):
-        again = _followed(agent, agent.records[event.id], event)
+        again = _followed(agent, [agent.records[id] for id in event.id], event)
     elif isinstance(event, ev.HistoryImported):
         again = agent.imported(event)
     elif isinstance(event, ev.DriftFound):
         check_drift(event, len(agent.events))
     elif isinstance(event, ev.EvidenceDiscounted):
         check_discount(agent.instance, event, len(agent.events))
+    elif isinstance(event, ev.RolledBack):
+        check_rollback(event, len(agent.events))
+    elif isinstance(event, ev.OutcomeObserved):
+        _check_outcomes(agent, event)
     else:
         _check_said(agent, agent.records[event.id], event)
     if again != event:
         raise Conflict(f"{event} comes out as {again}")
 
 
-def _judged(agent: Fold, record: Record) -> ev.GateApplied:
+def _judged(agent: Fold, records: list[Record]) -> ev.GateApplied:
     """Ask the gates again: all of them, or those behind the one that held the decision."""
-    one = record.made.id
-    if record.verdict is None:
-        proposed = np.array([ev.numbers(record.made.action)])
-        verdict = agent.instance.chain.apply(agent.draws_of(record.made), proposed, record.rows)
-    elif record.review is not None:
-        verdict = agent.resume(record, record.review)
-    else:
-        raise Conflict(f"decision {one} was judged twice")
-    return gate_event(one, verdict, agent.reason(record, verdict, record.review))
+    first = records[0]
+    if first.judged is None:
+        made = first.made
+        if any(record.judged is not None or record.made is not made for record in records):
+            raise Conflict("decisions that were not made together were judged together")
+        if [record.at for record in records] != list(range(len(made.id))):
+            raise Conflict(f"decision {made.id[0]} was judged without those it was made with")
+        return agent.gated(made, _rows(agent, made))
+    if len(records) > 1 or first.review is None:
+        raise Conflict(f"decision {first.id} was judged twice")
+    return agent.answered(first, first.review)
+
+
+def _rows(agent: Fold, made: ev.DecisionMade) -> Rows:
+    return rows_of(agent.places(made.unit), made.x, made.mask)
 
 
 def _followed(
-    agent: Fold, record: Record, event: ev.ReviewRequested | ev.ActionExecuted
+    agent: Fold, records: list[Record], event: ev.ReviewRequested | ev.ActionExecuted
 ) -> ev.ReviewRequested | ev.ActionExecuted:
     """Work out what the verdict led to; it leads there once."""
-    if isinstance(event, ev.ReviewRequested) and record.is_asked:
-        raise Conflict(f"decision {event.id} was asked about twice")
-    if isinstance(event, ev.ActionExecuted) and record.executed is not None:
-        raise Conflict(f"decision {event.id} ran twice")
-    return agent.follow_up(record)
+    again: ev.ReviewRequested | ev.ActionExecuted | None
+    for record in records:
+        if isinstance(event, ev.ReviewRequested) and record.is_asked:
+            raise Conflict(f"decision {record.id} was asked about twice")
+        if isinstance(event, ev.ActionExecuted) and record.ran is not None:
+            raise Conflict(f"decision {record.id} ran twice")
+        if record.judged is None:
+            raise Conflict(f"decision {record.id} ran before it was judged")
+    if isinstance(event, ev.ActionExecuted) and event.is_told:
+        _check_told(records, event)
+        return event
+    judged = _verdicts(records)
+    if isinstance(event, ev.ReviewRequested):
+        again = agent.requested(judged)
+    else:
+        again = agent.released(judged, rows_at(records))
+    if again is None or again.id != event.id:
+        held = ", ".join(record.id for record in records if record.status == "held") or "none"
+        raise Conflict(f"{type(event).__name__} of {event.id}, of which {held} is held")
+    return again
+
+
+def _verdicts(records: list[Record]) -> ev.GateApplied:
+    """Put the verdicts in force on some decisions side by side."""
+    judged = [record.judged for record in records if record.judged is not None]
+    status, action, trail, statuses = (
+        np.array([getattr(event, name)[row] for event, row in judged])
+        for name in ("status", "action", "trail", "statuses")
+    )
+    reasons = [event.reason[row] for event, row in judged]
+    ids = [record.id for record in records]
+    return ev.GateApplied(ids, status, action, trail, statuses, {}, reasons)
+
+
+def _check_told(records: list[Record], event: ev.ActionExecuted) -> None:
+    for record in records:
+        if record.status == "held":
+            raise Conflict(f"decision {record.id} is held and has not run")
+    if event.is_null.shape != (len(records),) or event.action.shape[0] != len(records):
+        raise InvalidInput("executed: expected one action a decision")
+
+
+def _check_outcomes(agent: Fold, event: ev.OutcomeObserved) -> None:
+    """Refuse outcomes that nobody can have observed, or not at this point."""
+    for id in event.id:
+        record = agent.records[id]
+        if record.seen is not None:
+            raise Conflict(f"decision {id} was observed twice")
+        record.check_ran("outcome")
+    check_outcome(agent.instance, event)
 
 
 def _check_said(
     agent: Fold,
     record: Record,
-    event: ev.Reviewed | ev.Expired | ev.OutcomeObserved | ev.LabelObserved | ev.AppealDecided,
+    event: ev.Reviewed | ev.Expired | ev.OutcomeCorrected | ev.LabelObserved | ev.AppealDecided,
 ) -> None:
     """Refuse what nobody can have said, or not at this point."""
-    one = record.made.id
+    one = record.id
     if isinstance(event, ev.Reviewed | ev.Expired):
         record.check_held()
         if not record.is_asked:
@@ -108,18 +161,17 @@ def _check_said(
             check_review(agent.instance, event)
         check_text("reason", event.reason, may_be_empty=True)
     elif isinstance(event, ev.AppealDecided):
-        if record.executed is None or record.appeal is not None:
-            what = "before it ran" if record.executed is None else "twice"
+        if record.ran is None or record.appeal is not None:
+            what = "before it ran" if record.ran is None else "twice"
             raise Conflict(f"decision {one} was appealed {what}")
         check_appeal(event)
+    elif isinstance(event, ev.OutcomeCorrected):
+        check_correction(agent.instance, event)
     else:
-        is_outcome = isinstance(event, ev.OutcomeObserved)
-        if (record.outcome if is_outcome else record.label) is not None:
+        if record.label is not None:
             raise Conflict(f"decision {one} was observed twice")
         record.check_ran("outcome")
-        if isinstance(event, ev.OutcomeObserved):
-            check_outcome(agent.instance, event)
-        elif label_of(agent.instance, event.label) is None:
+        if label_of(agent.instance, event.label) is None:
             raise InvalidInput(f"label: expected one, got {event.label}")
 
 
@@ -131,21 +183,29 @@ def _refit(agent: Fold, event: ev.ScalerFitted) -> ev.ScalerFitted:
     return agent.fitted(event.owners)
 
 
-def _recompute_batch(agent: Fold, batch: list[ev.DecisionMade]) -> None:
-    """Decide a whole batch again."""
-    masks = [made.mask for made in batch]
-    for made in batch:
-        for name, text in (("id", made.id), ("batch", made.batch), ("unit", made.unit)):
+def decided_again(agent: Fold, made: ev.DecisionMade) -> ev.DecisionMade:
+    """Decide again what was decided together, on the state as it is."""
+    for i, id in enumerate(made.id):
+        if id in agent.records:
+            raise Conflict(f"decision {id} was made twice")
+        for name, text in (("id", id), ("batch", made.batch[i]), ("unit", made.unit[i])):
             check_text(name, text)
-    rows = rows_of(
-        agent.places([made.unit for made in batch]),
-        np.array([made.x for made in batch], dtype=float),
-        None if masks[0] is None else np.array(masks),
-    )
+    rows = _rows(agent, made)
     agent.instance.check_rows(rows, int(rows.unit.max()) + 1)
-    decision = agent.propose(batch[0].batch, rows)
-    for i, made in enumerate(batch):
-        version = len(agent.events)
-        again = made_event(decision, i, made.id, made.batch, version, made.unit, rows)
-        if again != made:
-            raise Conflict(f"decision {made.id} comes out differently")
+    keys = list(zip(made.batch, made.row.tolist(), strict=True))
+    decision = agent.propose(keys, rows)
+    launched = (made.share, made.drawn_by, made.instead)
+    again = made_event(
+        decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched
+    )
+    if again != made or not _is_drawn(agent, made, keys):
+        raise Conflict(f"decision {made.id[0]} comes out differently")
+    return again
+
+
+def _is_drawn(agent: Fold, made: ev.DecisionMade, keys: list[Key]) -> bool:
+    """Whether the incumbent's action entered the gates where that was drawn, and only there."""
+    if made.share is None or made.instead is None:
+        return made.share is None and made.instead is None
+    is_live = agent.is_live(keys, made.unit, made.share, made.drawn_by)
+    return bool((np.isnan(made.instead).any(axis=1) == is_live).all())

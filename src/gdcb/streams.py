@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
 # Stages: what a random number is for. Their values are part of every stored seed: append only.
-CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE, PROPENSITY, INCUMBENT = range(1, 10)
+CONTEXT, DRAW, GATE, OUTCOME, LABEL, WORLD, ADVANCE, PROPENSITY, INCUMBENT, LAUNCH = range(1, 11)
 
 _LIMIT = 2**64
 _FEW = 256  # numbers a block; up to here it costs more to start SFC64 than it saves
@@ -47,6 +47,7 @@ class Stream:
         "_high",
         "_key",
         "_philox",
+        "_places",
         "_state",
         "_work",
     )
@@ -69,11 +70,23 @@ class Stream:
         self._high = high
         self._block = block
         self._calls = 0
+        self._places: Sequence[tuple[int, int, int]] | None = None
+        return self
+
+    def rekey_rows(self, places: Sequence[tuple[int, int, int]], high: int) -> Stream:
+        """Move to rows that have keys of their own: (first key, second key, row) of each.
+
+        A row's numbers are those that it would get alone, or among other rows.
+        """
+        self.rekey(places[0][:2], high, 1)
+        self._places = places
         return self
 
     def _at(self, row: int) -> np.random.Generator:
         """Return Philox at the place of this call and, live, this row."""
-        counter = self._counter
+        counter, places = self._counter, self._places
+        if places is not None:
+            self._key[0], self._key[1], row = places[row]
         counter[0], counter[1], counter[2], counter[3] = 0, self._calls, row, self._high
         self._philox.state = self._state
         return self._generator

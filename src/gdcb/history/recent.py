@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from gdcb import events as ev
+from gdcb.cases import executed_of, rows_at
 from gdcb.errors import InvalidInput
 from gdcb.fold import Fold
 from gdcb.history.batch import Batch
 from gdcb.history.certificate import Certificate
 from gdcb.history.certification import certify
+from gdcb.records import Verdict
 
 
 def recent_rows(agent: Fold, since: int = 0) -> Batch:
@@ -21,31 +23,27 @@ def recent_rows(agent: Fold, since: int = 0) -> Batch:
     each gate and what ran are as the agent knows them.
     """
     some = [
-        (at, event)
-        for at, event in enumerate(agent.events)
-        if at >= since and isinstance(event, ev.OutcomeObserved)
+        (at, agent.records[id])
+        for at, event in enumerate(agent.events[since:], since)
+        if isinstance(event, ev.OutcomeObserved)
+        for id in event.id
     ]
     if not some:
         raise InvalidInput(f"history: no outcome came in event {since} or later")
-    records = [agent.records[event.id] for _, event in some]
-    width = max(agent.instance.scaler.n_labels, 1)
-    unseen: list[float | None] = [None] * width
+    records = [record for _, record in some]
+    rows, executed = rows_at(records), executed_of(agent.instance.chain, records)
+    unseen: list[float | None] = [None] * max(agent.instance.scaler.n_labels, 1)
     label = np.array([ev.numbers(record.label or unseen) for record in records])
-    null = np.full((1, len(agent.instance.actions)), np.nan)
-    ran = [
-        null if record.executed is None or record.executed.is_null[0] else record.executed.action
-        for record in records
-    ]
-    verdicts = [record.verdict for record in records]
+    verdict = Verdict.concatenate([one for record in records if (one := record.verdict)])
     return Batch(
-        x=np.concatenate([record.rows.x for record in records]),
-        action=np.concatenate(ran),
-        outcome=np.array([event.outcome for _, event in some]),
-        unit=np.concatenate([record.rows.unit for record in records]),
+        x=rows.x,
+        action=np.where(executed.is_null[:, None], np.nan, executed.action),
+        outcome=np.array([record.outcome for record in records]),
+        unit=rows.unit,
         time=np.array([float(at) for at, _ in some]),
-        recommended=np.array([ev.numbers(record.made.action) for record in records]),
-        status=np.array([-1 if v is None else int(v.status[0]) for v in verdicts], dtype=np.int8),
-        statuses=np.concatenate([v.statuses for v in verdicts if v is not None]),
+        recommended=np.array([record.made.action[record.at] for record in records]),
+        status=verdict.status,
+        statuses=verdict.statuses,
         label=label if agent.instance.scaler.n_labels else None,
     )
 

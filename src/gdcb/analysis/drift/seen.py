@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
-from gdcb.cases import Record, verdict_of
+from gdcb.cases import Records, whole_verdict
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import HELD, NOT_REACHED, History, Log
@@ -95,7 +95,7 @@ class Story(Protocol):
     instance: Instance
     bandit: Any
     events: list[ev.Event]
-    records: dict[str, Record]
+    records: Records
 
     def log(self, event: ev.OutcomeObserved) -> Log:
         """Return a finished decision as a row of the log."""
@@ -114,44 +114,47 @@ def seen_in_events(
     """
     instance, stop = agent.instance, len(agent.events) if stop is None else stop
     n_gates, n_actions = len(instance.chain.gates), len(instance.actions)
-    x, is_new, at = [], [], []
-    rows: list[list[Any]] = []
-    no_trail = np.full((n_gates + 1, n_actions), np.nan)
-    no_status = np.full(n_gates, NOT_REACHED, dtype=np.int8)
-    no_action = np.full(n_actions, np.nan)
     held = _held_before(agent, start) if held is None else held
-    for i in range(start, stop):
-        event = agent.events[i]
+    parts: list[Seen] = []
+    for i, event in enumerate(agent.events[start:stop], start):
         if not isinstance(event, ev.DecisionMade | ev.GateApplied | ev.OutcomeObserved):
             continue
-        record = agent.records[event.id]
-        row: list[Any] = [no_trail, no_status, no_action, np.nan]
+        records = [agent.records[id] for id in event.id]
+        n = len(records)
+        part = Seen(
+            np.array([record.made.x[record.at] for record in records]),
+            np.full(n, isinstance(event, ev.DecisionMade)),
+            np.full((n, n_gates + 1, n_actions), np.nan),
+            np.full((n, n_gates), NOT_REACHED, dtype=np.int8),
+            np.full((n, n_actions), np.nan),
+            np.full(n, np.nan),
+            np.full(n, i, dtype=np.int64),
+        )
         if isinstance(event, ev.GateApplied):
-            verdict = verdict_of(event)
-            known = verdict.statuses[0].copy()
-            known[: held.pop(event.id, 0)] = NOT_REACHED  # told when the decision was held
-            row[:2] = verdict.trail[0], known
-            if verdict.status[0] == HELD:
-                held[event.id] = int(verdict.gate[0])
+            part.trail, part.statuses = event.trail, event.statuses.copy()
+            for row, id in enumerate(event.id):  # told when the decision was held
+                part.statuses[row, : held.pop(id, 0)] = NOT_REACHED
+            _hold(held, event)
         elif isinstance(event, ev.OutcomeObserved):
             log = agent.log(event)
-            if not log.is_null[0]:
-                row[2:] = log.action[0], float(log.y[0])
-        x.append(record.rows.x[0])
-        is_new.append(isinstance(event, ev.DecisionMade))
-        rows.append(row)
-        at.append(i)
-    n, p = len(at), instance.context.width
-    trail, statuses, action, y = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Seen(
-        np.array(x).reshape(n, p),
-        np.array(is_new, dtype=bool),
-        np.array(trail).reshape(n, n_gates + 1, n_actions),
-        np.array(statuses, dtype=np.int8).reshape(n, n_gates),
-        np.array(action).reshape(n, n_actions),
-        np.array(y, dtype=float),
-        np.array(at, dtype=np.int64),
+            ran = ~log.is_null
+            part.action[ran], part.y[ran] = log.action[ran], log.y[ran]
+        parts.append(part)
+    return _joined(parts, instance.context.width, n_gates, n_actions)
+
+
+def _joined(parts: list[Seen], width: int, n_gates: int, n_actions: int) -> Seen:
+    none = Seen(
+        np.zeros((0, width)),
+        np.zeros(0, dtype=bool),
+        np.zeros((0, n_gates + 1, n_actions)),
+        np.zeros((0, n_gates), dtype=np.int8),
+        np.zeros((0, n_actions)),
+        np.zeros(0),
+        np.zeros(0, dtype=np.int64),
     )
+    names = [field.name for field in fields(Seen)]
+    return Seen(*(np.concatenate([getattr(p, name) for p in (none, *parts)]) for name in names))
 
 
 def _held_before(agent: Story, start: int) -> dict[str, int]:
@@ -159,7 +162,15 @@ def _held_before(agent: Story, start: int) -> dict[str, int]:
     held: dict[str, int] = {}
     for event in agent.events[:start]:
         if isinstance(event, ev.GateApplied):
-            held.pop(event.id, None)
-            if event.status == "held":
-                held[event.id] = int(verdict_of(event).gate[0])
+            for id in event.id:
+                held.pop(id, None)
+            _hold(held, event)
     return held
+
+
+def _hold(held: dict[str, int], event: ev.GateApplied) -> None:
+    """Remember the gates that hold decisions now."""
+    at = np.flatnonzero(event.status == HELD)
+    if at.size:
+        gate = whole_verdict(event).gate
+        held.update({event.id[row]: int(gate[row]) for row in at})

@@ -145,8 +145,9 @@ class Watch:
         if self._first_alarm is None:
             return stop
         for i in range(self.n_seen, stop):
-            if isinstance(self.agent.events[i], ev.OutcomeObserved):
-                self._n_outcomes += 1
+            n = _outcomes(self.agent.events[i])
+            if n:
+                self._n_outcomes += n
                 if self._n_outcomes >= self.n_renew:
                     return i + 1
         return stop
@@ -163,7 +164,7 @@ class Watch:
         if self._first_alarm is None:
             self._first_alarm = alarm.at
             later = agent.events[alarm.at + 1 : self.n_seen]
-            self._n_outcomes = sum(isinstance(event, ev.OutcomeObserved) for event in later)
+            self._n_outcomes = sum(map(_outcomes, later))
         rows = seen_in_events(agent, alarm.since, alarm.at + 1)
         before, after = watched.means(self.reference, rows, alarm.monitor)
         says = (
@@ -198,8 +199,13 @@ class Watch:
             return None if reads or self.keep == 1.0 else self.keep
         shift = 2.0 * CLIP * (alarm.after - alarm.before)
         old = self.agent.events[: alarm.since]
-        n = self.history_rows + sum(isinstance(event, ev.OutcomeObserved) for event in old)
+        n = self.history_rows + sum(map(_outcomes, old))
         return 1.0 / (1.0 + n / self.agent.instance.space.n * shift**2)
+
+
+def _outcomes(event: ev.Event) -> int:
+    """Return how many outcomes an event brought."""
+    return len(event.id) if isinstance(event, ev.OutcomeObserved) else 0
 
 
 def _e(log_e: float) -> str:

@@ -201,9 +201,10 @@ def reasons_of(agent: Agent, ids: Sequence[str]) -> list[Reasons]:
         if record.verdict is None:
             raise Conflict(f"decision {one} has not met the gates yet")
         state, owner = agent.state.scaler, np.zeros(1, dtype=np.int64)
-        if int(scaler.version(state, owner)[0]) != record.made.scaler_version:
+        priced_by = int(record.made.scaler_version[record.at])
+        if int(scaler.version(state, owner)[0]) != priced_by:
             raise Conflict(
-                f"decision {one} was priced by version {record.made.scaler_version} of the scaler, "
+                f"decision {one} was priced by version {priced_by} of the scaler, "
                 f"which has been refitted since; reasons are asked for with the decision"
             )
         out += reasons(agent.instance, state.theta[:1, 0], record.rows, record.verdict)
