@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import StaticPool, create_engine
 
+from gdcb.ledger.engines import connect, parse
 from gdcb.service.access import (
     CONSOLE,
     Books,
@@ -45,11 +46,13 @@ class Clock:
 
 
 @contextmanager
-def sqlite_books(folder: Path) -> Iterator[Books]:
-    engine = create_engine(f"sqlite:///{folder / 'access.db'}")
-    create_tables(engine)
-    yield open_books(engine, Clock())
-    engine.dispose()
+def books_at(url: str | Path) -> Iterator[Books]:
+    """Open books where the ledger's migrations have been."""
+    engine = connect(parse(url), patience=10.0)
+    try:
+        yield open_books(engine, Clock())
+    finally:
+        engine.dispose()
 
 
 @contextmanager

@@ -1,0 +1,51 @@
+"""Databases that the tests of the service share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdcb.ledger.sql import SqlStore
+from gdcb.service.access import Books
+from tests.postgres import Cluster, postgres
+from tests.service.access_builders import books_at
+
+__all__ = ["postgres"]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a database with all tables once; a test copies it, which is quicker."""
+    path = tmp_path_factory.mktemp("template") / "empty.db"
+    SqlStore(path).close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Cluster) -> str:
+    name = postgres.create()
+    SqlStore(postgres.url(name)).close()
+    return name
+
+
+@pytest.fixture
+def sqlite_books(sqlite_template: Path, tmp_path: Path) -> Iterator[Books]:
+    path = shutil.copy(sqlite_template, tmp_path / "access.db")
+    with books_at(path) as made:
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def books(request: pytest.FixtureRequest) -> Iterator[Books]:
+    """Lend the books of access in a database of their own, of either kind."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_books")
+        return
+    cluster: Cluster = request.getfixturevalue("postgres")
+    name = cluster.create(f"TEMPLATE {request.getfixturevalue('postgres_template')}")
+    with books_at(cluster.url(name)) as made:
+        yield made
+    cluster.drop(name)
