@@ -526,7 +526,7 @@ def test_a_refused_log_leaves_the_agent_as_it_was() -> None:
     agent = Agent(letting(), BetaThompson())
     before = to_bytes(agent.state)
     assert agent.warm_up(letting_log(15)).verdict == "refuse"
-    assert agent.events == []
+    assert not agent.events
     assert to_bytes(agent.state) == before
 
 
@@ -537,7 +537,7 @@ def test_strict_refuses_rows_that_break_the_schema() -> None:
     )
     with pytest.raises(InvalidInput, match="busy"):
         agent.warm_up(log, strict=True)
-    assert agent.events == []
+    assert not agent.events
 
 
 def test_start_needs_no_log_where_its_rows_were_kept() -> None:
@@ -560,13 +560,13 @@ def test_an_agents_own_decisions_are_a_log() -> None:
             agent.observe(case.id, {"booked": i % 2})
     batch = recent_rows(agent)
     assert batch.n == 54
-    first = agent[agent.events[0].id]  # type: ignore[union-attr]
+    first = next(iter(agent.records.values()))
     assert first.outcome is None
     second = next(one for one in agent.records.values() if one.outcome is not None)
     assert second.executed is not None
-    assert batch.action[0].tolist() == second.executed.action[0].tolist()
+    assert batch.action[0].tolist() == second.executed.tolist()
     assert batch.recommended is not None
-    assert batch.recommended[0].tolist() == second.made.action
+    assert batch.recommended[0].tolist() == second.made.action[second.at].tolist()
     late = recent_rows(agent, len(agent.events) - 40)
     assert 0 < late.n < 54
     assert late.x.tolist() == batch.x[-late.n :].tolist()

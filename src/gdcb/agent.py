@@ -410,18 +410,28 @@ class Agent(Fold):
         The certificate, whatever it says.
         """
         from gdcb.history import certify, open_log
-        from gdcb.history.warm import start
 
-        if self.records:
+        if self.units and self.history is None:
             raise Conflict("warm_up: it comes before the first decision, and some were made")
         source = history
         if not hasattr(history, "parts") or not hasattr(history, "fingerprint"):
             source = open_log(history, self.instance, columns, query, strict=strict)
         settings: dict[str, Any] = {"level": level, "margin": margin, "override": override}
         certificate = certify(source, self.instance, self.bandit, **settings)
+        event = self.foresee_import(source, certificate, settings)
+        if event is not None:
+            self.fold(event)
+        return certificate
+
+    def foresee_import(
+        self, source: Any, certificate: Certificate, settings: dict[str, Any]
+    ) -> ev.HistoryImported | None:
+        """Work out what a certified log would teach; None: it was refused."""
+        from gdcb.history.warm import start
+
         self._check_new(source.fingerprint)
         if certificate.is_refused:
-            return certificate
+            return None
         units = list(source.units) or [DEFAULT_UNIT]
         _, group = self.room(len(units))
         state, kept = start(certificate, source, self.instance, self.bandit, group)
@@ -431,16 +441,15 @@ class Agent(Fold):
         document = json.loads(json.dumps(certificate.as_json(), allow_nan=False))
         event = ev.HistoryImported(name, hashed, units, settings, document, rows, known)
         self._warmed = (event, (state, group, None if kept is None else kept.log))
-        self.fold(event)
-        return certificate
+        return event
 
     def _check_new(self, fingerprint: str) -> None:
         """Refuse a second history: one that is known, or another one."""
-        for event in self.events:
-            if isinstance(event, ev.HistoryImported):
-                same = event.fingerprint == fingerprint
-                what = "this log was imported already" if same else "another log was imported"
-                raise Conflict(f"warm_up: {what} ({event.log}); join logs and import them at once")
+        event = self.history
+        if event is not None:
+            same = event.fingerprint == fingerprint
+            what = "this log was imported already" if same else "another log was imported"
+            raise Conflict(f"warm_up: {what} ({event.log}); join logs and import them at once")
 
     def warmed(self, event: ev.HistoryImported) -> Warmed:
         """Work out what both loops know from an imported log, and its rows where they are kept."""
@@ -467,8 +476,8 @@ class Agent(Fold):
 
     def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
         """Work out the certificate's verdicts again; rows that were not kept are taken as said."""
-        if self.records or self.events:
-            raise Conflict("a log was imported after the first event")
+        if self.units:
+            raise Conflict("a log was imported after the first decision, or after another log")
         if event.rows is None:
             return event
         again = json.loads(json.dumps(self._certified(event).as_json()))
@@ -522,7 +531,7 @@ class Agent(Fold):
         """Write events and state into one file, without pickle."""
         units, state = int(self.group.size), to_bytes(self.state)
         archive.write(
-            path, archive.Archive(self.seed, self.fingerprint(), units, self.events, state)
+            path, archive.Archive(self.seed, self.fingerprint(), units, list(self.events), state)
         )
 
     @classmethod
@@ -553,7 +562,7 @@ class Agent(Fold):
     # Check
 
     def _find(self, id: Any) -> Record:
-        record = self.records.get(id) if isinstance(id, str) else None
+        record = self.records.find(id)
         if record is None:
             raise UnknownDecision(f"no decision {id!r} was made here")
         return record

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -41,22 +41,43 @@ class Case:
     appeal: dict[str, Any] | None = None
 
 
+class Happened(Protocol):
+    """Events in order, in a list or in a store."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[ev.Event]: ...
+
+    @overload
+    def __getitem__(self, at: int, /) -> ev.Event: ...
+
+    @overload
+    def __getitem__(self, at: slice, /) -> Sequence[ev.Event]: ...
+
+    def append(self, event: ev.Event, /) -> None:
+        """Add the next one."""
+
+
 @dataclass(slots=True)
 class Record:
     """What the fold remembers of a decision: the events about it, and its row in each.
 
     `is_asked` and `review` are about the verdict in force: whether a person was asked about it, and
-    what they answered. A verdict that follows from the answer starts afresh. `seen_at` is the
-    number of the event that brought its outcome.
+    what they answered. A verdict that follows from the answer starts afresh. `answers` counts
+    them; `judged_at`, `ran_at` and `seen_at` are the numbers of the events that brought verdict,
+    execution and outcome.
     """
 
     made: ev.DecisionMade
     at: int
     place: int
     judged: tuple[ev.GateApplied, int] | None = None
+    judged_at: int = -1
+    answers: int = 0
     is_asked: bool = False
     review: ev.Reviewed | ev.Expired | None = None
     ran: tuple[ev.ActionExecuted, int] | None = None
+    ran_at: int = -1
     seen: tuple[ev.OutcomeObserved, int] | None = None
     seen_at: int = -1
     outcome: list[float] | None = None
@@ -139,13 +160,14 @@ class Record:
     def note(self, event: ev.Event, row: int, number: int) -> None:
         """Remember one event about this decision: its row there, and the event's number."""
         if isinstance(event, ev.GateApplied):
-            self.judged, self.is_asked, self.review = (event, row), False, None
+            self.judged, self.judged_at = (event, row), number
+            self.is_asked, self.review = False, None
         elif isinstance(event, ev.ReviewRequested):
             self.is_asked = True
         elif isinstance(event, ev.Reviewed | ev.Expired):
-            self.review = event
+            self.review, self.answers = event, self.answers + 1
         elif isinstance(event, ev.ActionExecuted):
-            self.ran = (event, row)
+            self.ran, self.ran_at = (event, row), number
         elif isinstance(event, ev.OutcomeObserved):
             self.seen, self.seen_at = (event, row), number
             self.outcome, self.label = event.outcome[row].tolist(), label_at(event, row)
@@ -169,6 +191,15 @@ class Records(dict[str, Record]):
         for at, (id, batch) in enumerate(zip(event.id, event.batch, strict=True)):
             self[id] = Record(event, at, places[at])
             self.requests.setdefault(batch, []).append(id)
+
+    def find(self, id: object) -> Record | None:
+        """Return a decision; None where none of this id was made."""
+        return self.get(id) if isinstance(id, str) else None
+
+    def note(self, event: ev.Event, number: int) -> None:
+        """Remember what an event says of the decisions that it is about."""
+        for row, id in enumerate(about(event)):
+            self[id].note(event, row, number)
 
 
 def about(event: ev.Event) -> list[str]:
@@ -199,6 +230,7 @@ def made_event(
     unit: list[str],
     rows: Rows,
     launched: tuple[Array | None, str, Array | None] = (None, "decision", None),
+    by: list[str] | None = None,
 ) -> ev.DecisionMade:
     """Write proposals down; `launched` is share, drawn_by and instead of `events.DecisionMade`."""
     share, drawn_by, instead = launched
@@ -218,6 +250,7 @@ def made_event(
         share,
         drawn_by,
         instead,
+        by,
     )
 
 

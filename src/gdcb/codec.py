@@ -22,7 +22,7 @@ from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
-_TYPES = ("<f8", "<i8", "|i1", "|b1")
+_TYPES = ("<f8", "<i8", "|i1", "|b1", "|u1")
 _LENGTH = struct.Struct("<I")
 
 
@@ -33,19 +33,25 @@ def to_body(event: ev.Told) -> bytes:
     b'{"fields":{"id":"7","reason":"late","action":null},"arrays":[]}\x00\x00\x00\x00\x00'
     """
     fields: dict[str, Any] = {}
-    arrays: list[tuple[str, Array]] = []
+    arrays: dict[str, Array] = {}
     for name in _names(type(event)):
         value = getattr(event, name)
         if isinstance(value, np.ndarray):
-            arrays.append((name, _little(name, value)))
+            arrays[name] = value
         else:
             fields[name] = value
-    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays]
+    return pack(fields, arrays)
+
+
+def pack(fields: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """Write named values, and named arrays behind them."""
+    little = [(name, _little(name, array)) for name, array in arrays.items()]
+    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in little]
     text = json.dumps(
         {"fields": fields, "arrays": shapes}, allow_nan=False, separators=(",", ":")
     ).encode()
     parts = [_LENGTH.pack(len(text)), text, bytes(-(4 + len(text)) % 8)]
-    for _, array in arrays:
+    for _, array in little:
         parts += [array.tobytes(), bytes(-array.nbytes % 8)]
     return b"".join(parts)
 
@@ -56,13 +62,13 @@ def from_body(kind: str, body: bytes) -> ev.Event:
     if known is None:
         raise InvalidInput(f"event: no kind {kind!r}; there are {', '.join(ev.KINDS)}")
     try:
-        values = _values(body)
-        return known(**values)
+        return known(**unpack(body))
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise InvalidInput(f"event: cannot read this {kind} ({error})") from error
 
 
-def _values(body: bytes) -> dict[str, Any]:
+def unpack(body: bytes) -> dict[str, Any]:
+    """Read what `pack` wrote, values and arrays by name; ValueError and its kin where it is not."""
     (length,) = _LENGTH.unpack_from(body)
     head = json.loads(body[4 : 4 + length], parse_constant=_refuse)
     values: dict[str, Any] = dict(head["fields"])

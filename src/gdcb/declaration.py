@@ -41,17 +41,25 @@ GROUPS = {
 _COLUMNS = {"number": Number, "flag": Flag, "category": Category}
 _SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules, "adjustment": Adjustment}
 _REQUIRED = ("context", "arms", "composition", "bandit")
-_OPTIONAL = ("name", "title", "gates", "closed", "scaler", "reward", "history")
+_OPTIONAL = ("name", "title", "gates", "closed", "scaler", "reward", "history", "service")
 _KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a file declares: an instance, the bandit that works on it, the columns of its log."""
+    """What a file declares.
+
+    Parameters
+    ----------
+    instance, bandit : the instance, and the bandit that works on it
+    columns : names of its log's columns
+    service : how a decision service runs it, as written; the service checks it
+    """
 
     instance: Instance
     bandit: Bandit
     columns: LogColumns = dataclasses.field(default_factory=LogColumns)
+    service: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def registered(kind: str) -> list[str]:
@@ -141,7 +149,7 @@ def parse(text: str, where: str = "toml") -> Declaration:
     bandit = instance.bind(_part("bandit", "bandit", data["bandit"]))
     turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
     columns = _build("history", LogColumns, _table("history", data.get("history", {})))
-    return Declaration(instance, bandit, columns)
+    return Declaration(instance, bandit, columns, _table("service", data.get("service", {})))
 
 
 def _context(table: Any) -> Schema:

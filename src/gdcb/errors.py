@@ -31,6 +31,14 @@ class UnknownDecision(GdcbError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class UnknownInstance(GdcbError, KeyError):
+    """An instance that this ledger does not have."""
+
+    def __str__(self) -> str:
+        """Show the sentence; KeyError would show its repr."""
+        return str(self.args[0]) if self.args else ""
+
+
 class Conflict(GdcbError):
     """The request contradicts what was recorded before it; nothing was changed."""
 

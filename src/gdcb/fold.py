@@ -16,7 +16,7 @@ from gdcb import events as ev
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
-from gdcb.cases import Record, Records, about, executed_of, rows_at, whole_verdict
+from gdcb.cases import Happened, Record, Records, executed_of, rows_at, rows_of, whole_verdict
 from gdcb.credit import learn_label
 from gdcb.errors import Conflict
 from gdcb.instance import Instance
@@ -38,10 +38,12 @@ class Fold(Outlook):
 
     def __init__(self, instance: Instance, bandit: Bandit, seed: int = 0) -> None:
         super().__init__(instance, bandit, seed)
-        self.events: list[ev.Event] = []
+        self.events: Happened = []
         self.records = Records()
         self.discounts: list[tuple[int, float]] = []
         self.voids: list[tuple[int, int]] = []
+        self.history: ev.HistoryImported | None = None
+        self._made: ev.DecisionMade | None = None
         self._logged: tuple[ev.OutcomeObserved, Log] | None = None
 
     def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
@@ -68,8 +70,7 @@ class Fold(Outlook):
         else:
             if isinstance(event, ev.OutcomeObserved) and self.kept.is_on:
                 self.kept.add(self.log(event), number)
-            for row, id in enumerate(about(event)):
-                self.records[id].note(event, row, number)
+            self.records.note(event, number)
         if isinstance(event, ev.EvidenceDiscounted) and event.gate is None:
             self._note_discount(event)
         elif isinstance(event, ev.OutcomeCorrected):
@@ -77,10 +78,12 @@ class Fold(Outlook):
         elif isinstance(event, ev.RolledBack):
             self._note_rollback(event)
         elif isinstance(event, ev.HistoryImported):
+            self.history = event
             self.units = {name: place for place, name in enumerate(event.units)}
             log = self.warmed(event)[2] if self.kept.is_on else None
             if log is not None:
                 self.kept.add(log, HISTORY)
+        self._made = event if isinstance(event, ev.DecisionMade) else None
         self.events.append(event)
 
     def teach(self, event: ev.Event) -> None:
@@ -119,10 +122,14 @@ class Fold(Outlook):
         chain = self.instance.chain
         if not any(kernel is not None for kernel in self.state.kernels):
             return
-        records = [self.records[id] for id in event.id]
-        held = records[0].verdict
-        start = 0 if held is None else int(held.gate[0])
-        chain.learn(self.state.kernels, rows_at(records), whole_verdict(event), start)
+        made, start = self._made, 0
+        if made is not None and made.id == event.id:
+            rows = rows_of(self.places(made.unit), made.x, None)
+        else:
+            records = [self.records[id] for id in event.id]
+            rows, held = rows_at(records), records[0].verdict
+            start = 0 if held is None else int(held.gate[0])
+        chain.learn(self.state.kernels, rows, whole_verdict(event), start)
 
     def corrected(self, event: ev.OutcomeCorrected) -> turn.RoundState:
         """Work out what is known once an outcome is another one; changes nothing.
@@ -165,7 +172,7 @@ class Fold(Outlook):
     @property
     def has_large_history(self) -> bool:
         """Whether a history was imported whose rows were too many to keep."""
-        return any(isinstance(e, ev.HistoryImported) and e.rows is None for e in self.events[:1])
+        return self.history is not None and self.history.rows is None
 
     def rolled_back(self, event: ev.RolledBack) -> tuple[turn.RoundState, Array]:
         """Work out what the learners knew after so many events, with room for all units of now.

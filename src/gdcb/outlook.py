@@ -115,8 +115,7 @@ class Outlook:
             entered = np.where(runs, made.instead, made.action)
         keys = list(zip(made.batch, made.row.tolist(), strict=True))
         verdict = self.judge(keys, entered, rows)
-        reasons = [self.instance.chain.reason(verdict, rows, i) for i in range(rows.n)]
-        return gate_event(list(made.id), verdict, reasons)
+        return gate_event(list(made.id), verdict, self.instance.chain.reasons(verdict, rows))
 
     def reason(
         self, record: Record, verdict: Verdict, answer: ev.Reviewed | ev.Expired | None
@@ -171,9 +170,15 @@ class Outlook:
             [judged.reason[i] for i in held],
         )
 
-    def released(self, judged: ev.GateApplied, rows: Rows) -> ev.ActionExecuted | None:
-        """Work out what runs after a verdict; None: nothing does yet."""
-        run = np.flatnonzero(judged.status != HELD)
+    def released(
+        self, judged: ev.GateApplied, rows: Rows, only_null: bool = False
+    ) -> ev.ActionExecuted | None:
+        """Work out what runs after a verdict; None: nothing does yet.
+
+        `only_null`: what was let through runs when somebody says so, and not before.
+        """
+        done = (judged.status > MODIFIED) if only_null else True
+        run = np.flatnonzero((judged.status != HELD) & done)
         if not run.size:
             return None
         verdict, ids = whole_verdict(judged), judged.id

@@ -8,6 +8,7 @@ taken at that point.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 import numpy as np
 
@@ -28,6 +29,11 @@ from gdcb.fold import Fold
 from gdcb.outlook import Key
 from gdcb.parts import check_text
 from gdcb.records import Rows
+
+
+# What people and clocks say of one decision; an act about the whole instance teaches nobody.
+Said = ev.Reviewed | ev.Expired | ev.OutcomeCorrected | ev.LabelObserved | ev.AppealDecided
+_SAID = get_args(Said)
 
 
 def replay(agent: Fold, events: Iterable[ev.Event]) -> None:
@@ -65,7 +71,7 @@ def check_event(agent: Fold, event: ev.Event) -> None:
         check_rollback(event, len(agent.events))
     elif isinstance(event, ev.OutcomeObserved):
         _check_outcomes(agent, event)
-    else:
+    elif isinstance(event, _SAID):
         _check_said(agent, agent.records[event.id], event)
     if again != event:
         raise Conflict(f"{event} comes out as {again}")
@@ -146,11 +152,7 @@ def _check_outcomes(agent: Fold, event: ev.OutcomeObserved) -> None:
     check_outcome(agent.instance, event)
 
 
-def _check_said(
-    agent: Fold,
-    record: Record,
-    event: ev.Reviewed | ev.Expired | ev.OutcomeCorrected | ev.LabelObserved | ev.AppealDecided,
-) -> None:
+def _check_said(agent: Fold, record: Record, event: Said) -> None:
     """Refuse what nobody can have said, or not at this point."""
     one = record.id
     if isinstance(event, ev.Reviewed | ev.Expired):

@@ -303,12 +303,23 @@ class Chain:
                 changed |= (verdict.statuses[:, i] == MODIFIED) & (verdict.status == MODIFIED)
         return changed
 
+    def reasons(self, verdict: Verdict, rows: Rows) -> list[str]:
+        """Say why every row ended as it did."""
+        found = [self._unmoved] * rows.n
+        for row in {*np.flatnonzero(verdict.gate >= 0).tolist(), *(i for i, _ in verdict.faults)}:
+            found[row] = self.reason(verdict, rows, row)
+        return found
+
+    @property
+    def _unmoved(self) -> str:
+        return "every gate let it pass" if self.gates else "there is no gate"
+
     def reason(self, verdict: Verdict, rows: Rows, row: int) -> str:
         """Say why this row ended as it did, in a sentence with the rule and its version."""
         at = int(verdict.gate[row])
         said = verdict.faults.get((row, at))
         if at < 0 and said is None:
-            return "every gate let it pass" if self.gates else "there is no gate"
+            return self._unmoved
         if at < 0:
             return f"{said}; vetoed"
         gate = self.gates[at]

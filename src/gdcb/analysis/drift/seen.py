@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
-from gdcb.cases import Records, whole_verdict
+from gdcb.cases import Happened, Records, whole_verdict
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.records import HELD, NOT_REACHED, History, Log
@@ -94,7 +94,7 @@ class Story(Protocol):
 
     instance: Instance
     bandit: Any
-    events: list[ev.Event]
+    events: Happened
     records: Records
 
     def log(self, event: ev.OutcomeObserved) -> Log:

@@ -1,0 +1,110 @@
+"""What people do to an instance as a whole, in a service: declare it, change it, pause it.
+
+The entry of the ledger that holds an act says who did it, and when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gdcb.events.told import Told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InstanceChanged(Told):
+    """An instance was declared, or is declared otherwise from here on.
+
+    Parameters
+    ----------
+    declaration : the instance and its service's policy, as TOML
+    seed : of its random numbers; never changes
+    fingerprint : of what was built from it, see `Agent.fingerprint`
+    proposal : number of the event that proposed the change; None: the first declaration
+    reason : why
+    """
+
+    declaration: str
+    seed: int
+    fingerprint: str
+    proposal: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeProposed(Told):
+    """Somebody would have the instance declared otherwise; somebody else must agree."""
+
+    declaration: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeRefused(Told):
+    """A proposed change will not come: it was turned down, or withdrawn."""
+
+    proposal: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paused(Told):
+    """Nothing is proposed or run from here on; what is held stays held."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resumed(Told):
+    """Proposals are made again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retired(Told):
+    """The instance is at its end: outcomes may still come in, decisions are no longer made."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown(Told):
+    """A person opened a held decision; `content` is the hash of what they were shown."""
+
+    id: str
+    by: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateSealed(Told):
+    """What was known after so many events was written down, before rows behind it are erased.
+
+    Parameters
+    ----------
+    state : everything known, as text
+    replayed : whether it had been worked out again from the start, and came out the same
+    reason : why
+    """
+
+    state: str
+    replayed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubjectErased(Told):
+    """The key of one subject's personal fields was destroyed; `keys` are its numbers."""
+
+    keys: list[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CertificateGiven(Told):
+    """A log was judged and nothing was learned from it: it was refused."""
+
+    log: str
+    fingerprint: str
+    certificate: dict[str, Any]

@@ -1,0 +1,274 @@
+"""An instance as its chain tells it: learners, open holds, the declaration in force."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gdcb import declaration
+from gdcb import events as ev
+from gdcb.agent import Agent
+from gdcb.arrays import Array
+from gdcb.codec import from_body, pack, unpack
+from gdcb.declaration import Declaration
+from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
+from gdcb.events import to_json
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.store import Snapshot, Store
+from gdcb.ledger.story import StoredRecords, Story
+from gdcb.parts import describe
+from gdcb.records import Log, from_bytes, to_bytes
+from gdcb.round import RoundState
+
+FORMAT = 1
+T = TypeVar("T", bound=ev.Told)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A decision that waits for a person.
+
+    Parameters
+    ----------
+    id, unit, gate : which decision, whose, and the gate that holds it
+    since, number : when it was held (µs), and the number of the event of the verdict
+    """
+
+    id: str
+    unit: str
+    gate: str
+    since: int
+    number: int
+
+
+class Live(Agent):
+    """The fold of one chain in a store; nothing of it is written here.
+
+    Attributes
+    ----------
+    declared, text : the declaration in force, and its TOML
+    waiting : held decisions, oldest first
+    paused, retired : the act that stopped it, with who and when; None: it runs
+    proposals : changes that wait for a second pair of eyes, by the numbers of their events
+    """
+
+    def __init__(self, store: Store, chain: str, declared: Declaration, seed: int) -> None:
+        super().__init__(declared.instance, declared.bandit, seed)
+        self.store, self.chain = store, chain
+        self.declared, self.text = declared, ""
+        self._story = Story(store, chain)
+        self.events = self._story
+        self.stored = StoredRecords(self._story, self)
+        self.records = self.stored
+        self._history_at: int | None = None
+        self.waiting: dict[str, Waiting] = {}
+        self.paused: tuple[ev.Paused, int, str] | None = None
+        self.retired: tuple[ev.Retired, int, str] | None = None
+        self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
+        self.at, self.by = 0, ""
+
+    def take(self, event: ev.Event, at: int, by: str) -> None:
+        """Fold one event of the chain, with its time and who brought it about."""
+        self.at, self.by = at, by
+        self.fold(event)
+
+    def note(self, event: ev.Event) -> None:
+        """Remember what happened, also to the instance as a whole."""
+        number = len(self.events)
+        self._story.remember(number, self.at)
+        super().note(event)
+        if isinstance(event, ev.HistoryImported):
+            self._history_at = number
+        elif isinstance(event, ev.ReviewRequested):
+            self._hold(event)
+        elif isinstance(event, ev.Reviewed | ev.Expired):
+            self.waiting.pop(event.id, None)
+        else:
+            self._note_act(event, number)
+
+    def _hold(self, event: ev.ReviewRequested) -> None:
+        for id, gate in zip(event.id, event.gate, strict=True):
+            record = self.records[id]
+            self.waiting[id] = Waiting(id, record.unit, gate, self.at, record.judged_at)
+
+    def _note_act(self, event: ev.Event, number: int) -> None:
+        if isinstance(event, ev.Paused):
+            self.paused = (event, self.at, self.by)
+        elif isinstance(event, ev.Resumed):
+            self.paused = None
+        elif isinstance(event, ev.Retired):
+            self.retired = (event, self.at, self.by)
+        elif isinstance(event, ev.ChangeProposed):
+            self.proposals[number] = (event, self.at, self.by)
+        elif isinstance(event, ev.ChangeRefused):
+            self.proposals.pop(event.proposal, None)
+        elif isinstance(event, ev.InstanceChanged):
+            self._change(event)
+
+    def _change(self, event: ev.InstanceChanged) -> None:
+        """Put another declaration in force; what was learned stays, but of gates that changed."""
+        if event.proposal is not None:
+            self.proposals.pop(event.proposal, None)
+        if event.declaration == self.text:
+            return
+        first, self.text = not self.text, event.declaration
+        if first:
+            return
+        declared = declaration.parse(event.declaration)
+        check_change(self.declared, declared)
+        kernels = _kernels(self, declared)
+        self.declared, self.instance = declared, declared.instance
+        self.state.kernels = kernels
+
+    def time_of(self, number: int) -> int:
+        """Return when an event happened, µs."""
+        return self._story.time_of(number)
+
+    def state_after(self, to: int) -> tuple[RoundState, Array]:
+        """Return what the learners knew after so many events, from the snapshot before them."""
+        past = opened(self.store, self.chain, to)
+        return past.state, past.group
+
+    # Snapshots
+
+    def to_snapshot(self, hash: bytes) -> Snapshot:
+        """Write everything known down; decisions are found by their events."""
+        kept = self.kept.log
+        head = {
+            "format": FORMAT,
+            "text": self.text,
+            "seed": self.seed,
+            "units": list(self.units),
+            "room": int(self.group.size),
+            "discounts": self.discounts,
+            "voids": self.voids,
+            "history": self._history_at,
+            "waiting": [[getattr(w, f.name) for f in fields(w)] for w in self.waiting.values()],
+            "paused": _told(self.paused),
+            "retired": _told(self.retired),
+            "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
+            "keeps": self.kept.is_on,
+        }
+        arrays = {"state": np.frombuffer(to_bytes(self.state), np.uint8)}
+        if kept is not None:
+            columns = {f"kept.{f.name}": getattr(kept, f.name) for f in fields(Log)}
+            arrays |= {name: column for name, column in columns.items() if column is not None}
+            arrays["numbers"] = self.kept.numbers
+        return Snapshot(self.chain, len(self.events), hash, pack(head, arrays))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take over what a snapshot of this chain says."""
+        found = unpack(snapshot.body)
+        if found["format"] != FORMAT:
+            raise InvalidInput(f"snapshot: expected format {FORMAT}, got {found['format']!r}")
+        self._story = Story(self.store, self.chain, snapshot.size)
+        self.events, self.stored = self._story, StoredRecords(self._story, self)
+        self.records = self.stored
+        self.units = {name: place for place, name in enumerate(found["units"])}
+        self.state, self.group = self.room(found["room"])
+        self.state = from_bytes(found["state"].tobytes(), self.state)
+        self.discounts = [(since, factor) for since, factor in found["discounts"]]
+        self.voids = [(start, stop) for start, stop in found["voids"]]
+        self.waiting = {one[0]: Waiting(*one) for one in found["waiting"]}
+        self.paused = _read(found["paused"], ev.Paused)
+        self.retired = _read(found["retired"], ev.Retired)
+        for number, *told in found["proposals"]:
+            proposal = _read(told, ev.ChangeProposed)
+            if proposal is not None:
+                self.proposals[number] = proposal
+        self.kept.is_on = found["keeps"]
+        columns = {
+            f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
+        }
+        if columns:
+            self.kept.put(Log(**{"scale": None} | columns), found["numbers"].copy())
+        self._history_at = found["history"]
+        if self._history_at is not None:
+            history = self.events[self._history_at]
+            self.history = history if isinstance(history, ev.HistoryImported) else None
+
+
+def opened(store: Store, chain: str, to: int | None = None) -> Live:
+    """Fold a chain up to an event, from the latest snapshot before it."""
+    snapshot = store.snapshot(chain, to)
+    size = store.head(chain).size if to is None else to
+    if snapshot is None:
+        live = begun(store, chain)
+    else:
+        head = unpack(snapshot.body)
+        live = Live(store, chain, declaration.parse(head["text"]), head["seed"])
+        live.text = head["text"]
+        live.restore(snapshot)
+    follow(live, store.read(chain, len(live.events), size))
+    return live
+
+
+def begun(store: Store, chain: str) -> Live:
+    """Return a chain's instance before its first event, which declares it."""
+    first = next(iter(store.read(chain, 0, 1)), None)
+    event = None if first is None else from_body(first.kind, first.body)
+    if not isinstance(event, ev.InstanceChanged):
+        raise UnknownInstance(f"no instance '{chain}' in this ledger")
+    return Live(store, chain, declaration.parse(event.declaration), event.seed)
+
+
+def follow(live: Live, entries: Iterable[Entry]) -> None:
+    """Fold entries that come next."""
+    for entry in entries:
+        if entry.seq != len(live.events):
+            raise BrokenChain(f"entry {entry.seq} came where {len(live.events)} was expected")
+        live.take(from_body(entry.kind, entry.body), entry.at, entry.by)
+
+
+def check_change(old: Declaration, new: Declaration) -> None:
+    """Refuse a change under which what was learned would no longer mean the same.
+
+    Gates and the service's policy may change. Another context, other arms, another composition,
+    scaler, reward or bandit is another instance.
+    """
+    one, other = old.instance, new.instance
+    pairs: list[tuple[str, Any, Any]] = [
+        (name, getattr(one, name), getattr(other, name))
+        for name in ("context", "space", "composition", "scaler", "reward", "cells", "rules")
+    ]
+    pairs += [("adjustment", one.adjustment, other.adjustment), ("bandit", old.bandit, new.bandit)]
+    pairs += [("name", one.name, other.name)]
+    for name, before, after in pairs:
+        if describe(before) != describe(after):
+            raise Conflict(
+                f"{name}: what was learned would no longer mean the same; gates and [service] may "
+                "change, anything else is a new instance"
+            )
+
+
+def _kernels(live: Live, declared: Declaration) -> tuple[Any, ...]:
+    """Return what is known of each gate: of those that stayed as they are, what was learned."""
+    chain, n_columns = declared.instance.chain, len(declared.instance.actions)
+    n_groups = int(live.group.max()) + 1
+    fresh = chain.init_kernels(live.group.size, n_groups, n_columns)
+    known = {
+        gate.name: (describe(gate), kernel)
+        for gate, kernel in zip(live.instance.chain.gates, live.state.kernels, strict=True)
+    }
+    return tuple(
+        known[gate.name][1]
+        if gate.name in known and known[gate.name][0] == describe(gate)
+        else kernel
+        for gate, kernel in zip(chain.gates, fresh, strict=True)
+    )
+
+
+def _told(told: tuple[Any, int, str] | None) -> list[Any]:
+    return [] if told is None else [to_json(told[0]), told[1], told[2]]
+
+
+def _read(told: list[Any], kind: type[T]) -> tuple[T, int, str] | None:
+    if not told:
+        return None
+    values = json.loads(told[0])
+    values.pop("event")
+    return kind(**values), told[1], told[2]

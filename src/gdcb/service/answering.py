@@ -1,0 +1,229 @@
+"""Answer held decisions: approve, edit, veto, or let them expire; exactly one answer counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from gdcb import events as ev
+from gdcb.arguments import check_review, check_verdict
+from gdcb.cases import Record
+from gdcb.codec import from_body
+from gdcb.errors import Conflict, InvalidInput, UnknownDecision
+from gdcb.ledger.live import Live
+from gdcb.ledger.story import request_of
+from gdcb.outlook import WORDS
+from gdcb.service.deciding import document, follow
+from gdcb.service.policy import Policy
+from gdcb.service.turn import Turn
+
+SECOND = 1_000_000
+
+
+class Decided(Conflict):
+    """Somebody else was first; `decided` says who decided what, and when."""
+
+    def __init__(self, message: str, decided: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.decided = decided
+
+
+class Stale(Conflict):
+    """What the reviewer saw is no longer what there is to decide."""
+
+
+class OwnProposal(Conflict):
+    """Nobody approves what they proposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A person's answer.
+
+    Parameters
+    ----------
+    id, verdict, action : which decision; 'approve', 'edit' with an action by name, or 'veto'
+    by, code, reason : who, why as a code of the policy, and in words
+    version, content : what the reviewer was shown: the verdict's number and the content's hash
+    """
+
+    id: str
+    verdict: str
+    action: Mapping[str, Any] | None
+    by: str
+    code: str
+    reason: str
+    version: int
+    content: str
+
+
+def find(live: Live, id: str) -> Record:
+    """Return a decision; refuse an id that is none."""
+    record = live.records.find(id)
+    if record is None:
+        raise UnknownDecision(f"no decision {id!r} was made here")
+    return record
+
+
+def content_of(live: Live, record: Record) -> str:
+    """Return the hash of what a reviewer decides on: input, proposal, verdict so far."""
+    shown = {
+        "chain": live.chain,
+        "decision": document(live.instance, record),
+        "x": record.made.x[record.at].tolist(),
+    }
+    text = json.dumps(shown, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def review(turn: Turn, answer: Review) -> Record:
+    """Take a person's answer to a held decision; what they let through meets the other gates."""
+    live, policy = turn.live, turn.policy
+    record = find(live, answer.id)
+    check_verdict(answer.verdict, answer.action is not None)
+    if answer.code not in policy.codes:
+        raise InvalidInput(f"code: expected one of {', '.join(policy.codes)}; got {answer.code!r}")
+    check_waiting(live, record)
+    if answer.version != record.judged_at or answer.content != content_of(live, record):
+        raise Stale(
+            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
+            f"is version {record.judged_at}); look again and decide on what is there now"
+        )
+    asked_by = record.made.by[record.at] if record.made.by is not None else ""
+    if asked_by == answer.by and answer.verdict != "veto":
+        raise OwnProposal(
+            f"decision {answer.id} was asked for by {asked_by}; somebody else answers"
+        )
+    edited = None
+    if answer.action is not None:
+        edited = live.instance.encode_action(answer.action).tolist()
+    event = ev.Reviewed(answer.id, answer.verdict, edited, answer.by, answer.reason, answer.code)
+    check_review(live.instance, event)
+    _take(turn, record, event, answer.by)
+    return record
+
+
+def expire(turn: Turn, id: str) -> Record:
+    """End a hold that nobody answered in time, as the policy says; it is never approved."""
+    live, policy = turn.live, turn.policy
+    record = find(live, id)
+    check_waiting(live, record)
+    due = deadline(live, policy, id)
+    if due is None or turn.now < due:
+        raise Conflict(f"decision {id} has not expired: its time is not over")
+    action = None
+    if policy.expiry.then == "fallback" and policy.expiry.fallback is not None:
+        action = live.instance.encode_action(policy.expiry.fallback).tolist()
+    said = f"nobody answered within {policy.expiry.after:g} seconds"
+    _take(turn, record, ev.Expired(id, said, action), "policy")
+    return record
+
+
+def _take(turn: Turn, record: Record, event: ev.Reviewed | ev.Expired, by: str) -> None:
+    rows, judged = record.rows, turn.live.answered(record, event)
+    turn.add(event, by)
+    follow(turn, judged, rows, by)
+
+
+def deadline(live: Live, policy: Policy, id: str) -> int | None:
+    """Return when a held decision expires, µs; None: it waits, or is not held."""
+    waiting = live.waiting.get(id)
+    if waiting is None or policy.expiry.then == "wait":
+        return None
+    return waiting.since + round(policy.expiry.after * SECOND)
+
+
+def overdue(live: Live, policy: Policy, now: int) -> list[str]:
+    """Return the held decisions whose time is over."""
+    if policy.expiry.then == "wait":
+        return []
+    limit = now - round(policy.expiry.after * SECOND)
+    return [id for id, waiting in live.waiting.items() if waiting.since <= limit]
+
+
+def check_waiting(live: Live, record: Record) -> None:
+    """Refuse an answer to what is not held, and say who was first."""
+    if record.status == "held" and record.review is None:
+        return
+    decided = decided_by(live, record)
+    if decided is None:
+        raise Conflict(f"decision {record.id} is not held; it is {record.status}")
+    raise Decided(
+        f"decision {record.id} was {decided['what']} by {decided['by']} at {decided['at']}",
+        decided,
+    )
+
+
+def decided_by(live: Live, record: Record) -> dict[str, Any] | None:
+    """Return who gave the last answer to a decision, what it was, and when; None: nobody did."""
+    if not record.answers:
+        return None
+    request, row, _ = request_of(record.id)
+    slot = f"review:{record.answers - 1}"
+    touches = [*live.store.touches(live.chain, [request]), *live.stored.touches]
+    seqs = [t.seq for t in touches if t.request == request and t.row == row and t.slot == slot]
+    if not seqs:
+        return None
+    if seqs[-1] >= live.store.head(live.chain).size:  # in the transaction that is under way
+        event: ev.Event = live.events[seqs[-1]]
+        at = live.at
+    else:
+        (entry,) = live.store.get(live.chain, [seqs[-1]])
+        event, at = from_body(entry.kind, entry.body), entry.at
+    if isinstance(event, ev.Reviewed):
+        what, by = WORDS[event.verdict], event.by
+    else:
+        what, by = "expired", "policy"
+    return {"what": what, "by": by, "at": written(at), "reason": getattr(event, "reason", "")}
+
+
+def written(at: int) -> str:
+    """Write a time as ISO 8601, UTC, to the millisecond.
+
+    >>> written(0)
+    '1970-01-01T00:00:00.000Z'
+    """
+    moment = datetime.fromtimestamp(at / SECOND, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at // 1000 % 1000:03d}Z"
+
+
+def show(turn: Turn, id: str, by: str) -> str:
+    """Write down that a person opened a held decision; return the hash of what they are shown."""
+    record = find(turn.live, id)
+    content = content_of(turn.live, record)
+    if record.status == "held":
+        turn.add(ev.Shown(id, by, content), by)
+    return content
+
+
+def bulk(turn: Turn, answers: Sequence[Review]) -> list[Record]:
+    """Take several answers at once: to holds of one rule, and not more than the policy allows."""
+    if not answers:
+        raise InvalidInput("decisions: expected at least one, got none")
+    if len(answers) > turn.policy.bulk:
+        raise InvalidInput(
+            f"decisions: at most {turn.policy.bulk} are answered together, got {len(answers)}"
+        )
+    if len({one.id for one in answers}) < len(answers):
+        raise InvalidInput("decisions: one is named twice")
+    if any(one.verdict == "edit" for one in answers):
+        raise InvalidInput("verdict: decisions are edited one by one")
+    gates = set()
+    for one in answers:  # all are checked before the first is answered
+        record = find(turn.live, one.id)
+        check_waiting(turn.live, record)
+        gates.add(turn.live.waiting[one.id].gate)
+        if one.version != record.judged_at or one.content != content_of(turn.live, record):
+            raise Stale(f"decision {one.id} is no longer what you saw; look again")
+        if record.made.by is not None and record.made.by[record.at] == one.by:
+            raise OwnProposal(f"decision {one.id} was asked for by {one.by}; somebody else answers")
+        if one.code not in turn.policy.codes:
+            raise InvalidInput(f"code: expected one of {', '.join(turn.policy.codes)}")
+    if len(gates) > 1:
+        held = ", ".join(sorted(gates))
+        raise InvalidInput(f"decisions: expected holds of one rule, got {held}")
+    return [review(turn, one) for one in answers]

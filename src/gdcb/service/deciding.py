@@ -1,0 +1,312 @@
+"""Decide: requests that wait together are proposed for, judged and written down together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb import events as ev
+from gdcb.arguments import mask_of, units_of
+from gdcb.arrays import Array
+from gdcb.cases import Record, made_event, rows_of
+from gdcb.errors import Conflict, GdcbError, InvalidInput
+from gdcb.instance import Instance
+from gdcb.ledger.live import Live
+from gdcb.parts import check_text
+from gdcb.records import STATUS, Rows
+from gdcb.service.desk import Job
+from gdcb.service.policy import Policy, incumbent_of
+from gdcb.service.turn import Turn
+
+LONGEST_ID = 120
+_ROW_LIKE = re.compile(r"\.[0-9]+$")
+_ODD = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to decide n rows, checked and encoded against an instance.
+
+    Parameters
+    ----------
+    id, is_one : its id, and whether one decision is wanted and not a batch
+    units, x, mask : (n), (n, p) and (n, K); mask None: all arms
+    incumbent : (n, D) what runs where the proposal does not; None: everything is live
+    by : who asks
+    instance : what it was encoded for
+    """
+
+    id: str
+    is_one: bool
+    units: list[str]
+    x: Array
+    mask: Array | None
+    incumbent: Array | None
+    by: str
+    instance: Instance
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its decisions."""
+        return [self.id] if self.is_one else [f"{self.id}.{i}" for i in range(self.x.shape[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was decided on a request: rows `first` to before `first + n` of its events."""
+
+    request: Request
+    made: ev.DecisionMade
+    judged: ev.GateApplied
+    first: int
+    version: int
+    is_new: bool
+
+
+def check_id(id: str, is_one: bool = True) -> str:
+    """Refuse an id that cannot be one, or that a row of a batch would have."""
+    check_text("id", id)
+    if len(id) > LONGEST_ID or _ODD.search(id):
+        raise InvalidInput(f"id: expected at most {LONGEST_ID} letters, none a control character")
+    if is_one and _ROW_LIKE.search(id):
+        raise InvalidInput("id: may not end in .NUMBER, which names the rows of a batch")
+    return id
+
+
+def request_of(
+    instance: Instance,
+    policy: Policy,
+    id: str,
+    contexts: Sequence[Mapping[str, Any]],
+    is_one: bool,
+    by: str,
+    unit: Any,
+    mask: Any = None,
+    incumbent: Any = None,
+) -> Request:
+    """Check a request and encode it; refuse it whole where one row is wrong."""
+    if not contexts:
+        raise InvalidInput("contexts: expected at least one row, got none")
+    if len(contexts) > policy.batch:
+        raise InvalidInput(f"contexts: expected at most {policy.batch} rows, got {len(contexts)}")
+    return encoded(
+        instance, policy, id, instance.context.encode(contexts), is_one, by, unit, mask, incumbent
+    )
+
+
+def encoded(
+    instance: Instance,
+    policy: Policy,
+    id: str,
+    x: Array,
+    is_one: bool,
+    by: str,
+    unit: Any,
+    mask: Any = None,
+    incumbent: Any = None,
+) -> Request:
+    """Check a request whose contexts are encoded already."""
+    n = x.shape[0]
+    allowed = mask_of(instance, mask, n)
+    units = units_of(unit, n)
+    rows = Rows(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), x, allowed)
+    instance.check_rows(rows, 1)
+    given = None
+    if policy.launch.mode != "live":
+        given = np.tile(incumbent_of(policy, instance, incumbent), (n, 1))
+    return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance)
+
+
+def job(request: Request) -> Job:
+    """Return the job that decides a request, together with all others that wait."""
+    return Job(lambda turn: _decide_one(turn, request), together=decide, what=request)
+
+
+def _decide_one(turn: Turn, request: Request) -> Answer:
+    return _decided(turn, [request])[0]
+
+
+def decide(turn: Turn, jobs: Sequence[Job]) -> None:
+    """Answer all requests: those that were answered before as they were, the others together."""
+    fresh: dict[str, Job] = {}
+    again: list[Job] = []
+    known = _known(turn.live, [one.what.id for one in jobs])
+    for one in jobs:
+        request: Request = one.what
+        if request.id in known or request.id in fresh:
+            again.append(one)
+            continue
+        try:
+            check_open(turn)
+            if request.instance is not turn.live.instance:
+                raise Conflict("the instance has changed since the request came; ask once more")
+            fresh[request.id] = one
+        except GdcbError as error:
+            one.error = error
+    if fresh:
+        answers = _decided(turn, [one.what for one in fresh.values()])
+        for one, answer in zip(fresh.values(), answers, strict=True):
+            one.answer = answer
+    for one in again:
+        try:
+            one.answer = same_again(turn.live, one.what)
+        except GdcbError as error:
+            one.error = error
+
+
+def _known(live: Live, requests: list[str]) -> set[str]:
+    """Return the requests that were decided before."""
+    stored = live.stored
+    found = set(live.store.places(live.chain, requests))
+    return found | (stored.places.keys() & set(requests))
+
+
+def check_open(turn: Turn) -> None:
+    """Refuse decisions while the instance is paused, or after its end."""
+    for what, stopped in (("retired", turn.live.retired), ("paused", turn.live.paused)):
+        if stopped is not None:
+            event, _, by = stopped
+            raise Stopped(f"the instance is {what} by {by}: {event.reason}")
+
+
+class Stopped(Conflict):
+    """Nothing is decided: the instance is paused or retired."""
+
+
+def _decided(turn: Turn, requests: Sequence[Request]) -> list[Answer]:
+    live, policy = turn.live, turn.policy
+    ids = [id for one in requests for id in one.ids]
+    batch = [one.id for one in requests for _ in one.units]
+    units = [unit for one in requests for unit in one.units]
+    row = np.concatenate([np.arange(len(one.units)) for one in requests])
+    by = [one.by for one in requests for _ in one.units]
+    x = np.concatenate([one.x for one in requests]) if len(requests) > 1 else requests[0].x
+    rows = rows_of(live.places(units), x, _masks(requests, live.instance.space.n))
+    keys = list(zip(batch, row.tolist(), strict=True))
+    share = policy.launch.live_share(turn.now)
+    launched: Any = (None, "decision", None)
+    if share is not None:
+        instead = np.concatenate([_instead(one) for one in requests])
+        shares = np.full(len(ids), share)
+        launched = live.launched(keys, units, shares, policy.launch.drawn_by, instead)
+    decision = live.propose(keys, rows)
+    version = len(live.events)
+    made = made_event(decision, ids, batch, row, version, units, rows, launched, by)
+    judged = live.gated(made, rows)
+    who = by[0] if len(set(by)) == 1 else "several"
+    turn.add(made, who)
+    follow(turn, judged, rows, who)
+    answers, first = [], 0
+    for one in requests:
+        answers.append(Answer(one, made, judged, first, version + 1, True))
+        first += len(one.units)
+    return answers
+
+
+def follow(turn: Turn, judged: ev.GateApplied, rows: Rows, by: str) -> None:
+    """Add what the gates said, what runs at once, and whom to ask."""
+    live = turn.live
+    turn.add(judged, by)
+    ran = live.released(judged, rows, only_null=turn.policy.execution == "report")
+    for event in (ran, live.requested(judged)):
+        if event is not None:
+            turn.add(event, by)
+
+
+def _instead(request: Request) -> Array:
+    if request.incumbent is None:
+        raise Conflict("the launch has changed since the request came; ask once more")
+    return request.incumbent
+
+
+def _masks(requests: Sequence[Request], n_arms: int) -> Array | None:
+    if all(one.mask is None for one in requests):
+        return None
+    whole = [
+        np.ones((len(one.units), n_arms), dtype=bool) if one.mask is None else one.mask
+        for one in requests
+    ]
+    return np.concatenate(whole)
+
+
+def same_again(live: Live, request: Request) -> Answer:
+    """Return what was decided on the request before; refuse another request under its id."""
+    record = live.records.find(request.ids[0])
+    place = live.stored.place(request.id)
+    if record is None or place is None or place.n != len(request.units):
+        raise Conflict(f"id: {request.id!r} was used before, for another number of rows")
+    made, first = record.made, record.at
+    rows = slice(first, first + place.n)
+    allowed = None if made.mask is None else made.mask[rows]
+    same = (
+        made.id[rows] == request.ids
+        and made.unit[rows] == request.units
+        and bool((made.x[rows] == request.x).all())
+        and bool((_whole(allowed, request) == _whole(request.mask, request)).all())
+    )
+    if not same:
+        raise Conflict(f"id: {request.id!r} was used before with another context, unit or mask")
+    judged = live.events[place.seq + 1]
+    if not isinstance(judged, ev.GateApplied):
+        raise Conflict(f"id: {request.id!r} is being decided; ask once more")
+    return Answer(request, made, judged, first, place.seq + 1, False)
+
+
+def _whole(mask: Array | None, request: Request) -> Array:
+    shape = (len(request.units), request.instance.space.n)
+    return np.ones(shape, dtype=bool) if mask is None else mask
+
+
+def document(instance: Instance, record: Record) -> dict[str, Any]:
+    """Return one decision as the API shows it."""
+    at, made = record.at, record.made
+    released = None
+    if record.judged is not None:
+        released = instance.decode_action(record.judged[0].action[record.judged[1]])
+    return {
+        "id": record.id,
+        "unit": record.unit,
+        "status": record.status,
+        "arm": instance.space.names[int(made.arm[at])],
+        "proposed": instance.decode_action(made.action[at]),
+        "live": record.is_live,
+        "action": released,
+        "executed": None if record.executed is None else instance.decode_action(record.executed),
+        "has_run": record.ran is not None,
+        "reason": record.reason,
+        "version": record.judged_at,
+        "outcome": None
+        if record.outcome is None
+        else dict(zip(instance.reward.outcome, record.outcome, strict=True)),
+    }
+
+
+def answer_rows(answer: Answer, policy: Policy) -> list[dict[str, Any]]:
+    """Return the decisions of an answer as the API shows them, as they were decided."""
+    instance, made, judged = answer.request.instance, answer.made, answer.judged
+    names, is_released = instance.space.names, policy.execution == "release"
+    rows = []
+    for i in range(answer.first, answer.first + len(answer.request.units)):
+        status = STATUS[int(judged.status[i])]
+        action = instance.decode_action(judged.action[i])
+        has_run = status != "held" and (is_released or status not in ("passed", "modified"))
+        instead = made.instead
+        rows.append(
+            {
+                "id": made.id[i],
+                "unit": made.unit[i],
+                "status": status,
+                "arm": names[int(made.arm[i])],
+                "proposed": instance.decode_action(made.action[i]),
+                "live": instead is None or bool(np.isnan(instead[i]).any()),
+                "action": action,
+                "has_run": has_run,
+                "reason": judged.reason[i],
+                "version": answer.version,
+            }
+        )
+    return rows

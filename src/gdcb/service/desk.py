@@ -1,0 +1,251 @@
+"""A desk: all that happens to one instance in one process, one transaction at a time.
+
+Commands wait in a queue. One thread takes all that wait, folds what other processes have written,
+runs the commands against the fold, writes what they added in one transaction, and answers when it
+is committed. So nothing is acknowledged that is not on disk, a commit is shared by all that came
+while the last one ran, and no two commands ever see the same state.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from gdcb.errors import GdcbError, StoreError, StoreUnavailable
+from gdcb.ledger.live import Live, follow, opened
+from gdcb.ledger.store import Store, Writing
+from gdcb.service.policy import Policy, policy_of
+from gdcb.service.turn import Turn
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+SNAPSHOT_EVERY = 5_000
+
+
+def now() -> int:
+    """Return the time in µs since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+class Overloaded(GdcbError):
+    """More waits than can be answered in time; ask again later."""
+
+    retry_after = 1
+
+
+@dataclass(slots=True)
+class Job:
+    """A command, and the future of its answer. Jobs of one `kind` are run together.
+
+    Parameters
+    ----------
+    run : turn → answer; raises before it adds anything
+    together : (turn, jobs) → nothing; answers them all, in place of `run`
+    """
+
+    run: Callable[[Turn], Any]
+    together: Callable[[Turn, Sequence[Any]], None] | None = None
+    future: Future[Any] = field(default_factory=Future)
+    answer: Any = None
+    error: BaseException | None = None
+    what: Any = None
+
+
+class Listener(Protocol):
+    """Somebody who wants to hear what was committed."""
+
+    def __call__(self, live: Live, first: int, stop: int) -> None:
+        """Hear that events from `first` to before `stop` are in the ledger."""
+
+
+class Desk:
+    """One instance at work.
+
+    Parameters
+    ----------
+    store, chain : where its ledger is, and the instance's name there
+    clock : µs since 1970
+    limit : commands that may wait; more are turned away
+    """
+
+    def __init__(self, store: Store, chain: str, clock: Clock = now, limit: int = 2_000) -> None:
+        self.store, self.chain, self.clock, self.limit = store, chain, clock, limit
+        self._live: Live | None = opened(store, chain)
+        self.policy = policy_of(self._live.declared.service, self._live.instance)
+        self._text = self._live.text
+        self._snapshot_at = len(self._live.events)
+        self._jobs: deque[Job] = deque()
+        self._reads: deque[Job] = deque()
+        self._wake = threading.Condition()
+        self._is_closed = False
+        self.listeners: list[Listener] = []
+        self.ticks: list[Callable[[Turn], None]] = []
+        self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
+        self._thread.start()
+
+    # Ask
+
+    def submit(self, run: Callable[[Turn], T]) -> Future[T]:
+        """Queue a command; the future has its answer once it is committed."""
+        return self.put(Job(run))
+
+    def put(self, job: Job) -> Future[Any]:
+        """Queue a job; refuse it where too much waits already."""
+        with self._wake:
+            if self._is_closed:
+                raise StoreUnavailable("the service is shutting down; ask again in a moment")
+            if len(self._jobs) >= self.limit:
+                raise Overloaded(f"{len(self._jobs)} requests wait already; ask again in a second")
+            self._jobs.append(job)
+            self._wake.notify()
+        return job.future
+
+    def look(self, read: Callable[[Live], T]) -> Future[T]:
+        """Queue a look at the fold, brought up to the head of the chain; it changes nothing."""
+        job = Job(lambda turn: read(turn.live))
+        with self._wake:
+            if self._is_closed:
+                raise StoreUnavailable("the service is shutting down; ask again in a moment")
+            self._reads.append(job)
+            self._wake.notify()
+        return job.future
+
+    def close(self) -> None:
+        """Finish what waits, and stop."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify()
+        self._thread.join()
+
+    # Work
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._jobs or self._reads or self._is_closed):
+                    self._wake.wait()
+                jobs, self._jobs = list(self._jobs), deque()
+                reads, self._reads = list(self._reads), deque()
+                if not jobs and not reads:
+                    return
+            if reads:
+                self._read(reads)
+            if jobs:
+                self._write(jobs)
+
+    def _read(self, jobs: list[Job]) -> None:
+        try:
+            live = self._fresh()
+            follow(live, self.store.read(self.chain, len(live.events)))
+            self._adopt(live)
+        except Exception as error:
+            self._fail(jobs, error)
+            return
+        turn = Turn(live, self.policy, self.clock())
+        for job in jobs:
+            self._run(job, turn)
+        self._answer(jobs)
+
+    def _write(self, jobs: list[Job]) -> None:
+        """Run jobs in one transaction; where one spoils it, each in its own."""
+        try:
+            first, stop = self._commit(jobs)
+        except StoreError as error:
+            self._live = None  # what was folded and not committed is worked out again
+            self._fail(jobs, error)
+            return
+        except Exception as error:
+            self._live = None
+            if len(jobs) == 1:
+                self._fail(jobs, error)
+                return
+            for job in jobs:
+                job.answer = job.error = None
+                self._write([job])
+            return
+        self._answer(jobs)
+        live = self._live
+        if live is not None and stop > first:
+            for listener in self.listeners:
+                listener(live, first, stop)
+            self._snap(live)
+
+    def _commit(self, jobs: list[Job]) -> tuple[int, int]:
+        live = self._fresh()
+        with self.store.writing(self.chain) as writing:
+            self._catch_up(live, writing)
+            first = len(live.events)
+            turn = Turn(live, self.policy, max(self.clock(), live.at))
+            waiting = list(jobs)
+            while waiting:
+                job = waiting.pop(0)
+                if job.together is None:
+                    self._run(job, turn)
+                    continue
+                same = [one for one in waiting if one.together == job.together]
+                waiting = [one for one in waiting if one.together != job.together]
+                job.together(turn, [job, *same])
+            turn.write(writing)
+        self._adopt(live)
+        return first, len(live.events)
+
+    def _catch_up(self, live: Live, writing: Writing) -> None:
+        if writing.head.size > len(live.events):
+            follow(live, writing.read(len(live.events)))
+            self._adopt(live)
+
+    def _adopt(self, live: Live) -> None:
+        """Take the policy of the declaration that is in force."""
+        if live.text != self._text:
+            self.policy = policy_of(live.declared.service, live.instance)
+            self._text = live.text
+
+    def _run(self, job: Job, turn: Turn) -> None:
+        before = len(turn.drafts)
+        try:
+            job.answer = job.run(turn)
+        except GdcbError as error:
+            if len(turn.drafts) > before:
+                raise  # it has added something already: the whole transaction is undone
+            job.error = error
+
+    def _fresh(self) -> Live:
+        if self._live is None:
+            self._live = opened(self.store, self.chain)
+        return self._live
+
+    def _answer(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            if not job.future.set_running_or_notify_cancel():
+                continue
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.answer)
+
+    def _fail(self, jobs: list[Job], error: BaseException) -> None:
+        for job in jobs:
+            job.error = error
+        self._answer(jobs)
+
+    def _snap(self, live: Live) -> None:
+        """Write a snapshot now and then; without one nothing is lost but time."""
+        if len(live.events) - self._snapshot_at < SNAPSHOT_EVERY:
+            return
+        try:
+            head = self.store.head(self.chain)
+            if head.size == len(live.events):
+                self.store.put_snapshot(live.to_snapshot(head.hash))
+                self._snapshot_at = len(live.events)
+        except StoreError:
+            self._snapshot_at = len(live.events)
+
+
+def policy_for(live: Live) -> Policy:
+    """Return how the service runs an instance."""
+    return policy_of(live.declared.service, live.instance)

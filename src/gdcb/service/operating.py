@@ -1,0 +1,191 @@
+"""Operate an instance: declare it, change it under four eyes, pause, refit, put learners back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gdcb import declaration
+from gdcb import events as ev
+from gdcb.agent import Agent
+from gdcb.arguments import check_discount, check_rollback, check_said
+from gdcb.codec import to_body
+from gdcb.declaration import Declaration
+from gdcb.errors import Conflict, InvalidInput
+from gdcb.ledger.entry import Draft
+from gdcb.ledger.live import check_change
+from gdcb.ledger.store import Store
+from gdcb.parts import check_text
+from gdcb.service.answering import OwnProposal
+from gdcb.service.desk import Clock, now
+from gdcb.service.policy import policy_of
+from gdcb.service.turn import Turn
+
+LONGEST_TEXT = 2_000
+LARGEST_DECLARATION = 1_000_000
+
+
+def read_declaration(text: str, where: str = "declaration") -> Declaration:
+    """Read a declaration for a service: instance, bandit and policy; refuse what does not fit."""
+    check_text(where, text)
+    if len(text) > LARGEST_DECLARATION:
+        raise InvalidInput(f"{where}: expected at most {LARGEST_DECLARATION} letters")
+    declared = declaration.parse(text, where)
+    policy_of(declared.service, declared.instance)
+    if declared.instance.chain.has_person and not any(
+        getattr(gate, "holds", False) for gate in declared.instance.chain.gates if gate.is_person
+    ):
+        raise InvalidInput(f"{where}: its person is simulated; a service asks real people")
+    return declared
+
+
+def create(
+    store: Store,
+    text: str,
+    by: str,
+    reason: str,
+    *,
+    name: str | None = None,
+    seed: int = 0,
+    clock: Clock = now,
+) -> str:
+    """Write an instance's first event; return its name. An instance is declared once."""
+    declared = read_declaration(text)
+    chain = declared.instance.name if name is None else name
+    check_said("reason", reason, "say why the instance is made")
+    agent = Agent(declared.instance, declared.bandit, seed)
+    event = ev.InstanceChanged(text, seed, agent.fingerprint(), None, reason)
+    with store.writing(chain) as writing:
+        if writing.head.size:
+            raise Conflict(f"instance '{chain}' exists already; propose a change of it instead")
+        writing.append([Draft("InstanceChanged", to_body(event), b"", clock(), by)])
+    return chain
+
+
+def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:
+    """Propose another declaration; somebody else must agree. Returns the proposal's number."""
+    _said(reason, "say why it should change")
+    _check_alive(turn)
+    declared = read_declaration(text)
+    check_change(turn.live.declared, declared)
+    if text == turn.live.text:
+        raise Conflict("declaration: it is the one in force")
+    return turn.add(ev.ChangeProposed(text, reason), by)
+
+
+def agree(turn: Turn, proposal: int, reason: str, by: str) -> None:
+    """Put a proposed declaration in force; whoever proposed it cannot."""
+    event, _, proposed_by = _proposal(turn, proposal)
+    if proposed_by == by:
+        raise OwnProposal(f"change {proposal} was proposed by {by}; somebody else must agree")
+    declared = read_declaration(event.declaration)
+    check_change(turn.live.declared, declared)
+    agent = Agent(declared.instance, declared.bandit, turn.live.seed)
+    told = reason or event.reason
+    turn.add(
+        ev.InstanceChanged(event.declaration, turn.live.seed, agent.fingerprint(), proposal, told),
+        by,
+    )
+
+
+def refuse_change(turn: Turn, proposal: int, reason: str, by: str) -> None:
+    """Turn a proposed change down, or withdraw one's own."""
+    _proposal(turn, proposal)
+    _said(reason, "say why it does not come")
+    turn.add(ev.ChangeRefused(proposal, reason), by)
+
+
+def _proposal(turn: Turn, proposal: int) -> tuple[ev.ChangeProposed, int, str]:
+    found = turn.live.proposals.get(proposal)
+    if found is None:
+        raise Conflict(f"change {proposal} does not wait for an answer")
+    return found
+
+
+def pause(turn: Turn, reason: str, by: str) -> bool:
+    """Stop proposing at once; returns whether that is news."""
+    _said(reason, "say why it is paused")
+    _check_alive(turn)
+    if turn.live.paused is not None:
+        return False
+    turn.add(ev.Paused(reason), by)
+    return True
+
+
+def resume(turn: Turn, reason: str, by: str) -> bool:
+    """Propose again; returns whether that is news."""
+    _said(reason, "say why it goes on")
+    _check_alive(turn)
+    if turn.live.paused is None:
+        return False
+    turn.add(ev.Resumed(reason), by)
+    return True
+
+
+def retire(turn: Turn, reason: str, by: str) -> bool:
+    """End an instance: nothing is decided any more, outcomes may still come."""
+    _said(reason, "say why it ends")
+    if turn.live.retired is not None:
+        return False
+    turn.add(ev.Retired(reason), by)
+    return True
+
+
+def refit(turn: Turn, by: str) -> list[int]:
+    """Refit the scaler now; returns the versions in force."""
+    live = turn.live
+    scaler = live.instance.scaler
+    if scaler.learns_from == "nothing":
+        raise Conflict("refit: the scaler of this instance learns nothing")
+    if live.has_large_history:
+        raise Conflict("refit: the history's rows were too many to keep, so the scaler stays")
+    n = len(live.units) if scaler.per == "unit" else 1
+    if n == 0:
+        raise Conflict("refit: nothing was decided yet")
+    event = live.fitted(list(range(n)))
+    turn.add(event, by)
+    return event.versions
+
+
+def roll_back(turn: Turn, to: int, reason: str, by: str) -> None:
+    """Put the learners back to what they knew after `to` events."""
+    event = ev.RolledBack(to, reason)
+    check_rollback(event, len(turn.live.events))
+    if to < 1:
+        raise InvalidInput("to: expected an event 1 or later; the first declares the instance")
+    turn.add(event, by)
+
+
+def discount(turn: Turn, factor: float, since: int, gate: str | None, reason: str, by: str) -> None:
+    """Let old evidence count for less."""
+    event = ev.EvidenceDiscounted(factor, since, gate, reason)
+    check_discount(turn.live.instance, event, len(turn.live.events))
+    turn.live.discounted(event)  # refused here, where it is
+    turn.add(event, by)
+
+
+def take_history(
+    turn: Turn, source: Any, certificate: Any, settings: dict[str, Any], by: str
+) -> bool:
+    """Start from a log that was certified; returns whether it was taken."""
+    live = turn.live
+    if live.units and live.history is None:
+        raise Conflict("history: it comes before the first decision, and some were made")
+    event = live.foresee_import(source, certificate, settings)
+    if event is None:
+        document = certificate.as_json()
+        turn.add(ev.CertificateGiven(str(source.name), source.fingerprint, document), by)
+        return False
+    turn.add(event, by)
+    return True
+
+
+def _check_alive(turn: Turn) -> None:
+    if turn.live.retired is not None:
+        event, _, by = turn.live.retired
+        raise Conflict(f"the instance was retired by {by}: {event.reason}")
+
+
+def _said(reason: str, what: str) -> None:
+    check_said("reason", reason, what)
+    if len(reason) > LONGEST_TEXT:
+        raise InvalidInput(f"reason: expected at most {LONGEST_TEXT} letters")

@@ -1,0 +1,96 @@
+"""One transaction of a desk: commands look, refuse, and only then add events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from gdcb import events as ev
+from gdcb.cases import about
+from gdcb.codec import leaves, to_body
+from gdcb.ledger import merkle
+from gdcb.ledger.entry import Draft
+from gdcb.ledger.live import Live
+from gdcb.ledger.store import Place, Touch, Writing
+from gdcb.ledger.story import request_of
+from gdcb.service.policy import Policy
+
+# Under which slot an event about one decision is found; those that may come again are counted.
+_SLOTS = {
+    "ActionExecuted": "executed",
+    "OutcomeObserved": "outcome",
+    "LabelObserved": "label",
+    "AppealDecided": "appeal",
+}
+_COUNTED = {"Reviewed": "review", "Expired": "review", "GateApplied": "gate"}
+
+
+@dataclass(slots=True)
+class Turn:
+    """What commands see of an instance inside one transaction, and what they add to it.
+
+    Parameters
+    ----------
+    live : the fold, brought up to the head of the chain
+    policy : how the service runs it
+    now : time of the transaction, µs
+    """
+
+    live: Live
+    policy: Policy
+    now: int
+    drafts: list[Draft] = field(default_factory=list)
+    _fresh: set[str] = field(default_factory=set)
+
+    def add(self, event: ev.Event, by: str) -> int:
+        """Append an event and fold it; return its number."""
+        number = len(self.live.events)
+        self._index(event, number)
+        kind, root = type(event).__name__, b""
+        if event.columns:
+            root = merkle.root(leaves(event))
+        self.drafts.append(Draft(kind, to_body(event), root, self.now, by))
+        self.live.take(event, self.now, by)
+        return number
+
+    def _index(self, event: ev.Event, number: int) -> None:
+        stored = self.live.stored
+        if isinstance(event, ev.DecisionMade):
+            self._fresh = set(event.id)
+            first = 0
+            for request, rows in groupby(event.batch):
+                n = sum(1 for _ in rows)
+                stored.places[request] = Place(request, number, first, n)
+                first += n
+            return
+        for row, id in enumerate(about(event)):
+            if id not in self._fresh or not isinstance(event, _AT_ONCE):
+                request, at, _ = request_of(id)
+                slot = self._slot(event, id, number)
+                stored.touches.append(Touch(request, at, slot, number, row))
+
+    def _slot(self, event: ev.Event, id: str, number: int) -> str:
+        kind = type(event).__name__
+        if kind in _SLOTS:
+            return _SLOTS[kind]
+        if kind in _COUNTED:
+            return f"{_COUNTED[kind]}:{self.live.records[id].answers}"
+        return f"{kind}:{number}"
+
+    def write(self, writing: Writing) -> None:
+        """Hand everything to the store's transaction."""
+        stored = self.live.stored
+        if self.drafts:
+            writing.append(self.drafts)
+            writing.add_places(list(stored.places.values()))
+            writing.add_touches(stored.touches)
+        self.forget()
+
+    def forget(self) -> None:
+        """Leave what was under way to the store."""
+        stored = self.live.stored
+        stored.places, stored.touches = {}, []
+
+
+# Events that stand right behind the decisions that they are about.
+_AT_ONCE = (ev.GateApplied, ev.ActionExecuted, ev.ReviewRequested)
