@@ -31,7 +31,7 @@ def dose(units: float | None, kind: str = "lispro") -> decision.Action:
 
 FLATS = ("Lake House 3", "Old Town Loft", "Harbour View 12", "Pine Cabin", "Vineyard Barn")
 RULES = (
-    decision.Held("price change", "the price is further than 20 % from the last one", 34, 20, "%"),
+    decision.Held("price change", "the price is further than 15 % from the last one", 20, 15, "%"),
     decision.Held("peak season", "the context asks for a person", 0.93, 0.9),
     decision.Held("price ceiling", "it is above 400", 412, 400, "€"),
 )
@@ -43,12 +43,14 @@ def waiting(i: int) -> decision.Waiting:
         1: decision.Claim("Ana Horvat", NOW + 12 * MINUTE, is_mine=True),
         2: decision.Claim("Bruno Keller", NOW + 4 * MINUTE),
     }
+    old, new = 118 + 21 * (i % 5), (142, 179, 416, 226, 149, 422, 171)[i % 7]
+    found = (round(100 * abs(new - old) / old), 0.93, new)[i % 3]
     return decision.Waiting(
         id=f"rent-2026-06-{16 + i % 14:02d}-{4711 + i}",
         unit=FLATS[i % len(FLATS)],
-        proposed=price(142 + 37 * (i % 6)),
-        current=price(118 + 21 * (i % 5)) if i % 4 != 3 else (),
-        held=RULES[i % 3],
+        proposed=price(new),
+        current=price(old) if i % 4 != 3 else (),
+        held=replace(RULES[i % 3], value=found),
         asked=NOW - (9 + 13 * i) * MINUTE,
         deadline=None if i % 7 == 6 else NOW + (7 + 55 * i) * MINUTE,
         expiry=("veto", "fallback", "wait")[i % 3],
@@ -96,7 +98,7 @@ def arm(i: int) -> review.Arm:
     mean = 96 - 5.5 * (i - 4.2) ** 2
     return review.Arm(
         name=f"× {multiplier:.1f}",
-        action=price(round(139 * multiplier)),
+        action=price(round(118.3 * multiplier)),
         worth=Estimate(mean, mean - 7 - 2 * abs(i - 3), mean + 7 + 2 * abs(i - 3)),
         probability=(0.001, 0.02, 0.09, 0.21, 0.46, 0.18, 0.03, 0.009)[i],
         is_proposed=i == 4,
@@ -327,7 +329,7 @@ EVIDENCE = audit.EvidenceView(
         audit.Entry(8120, NOW - 20 * MINUTE, "key booking-engine", "DecisionMade",
                     "Arm × 1.2 drawn; proposed 142 €.", HASH),
         audit.Entry(8121, NOW - 20 * MINUTE, "key booking-engine", "ReviewRequested",
-                    "Held by price change: 34 %, limit 20 %.", HASH[::-1]),
+                    "Held by price change: 20 %, limit 15 %.", HASH[::-1]),
         audit.Entry(8140, NOW - 2 * MINUTE, "Bruno Keller", "Reviewed",
                     "Edited to 129 €: I know something local.", HASH),
         audit.Entry(8141, NOW - MINUTE, "key booking-engine", "ActionExecuted", "129 €", HASH),
@@ -342,7 +344,7 @@ EVIDENCE = audit.EvidenceView(
     nominal=price(118),
     gates=(
         decision.GateStep("bounds", "passed", price(142), price(142), version="1"),
-        decision.GateStep("price change", "modified", price(142), price(129), "edited by a person", "2"),
+        decision.GateStep("price change", "modified", price(142), price(129), "edited", "2"),
         decision.GateStep("weekend cap", "passed", price(129), price(129), version="1"),
     ),
     seen=(
@@ -352,7 +354,7 @@ EVIDENCE = audit.EvidenceView(
     ),
     outcome=(decision.Quantity("income", 516, "€"),),
     versions=(("instance", "v12 3f9a"), ("learner", "entry 8119"), ("gdcb", "0.1.0")),
-    proof=audit.Proof(3, HASH, (("left", HASH[::-1]), ("right", HASH)), HASH, HASH, HASH[::-1], True),
+    proof=audit.Proof(3, HASH, (("left", HASH[::-1]), ("right", HASH)), HASH, HASH, HASH, True),
     replay=audit.Replay(NOW, True, "Bit for bit, on the same build."),
 )  # fmt: skip
 EVIDENCE_DIFFERS = replace(

@@ -33,21 +33,41 @@ class Scale:
     def at(self, value: float) -> float:
         """Return where a value lies, in per cent of the width; what lies outside is at the edge."""
         where = (value - self.low) / ((self.high - self.low) or 1.0)
+        if math.isnan(where):
+            return _EDGE
         return _EDGE + (100 - 2 * _EDGE) * min(max(where, 0.0), 1.0)
 
 
 def _finite(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+    """Return the numbers that can be drawn; one beyond 10¹⁵ would flatten all the others."""
+    return [value for value in values if value is not None and abs(value) <= 1e15]
+
+
+def _ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return round numbers around a range, which is widened where it is hardly one."""
+    if high - low <= 1e-9 * max(1.0, abs(low)):
+        high = low + max(1.0, abs(low))
+    return ticks(low, high, most)
 
 
 def scale_of(values: Iterable[Estimate | None], *others: float | None, most: int = 4) -> Scale:
-    """Return a scale that holds all of these, with their intervals."""
+    """Return a scale that holds all of these, with their intervals; ticks lie within it."""
     found = _finite(others)
     for value in values:
         if value is not None:
             found += _finite((value.mean, value.low, value.high))
-    marks = ticks(min(found, default=0.0), max(found, default=1.0), most)
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    marks = _ticks(low, high, most)
+    inside = tuple(tick for tick in marks if low <= tick <= high)
+    if len(inside) > 1:
+        return Scale(low, high, inside)
     return Scale(marks[0], marks[-1], tuple(marks))
+
+
+def top_of(all_series: Sequence[Series]) -> float:
+    """Return the round number that no value of these series exceeds."""
+    found = [value for one in all_series for value in _finite(one.values)]
+    return _ticks(0.0, max(found, default=0.0))[-1]
 
 
 def _svg(kind: str, height: int, label: str, marks: Iterable[Markup]) -> Markup:
@@ -111,14 +131,14 @@ def bar(value: float | None) -> Markup:
     return _svg("bar", 18, "", [frame, filled])
 
 
-def columns(series: Series, times: Sequence[int], top: float | None = None) -> Markup:
-    """Return counts over time as columns; the highest of all series is `top`."""
+def columns(series: Series, times: Sequence[int]) -> Markup:
+    """Return counts over time as columns, the highest of them as tall as the figure."""
     found = _finite(series.values)
-    highest = top or max(found, default=0.0) or 1.0
+    highest = max(found, default=0.0) or 1.0
     width = 100 / max(len(series.values), 1)
     marks = [_line(0, 47.5, 100, 47.5, "axis")]
     for i, value in enumerate(series.values):
-        if value:
+        if value is not None and 0 < value <= highest:
             tall = max(44 * min(value / highest, 1.0), 1.5)
             marks.append(
                 Markup(
@@ -137,22 +157,26 @@ def rates(series: Series, times: Sequence[int], top: float) -> Markup:
     scale = Scale(0.0, max(n - 1, 1))
     marks = [_line(0, 47.5, 100, 47.5, "axis")]
     points = [
-        None if value is None or not math.isfinite(value) else (scale.at(i), 45 - 38 * value / top)
+        None
+        if value is None or math.isnan(value)
+        else (scale.at(i), 45 - 38 * min(max(value / top, 0.0), 1.0))
         for i, value in enumerate(series.values)
     ]
+    alarms = [i for i in series.alarms if 0 <= i < n]
     for before, after in pairwise(points):
         if before and after:
             marks.append(_line(*before, *after, "line"))
     marks += [_dot(*point, 2, "dot") for point in points if point]
-    for i in series.alarms:
-        if 0 <= i < n:
-            marks.append(_line(scale.at(i), 0, scale.at(i), 48, "alarm"))
-            marks += [_dot(*point, 6, "ring") for point in (points[i],) if point]
+    for i in alarms:
+        marks.append(_line(scale.at(i), 0, scale.at(i), 48, "alarm"))
+        marks += [_dot(*point, 6, "ring") for point in (points[i],) if point]
     found = _finite(series.values)
     last = share(found[-1]) if found else "not known"
     told = f"{series.name}: {last} at the end, {_reach(times)}"
-    if series.alarms:
-        told += f"; drift alarms: {', '.join(clock(times[i]) for i in series.alarms if i < n)}"
+    if alarms:
+        told += (
+            f"; drift alarms: {', '.join(clock(at) for i, at in enumerate(times) if i in alarms)}"
+        )
     return _svg("rates", 48, told, marks)
 
 
@@ -173,7 +197,8 @@ def calibration(bins: Sequence[Bin]) -> Markup:
     for tick, label in zip(both.ticks, tick_labels(both.ticks), strict=True):
         marks.append(_line(_EDGE, down(tick), 100 - _EDGE, down(tick), "grid"))
         marks.append(_words(both.at(tick), height - 6, label))
-        marks.append(_words(_EDGE, down(tick) - 3, label, "start"))
+        if tick > both.low:
+            marks.append(_words(_EDGE, down(tick) - 3, label, "start"))
     marks.append(
         _line(both.at(both.low), down(both.low), both.at(both.high), down(both.high), "diagonal")
     )

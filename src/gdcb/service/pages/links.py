@@ -33,7 +33,7 @@ def instance(name: str, *parts: str) -> str:
 
 def _segment(part: str) -> str:
     """Quote one piece of a path. Ids '.' and '..' have none: browsers walk them even quoted."""
-    return quote(part, safe="~")
+    return quote(part, safe="~", errors="replace")
 
 
 def person(name: str, what: str) -> str:
@@ -54,7 +54,7 @@ def asked(path: str, query: Mapping[str, str | int]) -> str:
     >>> asked("/i/rent/queue", {"text": "lake & sun"})
     '/i/rent/queue?text=lake+%26+sun'
     """
-    return f"{path}?{urlencode(query)}" if query else path
+    return f"{path}?{urlencode(query, errors='replace')}" if query else path
 
 
 def own(path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gdcb.errors import InvalidInput
-from gdcb.pages.numbers import share
+from gdcb.pages.numbers import common_digits, share
 from gdcb.pages.words import capital, some
 from gdcb.service.pages import charts, links, wording
 from gdcb.service.pages.views.audit import STATUSES
@@ -57,12 +57,14 @@ def environment() -> Environment:
         amount=wording.amount,
         attribute=wording.attribute,
         capital=capital,
+        cell=wording.cell,
         left=wording.left,
         quantity=wording.quantity,
         share=share,
         short=wording.short,
         since=wording.since,
         some=some,
+        soon=wording.soon,
         span=wording.span,
         stamp=wording.stamp,
         status=lambda word: STATUS.get(word, word),
@@ -76,6 +78,7 @@ def environment() -> Environment:
         asset=asset,
         change=wording.change,
         charts=charts,
+        digits=common_digits,
         links=links,
         preview_lines=preview_lines,
     )
@@ -86,7 +89,9 @@ def page(view: View) -> str:
     """Draw a view as a whole page of HTML."""
     if not view.template:
         raise InvalidInput(f"expected a view with a template, got {type(view).__name__}")
-    return environment().get_template(view.template).render(view=view, frame=view.frame)
+    drawn = environment().get_template(view.template).render(view=view, frame=view.frame)
+    # Half a character, which JSON can carry, has no bytes in UTF-8.
+    return drawn.encode("utf-8", "replace").decode()
 
 
 def preview(found: Preview, unit: str = "") -> dict[str, Any]:

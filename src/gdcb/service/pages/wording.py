@@ -52,6 +52,13 @@ def when(at: int | None) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(stamp(at), clock(at))
 
 
+def soon(at: int | None, now: int) -> Markup:
+    """Return a time near now: without its day where that is today."""
+    if at is None or not stamp(at) or stamp(at)[:10] != stamp(now)[:10]:
+        return when(at)
+    return Markup('<time datetime="{}">{} UTC</time>').format(stamp(at), stamp(at)[11:16])
+
+
 def span(seconds: float | None) -> str:
     """Write how long something takes, in its two largest units.
 
@@ -82,10 +89,10 @@ def left(deadline: int, now: int) -> str:
 
 
 def amount(value: float | str | None, unit: str = "", digits: int | None = None) -> str:
-    """Write a number or a category, with its unit.
+    """Write a number or a category, with its unit, which no line break parts from it.
 
-    >>> amount(1284.5, "€"), amount(-0.25), amount("lispro"), amount(None)
-    ('1,284.5 €', '−0.25', 'lispro', '–')
+    >>> amount(1284.5), amount(-0.25, digits=1), amount("lispro"), amount(None)
+    ('1,284.5', '−0.2', 'lispro', '–')
     """
     if value is None or value == "":
         return NONE
@@ -129,10 +136,18 @@ def change(before: Action, after: Action) -> str:
     return f"{sign}{fixed(share, 0 if abs(share) >= 10 else 1)} %"
 
 
-def worth(value: Estimate | None, unit: str = "") -> str:
+def worth(value: Estimate | None, unit: str = "", digits: int | None = None) -> str:
     """Write an estimate with its interval and unit."""
-    written = bracketed(value)
+    written = bracketed(value, digits)
     return f"{written} {unit}" if unit and value is not None else written
+
+
+def cell(value: Estimate | None, digits: int | None = None) -> Markup:
+    """Return an estimate for a narrow column: its interval may stand under it."""
+    mean, _, bounds = bracketed(value, digits).partition(" [")
+    if not bounds:
+        return Markup("{}").format(mean)
+    return Markup('{} <span class="bounds">[{}</span>').format(mean, bounds)
 
 
 def attribute(value: float | str | None) -> str:

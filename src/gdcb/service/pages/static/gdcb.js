@@ -211,5 +211,6 @@
   });
   // Coming from the queue with #approve, #edit or #veto: focus that form.
   const letter = { "#approve": "a", "#edit": "e", "#veto": "v" }[location.hash];
-  if (letter) answer(letter, "");
+  // Not before the browser has gone to the fragment itself, which takes the focus away.
+  if (letter) addEventListener("load", () => setTimeout(() => answer(letter, ""), 0));
 })();
