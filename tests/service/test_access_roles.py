@@ -172,11 +172,11 @@ def test_a_name_is_taken_as_it_will_be_read_back_or_refused(text: str) -> None:
     assert "\0" not in name
 
 
-@given(st.one_of(st.text(), st.binary(), st.integers(), st.none()))
+@given(st.one_of(st.text(), st.text(min_size=61), st.binary(), st.integers(), st.none()))
 def test_what_came_is_shown_short_and_printable(value: object) -> None:
     said = shown(value)
     assert len(said) <= 800
-    assert said.isascii()
+    assert said.replace("…", "").isascii()
     assert said.isprintable()
 
 

@@ -150,9 +150,8 @@ def find_key(books: Books, key: str, hashed: bytes) -> Found | None:
 
 def seconds(what: str, value: object, most: float) -> int:
     """Return seconds as µs; refuse what is no number, is not above 0, or is above `most`."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not (is_number and 0 < float(str(value)) <= most):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
         raise InvalidInput(
             f"{what}: expected seconds above 0 and at most {most:g}, got {shown(value)}"
         )
-    return int(float(str(value)) * SECOND)
+    return int(value * SECOND)

@@ -20,7 +20,8 @@ def shown(value: object, most: int = 60) -> str:
     ("'str'", '3', "'xxxxx…'")
     """
     if isinstance(value, str) and len(value) > most:
-        return ascii(value[:most])[:-1] + "…'"
+        quoted = ascii(value[:most])
+        return f"{quoted[:-1]}…{quoted[-1]}"
     return ascii(value)[: 4 * most]
 
 
