@@ -14,6 +14,7 @@ from gdcb.service.pages.views.queue import QueueNews
 from tests.browser import chromium, served
 from tests.service.page_app import PageApp
 from tests.service.sample_views import PAGES
+from tests.service.test_pages_render import with_words
 
 # It ships no types.
 AXE: Any = importlib.import_module("axe_playwright_python.sync_playwright").Axe()
@@ -105,6 +106,37 @@ def test_pages_have_no_violation_and_fit(page: Page, name: str) -> None:
 def test_pages_keep_every_rule_in_every_look(page: Page, name: str, look: Look) -> None:
     """The long version: all rules of axe in all four looks."""
     assert looked_at(page, name, [look]) == []
+
+
+@pytest.mark.parametrize("words", ["", "W" * 150], ids=["samples", "long names"])
+def test_nothing_is_wider_than_the_screen(browser: Browser, words: str) -> None:
+    """From 320 px, which is a desk at 400 %, to 1440 px; also with names that cannot be broken."""
+    pages = {name: with_words(PAGES[name], words) if words else PAGES[name] for name in MAIN}
+    wide = []
+    with served(PageApp(pages).app) as base:
+        context = browser.new_context(base_url=base, java_script_enabled=not words)
+        page = context.new_page()
+        for name in pages:
+            page.goto(f"/page/{name}")
+            for width in (320, 640, 768, 1056, 1440):
+                page.set_viewport_size({"width": width, "height": 800})
+                found = page.evaluate("document.documentElement.scrollWidth")
+                wide += [f"{name}: {found} px on {width}"] if found > width else []
+        context.close()
+    assert wide == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_shifts_while_it_loads(page: Page, width: int) -> None:
+    """What the script writes at its start has its room already."""
+    shifts = """() => new Promise(done => { let sum = 0;
+      new PerformanceObserver(list => { for (const e of list.getEntries()) sum += e.value; })
+        .observe({type: "layout-shift", buffered: true});
+      setTimeout(() => done(sum), 150); })"""
+    page.set_viewport_size({"width": width, "height": 800})
+    for name in ("queue", "queue-empty", "review", "review-dose", "dashboard"):
+        page.goto(f"/page/{name}")
+        assert page.evaluate(shifts) == 0, name
 
 
 def test_every_target_has_24_pixels(page: Page) -> None:

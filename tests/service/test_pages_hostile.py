@@ -120,6 +120,20 @@ def test_any_text_leaves_the_bones_as_they_are(words: str) -> None:
         assert Skeleton(render.page(with_words(VIEWS[name], words))).bones == PLAIN[name]
 
 
+def test_the_script_makes_no_markup_of_text() -> None:
+    """Nothing in it parses text as HTML or as a program."""
+    script = (render.STATIC / "gdcb.js").read_text(encoding="utf-8")
+    for way in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval",
+        "Function(",
+    ):
+        assert way not in script
+
+
 def test_the_check_can_fail() -> None:
     """One unescaped payload is seen."""
     page = render.page(with_words(PAGES["error"], "word"))

@@ -48,8 +48,10 @@ def with_words(view: View, words: str) -> View:
     return found
 
 
-def hollow(value: Any) -> Any:
-    """Return a record in which whatever may be None or empty is."""
+def hollow(value: Any, keeps_rows: bool = False) -> Any:
+    """Return a record in which whatever may be None is, and whatever may be empty, or not."""
+    if isinstance(value, tuple):
+        return tuple(hollow(one, keeps_rows) for one in value) if keeps_rows else ()
     if not dataclasses.is_dataclass(value) or isinstance(value, type | Settings | Frame):
         return value
     hints = typing.get_type_hints(type(value))
@@ -58,10 +60,8 @@ def hollow(value: Any) -> Any:
         kind, found = hints[field.name], getattr(value, field.name)
         if isinstance(kind, types.UnionType) and type(None) in typing.get_args(kind):
             empty[field.name] = None
-        elif isinstance(found, tuple):
-            empty[field.name] = ()
         else:
-            empty[field.name] = hollow(found)
+            empty[field.name] = hollow(found, keeps_rows)
     return replace(value, **empty)
 
 
@@ -104,6 +104,7 @@ def test_a_page_of_nothing_renders(name: str) -> None:
     """Empty lists and unknown numbers leave a whole page, with words instead of gaps."""
     view = hollow(PAGES[name])
     is_whole(render.page(view))
+    is_whole(render.page(hollow(PAGES[name], keeps_rows=True)))
     is_whole(render.page(replace(view, frame=replace(view.frame, notice=None, request=""))))
 
 
