@@ -170,7 +170,8 @@ def new_cluster(**options: Any) -> Cluster:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
     """Lend the server of this process; each worker of pytest-xdist has its own."""
-    cluster = new_cluster()
+    # No test here pulls the plug, and to wait for the disk would take most of the time.
+    cluster = new_cluster(fsync=False)
     yield cluster
     cluster.remove()
 

@@ -40,8 +40,11 @@ def opener(database: str) -> Iterator[Opener]:
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Return each kind of store, empty."""
-    urls = {"memory": lambda: "memory:", "sqlite": lambda: tmp_path / "ledger.db"}
-    url = urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))()
+    url: str | Path = "memory:"
+    if request.param == "sqlite":
+        url = tmp_path / "ledger.db"
+    elif request.param == "postgresql":
+        url = str(request.getfixturevalue("postgres_url"))
     found = open_store(url, patience=5.0)
     yield found
     found.close()

@@ -19,8 +19,8 @@ def head(session: Session, chain: str) -> Head:
 
 def page(
     session: Session, chain: str, start: int, stop: int | None, rows: int, size: int
-) -> int | None:
-    """Return where a page that begins at `start` ends; None where no entry is left.
+) -> tuple[int, bool]:
+    """Return where a page that begins at `start` ends, and whether it is the last as of now.
 
     It has at most `rows` entries, and bodies of `size` bytes or one entry.
     """
@@ -29,13 +29,13 @@ def page(
         "ORDER BY seq LIMIT ?"
     )
     [found] = session.ask((sql, (chain, start, _LAST if stop is None else stop, rows)))
-    end, total = None, 0
+    end, total = start, 0
     for seq, length in found:
         total += length
-        if end is not None and total > size:
-            break
+        if end > start and total > size:
+            return end, False
         end = seq + 1
-    return end
+    return end, len(found) < rows
 
 
 def entries(session: Session, chain: str, start: int, stop: int | None) -> list[Entry]:

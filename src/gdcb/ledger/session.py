@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Protocol
 
@@ -16,6 +17,8 @@ import psycopg
 
 from gdcb.errors import StoreUnavailable
 from gdcb.ledger.trouble import DRIVER_ERRORS, trouble
+
+_SMALL = 2**15
 
 Row = tuple[Any, ...]
 Statement = tuple[str, Sequence[Any]]
@@ -166,7 +169,7 @@ class PostgresSession:
     def commit(self) -> None:
         """Keep what was done."""
         try:
-            with self._connection.pipeline():
+            with self._together():
                 self._send_waiting()
                 self._connection.commit()
         except psycopg.Error as error:
@@ -194,11 +197,21 @@ class PostgresSession:
         try:
             if self._connection.autocommit and len(statements) == 1:
                 return [self._execute(*statements[0])]
-            with self._connection.pipeline():
+            with self._together():
                 self._send_waiting()
                 return [self._execute(sql, given) for sql, given in statements]
         except psycopg.Error as error:
             raise trouble(error, self._where) from error
+
+    def _together(self) -> AbstractContextManager[Any]:
+        """Return what sends statements in one go, or one by one where they are large.
+
+        A pipeline whose statements do not fit into the sockets' buffers can wait for ever: the
+        server for its answers to be read, and the client for its statements to be.
+        """
+        parts = (part for _, rows in self._waiting for given in rows for part in given)
+        size = sum(len(part) for part in parts if isinstance(part, bytes | str))
+        return self._connection.pipeline() if size < _SMALL else nullcontext()
 
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

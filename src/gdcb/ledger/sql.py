@@ -94,14 +94,14 @@ class SqlStore:
         return self._read(chain, start, stop)
 
     def _read(self, chain: str, start: int, stop: int | None) -> Iterator[Entry]:
-        while stop is None or start < stop:
+        is_last = False
+        # A page that is not full is the end: a busy chain would else be read for ever.
+        while not is_last:
             # No connection is held while the caller works on a page.
             with self._session() as session:
-                end = queries.page(session, chain, start, stop, _PAGE, _PAGE_BYTES)
-                found = queries.entries(session, chain, start, end) if end is not None else []
+                end, is_last = queries.page(session, chain, start, stop, _PAGE, _PAGE_BYTES)
+                found = queries.entries(session, chain, start, end) if end > start else []
             yield from found
-            if end is None:
-                return
             start = end
 
     def get(self, chain: str, seqs: Sequence[int]) -> list[Entry]:
