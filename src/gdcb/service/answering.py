@@ -20,6 +20,7 @@ from gdcb.outlook import WORDS
 from gdcb.service.deciding import document, follow
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
+from gdcb.service.who import is_same
 
 SECOND = 1_000_000
 
@@ -94,7 +95,7 @@ def review(turn: Turn, answer: Review) -> Record:
             f"is version {record.judged_at}); look again and decide on what is there now"
         )
     asked_by = record.made.by[record.at] if record.made.by is not None else ""
-    if asked_by == answer.by and answer.verdict != "veto":
+    if is_same(asked_by, answer.by) and answer.verdict != "veto":
         raise OwnProposal(
             f"decision {answer.id} was asked for by {asked_by}; somebody else answers"
         )
@@ -210,8 +211,10 @@ def bulk(turn: Turn, answers: Sequence[Review]) -> list[Record]:
         )
     if len({one.id for one in answers}) < len(answers):
         raise InvalidInput("decisions: one is named twice")
-    if any(one.verdict == "edit" for one in answers):
-        raise InvalidInput("verdict: decisions are edited one by one")
+    for one in answers:
+        check_verdict(one.verdict, one.action is not None)
+        if one.verdict == "edit":
+            raise InvalidInput("verdict: decisions are edited one by one")
     gates = set()
     for one in answers:  # all are checked before the first is answered
         record = find(turn.live, one.id)
@@ -219,7 +222,8 @@ def bulk(turn: Turn, answers: Sequence[Review]) -> list[Record]:
         gates.add(turn.live.waiting[one.id].gate)
         if one.version != record.judged_at or one.content != content_of(turn.live, record):
             raise Stale(f"decision {one.id} is no longer what you saw; look again")
-        if record.made.by is not None and record.made.by[record.at] == one.by:
+        asked_by = "" if record.made.by is None else record.made.by[record.at]
+        if is_same(asked_by, one.by) and one.verdict != "veto":
             raise OwnProposal(f"decision {one.id} was asked for by {one.by}; somebody else answers")
         if one.code not in turn.policy.codes:
             raise InvalidInput(f"code: expected one of {', '.join(turn.policy.codes)}")

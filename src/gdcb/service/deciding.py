@@ -16,7 +16,7 @@ from gdcb.cases import Record, made_event, rows_of
 from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.instance import Instance
 from gdcb.ledger.live import Live
-from gdcb.parts import check_text
+from gdcb.parts import check_text, describe
 from gdcb.records import STATUS, Rows
 from gdcb.service.desk import Job
 from gdcb.service.policy import Policy, incumbent_of
@@ -24,7 +24,7 @@ from gdcb.service.turn import Turn
 
 LONGEST_ID = 120
 _ROW_LIKE = re.compile(r"\.[0-9]+$")
-_ODD = re.compile(r"[\x00-\x1f\x7f]")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+~-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,11 @@ class Answer:
 def check_id(id: str, is_one: bool = True) -> str:
     """Refuse an id that cannot be one, or that a row of a batch would have."""
     check_text("id", id)
-    if len(id) > LONGEST_ID or _ODD.search(id):
-        raise InvalidInput(f"id: expected at most {LONGEST_ID} letters, none a control character")
+    if len(id) > LONGEST_ID or not _ID.fullmatch(id):
+        raise InvalidInput(
+            f"id: expected at most {LONGEST_ID} of letters, digits and _.:@+~-, beginning with a "
+            "letter or digit"
+        )
     if is_one and _ROW_LIKE.search(id):
         raise InvalidInput("id: may not end in .NUMBER, which names the rows of a batch")
     return id
@@ -117,7 +120,7 @@ def encoded(
     instance.check_rows(rows, 1)
     given = None
     if policy.launch.mode != "live":
-        given = np.tile(incumbent_of(policy, instance, incumbent), (n, 1))
+        given = incumbent_of(policy, instance, incumbent, x)
     return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance)
 
 
@@ -142,8 +145,7 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
             continue
         try:
             check_open(turn)
-            if request.instance is not turn.live.instance:
-                raise Conflict("the instance has changed since the request came; ask once more")
+            check_current(turn, request)
             fresh[request.id] = one
         except GdcbError as error:
             one.error = error
@@ -163,6 +165,16 @@ def _known(live: Live, requests: list[str]) -> set[str]:
     stored = live.stored
     found = set(live.store.places(live.chain, requests))
     return found | (stored.places.keys() & set(requests))
+
+
+def check_current(turn: Turn, request: Request) -> None:
+    """Refuse a request that was encoded for what is no longer in force."""
+    one, other = request.instance, turn.live.instance
+    # A fold that was opened again has the same instance in another object.
+    if one is not other and describe(one) != describe(other):
+        raise Conflict("the instance has changed since the request came; ask once more")
+    if turn.policy.launch.mode != "live" and request.incumbent is None:
+        raise Conflict("the launch has changed since the request came; ask once more")
 
 
 def check_open(turn: Turn) -> None:
@@ -190,7 +202,8 @@ def _decided(turn: Turn, requests: Sequence[Request]) -> list[Answer]:
     share = policy.launch.live_share(turn.now)
     launched: Any = (None, "decision", None)
     if share is not None:
-        instead = np.concatenate([_instead(one) for one in requests])
+        given = [one.incumbent for one in requests if one.incumbent is not None]
+        instead = np.concatenate(given)
         shares = np.full(len(ids), share)
         launched = live.launched(keys, units, shares, policy.launch.drawn_by, instead)
     decision = live.propose(keys, rows)
@@ -217,12 +230,6 @@ def follow(turn: Turn, judged: ev.GateApplied, rows: Rows, by: str) -> None:
             turn.add(event, by)
 
 
-def _instead(request: Request) -> Array:
-    if request.incumbent is None:
-        raise Conflict("the launch has changed since the request came; ask once more")
-    return request.incumbent
-
-
 def _masks(requests: Sequence[Request], n_arms: int) -> Array | None:
     if all(one.mask is None for one in requests):
         return None
@@ -237,8 +244,11 @@ def same_again(live: Live, request: Request) -> Answer:
     """Return what was decided on the request before; refuse another request under its id."""
     record = live.records.find(request.ids[0])
     place = live.stored.place(request.id)
-    if record is None or place is None or place.n != len(request.units):
+    if place is None or place.n != len(request.units):
         raise Conflict(f"id: {request.id!r} was used before, for another number of rows")
+    if record is None:
+        was = "a batch" if request.is_one else "one decision"
+        raise Conflict(f"id: {request.id!r} was used before, for {was}")
     made, first = record.made, record.at
     rows = slice(first, first + place.n)
     allowed = None if made.mask is None else made.mask[rows]
@@ -250,6 +260,10 @@ def same_again(live: Live, request: Request) -> Answer:
     )
     if not same:
         raise Conflict(f"id: {request.id!r} was used before with another context, unit or mask")
+    if made.instead is not None and request.incumbent is not None:
+        known = made.instead[rows]
+        if not (np.isnan(known) | (known == request.incumbent)).all():
+            raise Conflict(f"id: {request.id!r} was used before with another incumbent")
     judged = live.events[place.seq + 1]
     if not isinstance(judged, ev.GateApplied):
         raise Conflict(f"id: {request.id!r} is being decided; ask once more")

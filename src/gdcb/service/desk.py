@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from gdcb.errors import GdcbError, StoreError, StoreUnavailable
 from gdcb.ledger.live import Live, follow, opened
 from gdcb.ledger.store import Store, Writing
-from gdcb.service.policy import Policy, policy_of
+from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 
 T = TypeVar("T")
@@ -76,7 +76,8 @@ class Desk:
     def __init__(self, store: Store, chain: str, clock: Clock = now, limit: int = 2_000) -> None:
         self.store, self.chain, self.clock, self.limit = store, chain, clock, limit
         self._live: Live | None = opened(store, chain)
-        self.policy = policy_of(self._live.declared.service, self._live.instance)
+        self.instance = self._live.instance
+        self.policy = policy_of(self._live.declared.service, self.instance)
         self._text = self._live.text
         self._snapshot_at = len(self._live.events)
         self._jobs: deque[Job] = deque()
@@ -84,7 +85,6 @@ class Desk:
         self._wake = threading.Condition()
         self._is_closed = False
         self.listeners: list[Listener] = []
-        self.ticks: list[Callable[[Turn], None]] = []
         self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
         self._thread.start()
 
@@ -114,6 +114,10 @@ class Desk:
             self._reads.append(job)
             self._wake.notify()
         return job.future
+
+    def length(self) -> int:
+        """Return how many commands wait."""
+        return len(self._jobs)
 
     def close(self) -> None:
         """Finish what waits, and stop."""
@@ -202,6 +206,7 @@ class Desk:
     def _adopt(self, live: Live) -> None:
         """Take the policy of the declaration that is in force."""
         if live.text != self._text:
+            self.instance = live.instance
             self.policy = policy_of(live.declared.service, live.instance)
             self._text = live.text
 
@@ -217,6 +222,8 @@ class Desk:
     def _fresh(self) -> Live:
         if self._live is None:
             self._live = opened(self.store, self.chain)
+            if self._live.text == self._text:  # requests that wait were encoded for this one
+                self._live.instance = self.instance
         return self._live
 
     def _answer(self, jobs: list[Job]) -> None:
@@ -244,8 +251,3 @@ class Desk:
                 self._snapshot_at = len(live.events)
         except StoreError:
             self._snapshot_at = len(live.events)
-
-
-def policy_for(live: Live) -> Policy:
-    """Return how the service runs an instance."""
-    return policy_of(live.declared.service, live.instance)

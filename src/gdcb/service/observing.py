@@ -46,11 +46,11 @@ def execute(turn: Turn, id: str, action: Mapping[str, Any] | None, by: str) -> t
         known = record.ran[0].action[record.ran[1]]
         if np.array_equal(known, told, equal_nan=True):
             return record, False
-        raise Conflict(
-            f"executed: decision {id} ran already as {live.instance.decode_action(known)}"
-        )
-    if record.status not in ("passed", "modified") and action is not None:
-        raise Conflict(f"executed: decision {id} was {record.status}; it may not run")
+        if record.status not in ("passed", "modified"):
+            raise Conflict(f"executed: decision {id} was {record.status}; it may not run")
+        said = live.instance.decode_action(known)
+        ran = "did not run, as was reported" if said is None else f"ran already as {said}"
+        raise Conflict(f"executed: decision {id} {ran}")
     event = ev.ActionExecuted([id], told[None], np.array([action is None]), is_told=True)
     turn.add(event, by)
     return record, True
@@ -75,9 +75,9 @@ def observe(turn: Turn, given: Sequence[Outcome], by: str) -> list[bool]:
             fresh.append((one, values, label))
             news.append(True)
         else:
-            event = _again(turn, record, one, values, label, by)
-            later += [] if event is None else [event]
-            news.append(event is not None)
+            found = _again(turn, record, one, values, label, by)
+            later += found
+            news.append(bool(found))
     if fresh:
         turn.add(_event(live.instance.scaler.n_labels, fresh), by)
     for event in later:
@@ -108,8 +108,14 @@ def _again(
     values: list[float],
     label: list[float | None] | None,
     by: str,
-) -> ev.Event | None:
-    """Return what an outcome of a decision that has one already means; None: it is no news."""
+) -> list[ev.Event]:
+    """Return what an outcome of a decision that has one already means; nothing: it is no news."""
+    found: list[ev.Event] = []
+    if float(one.weight) != record.weight:
+        raise Conflict(
+            f"weight: the outcome of decision {one.id} counts {record.weight:g} already, got "
+            f"{one.weight:g}"
+        )
     if values != record.outcome:
         if turn.policy.outcomes.correction == "refuse":
             raise Conflict(
@@ -118,12 +124,12 @@ def _again(
             )
         event = ev.OutcomeCorrected(one.id, values, by, one.reason)
         check_correction(turn.live.instance, event)
-        return event
-    if label is None or label == record.label:
-        return None
-    if record.label is not None:
-        raise Conflict(f"label: decision {one.id} has {record.label} already")
-    return ev.LabelObserved(one.id, label)
+        found.append(event)
+    if label is not None and label != record.label:
+        if record.label is not None:
+            raise Conflict(f"label: decision {one.id} has {record.label} already")
+        found.append(ev.LabelObserved(one.id, label))
+    return found
 
 
 def _check_window(turn: Turn, record: Record) -> None:

@@ -19,6 +19,7 @@ from gdcb.service.answering import OwnProposal
 from gdcb.service.desk import Clock, now
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
+from gdcb.service.who import is_same
 
 LONGEST_TEXT = 2_000
 LARGEST_DECLARATION = 1_000_000
@@ -74,8 +75,9 @@ def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:
 
 def agree(turn: Turn, proposal: int, reason: str, by: str) -> None:
     """Put a proposed declaration in force; whoever proposed it cannot."""
+    _check_alive(turn)
     event, _, proposed_by = _proposal(turn, proposal)
-    if proposed_by == by:
+    if is_same(proposed_by, by):
         raise OwnProposal(f"change {proposal} was proposed by {by}; somebody else must agree")
     declared = read_declaration(event.declaration)
     check_change(turn.live.declared, declared)
@@ -152,6 +154,8 @@ def roll_back(turn: Turn, to: int, reason: str, by: str) -> None:
     check_rollback(event, len(turn.live.events))
     if to < 1:
         raise InvalidInput("to: expected an event 1 or later; the first declares the instance")
+    if to > len(turn.live.events) - len(turn.drafts):  # learners are folded from the store
+        raise Conflict(f"to: event {to} is being written; ask once more")
     turn.add(event, by)
 
 

@@ -101,18 +101,22 @@ class Launch(_Table):
     share : the share held back
     steps : the shares that are live, in order of time; before the first, none
     drawn_by : what is drawn: every 'decision', or every 'unit' once and for all
-    incumbent : whose action runs in place of the proposal: 'given' with every request, 'null', or
-        an action by name
+    incumbent : the action that enters in place of the proposal: 'given' with every request, 'arm',
+        or an action by name
+    arm : the incumbent as a nominal arm, composed with the scaler as it was before it learned
     """
 
     mode: Literal["live", "shadow", "holdback", "ramp"] = "live"
     share: Share = 0.1
     steps: tuple[Step, ...] = ()
     drawn_by: Literal["decision", "unit"] = "decision"
-    incumbent: Literal["given"] | dict[str, float | str] = "given"
+    incumbent: Literal["given", "arm"] | dict[str, float | str] = "given"
+    arm: str = ""
 
     @model_validator(mode="after")
     def _check(self) -> Launch:
+        if (self.incumbent == "arm") != bool(self.arm):
+            raise ValueError("give an arm with incumbent = 'arm', and only there")
         if (self.mode == "ramp") != bool(self.steps):
             raise ValueError("give steps with mode = 'ramp', and only there")
         if list(self.steps) != sorted(self.steps, key=lambda step: step.since):
@@ -154,7 +158,7 @@ class Policy(_Table):
     outcomes: Outcomes = Outcomes()
     launch: Launch = Launch()
     execution: Literal["release", "report"] = "release"
-    codes: dict[Code, Words] = Field(default_factory=lambda: dict(CODES))
+    codes: dict[Code, Words] = Field(default_factory=lambda: dict(CODES), min_length=1)
     lease: Seconds = 300.0
     bulk: Annotated[int, Field(ge=1, le=200)] = 20
     refit_every: Seconds | None = None
@@ -176,6 +180,8 @@ def policy_of(table: dict[str, Any], instance: Instance) -> Policy:
         instance.encode_action(fallback)
     if isinstance(policy.launch.incumbent, dict):
         instance.encode_action(policy.launch.incumbent)
+    if policy.launch.arm and policy.launch.arm not in instance.space.names:
+        raise InvalidInput(f"service.launch.arm: no arm {policy.launch.arm!r}")
     if policy.outcomes.default is not None:
         names = instance.reward.outcome
         if set(policy.outcomes.default) != set(names):
@@ -188,14 +194,19 @@ def policy_of(table: dict[str, Any], instance: Instance) -> Policy:
     return policy
 
 
-def incumbent_of(policy: Policy, instance: Instance, given: Any) -> Array:
-    """Return the incumbent's action (D,): as declared, or as given with the request."""
-    declared = policy.launch.incumbent
+def incumbent_of(policy: Policy, instance: Instance, given: Any, x: Array) -> Array:
+    """Return the incumbent's actions (n, D) for contexts x (n, p): declared, or given."""
+    declared, n = policy.launch.incumbent, x.shape[0]
     if isinstance(declared, dict):
-        return instance.encode_action(declared)
+        return np.tile(instance.encode_action(declared), (n, 1))
+    if declared == "arm":
+        scaler, owner = instance.scaler, np.zeros(n, dtype=np.int64)
+        delta = scaler.predict(scaler.init(1), owner, x)
+        actions = instance.composition.compose(instance.space, delta, x)
+        return np.asarray(actions[:, instance.space.names.index(policy.launch.arm)])
     if given is None:
         raise InvalidInput(
             f"incumbent: this instance runs in mode '{policy.launch.mode}'; give the action that "
             "runs where the proposal does not"
         )
-    return instance.encode_action(given)
+    return np.tile(instance.encode_action(given), (n, 1))

@@ -36,7 +36,7 @@ class Schedule:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._cursor: int | None = None
-        self._refitted = desk.clock()
+        self._refit_at: int | None = None
 
     def tick(self) -> int:
         """Do what is due; return how many decisions were touched."""
@@ -59,41 +59,58 @@ class Schedule:
         if policy.window is None or policy.default is None:
             return 0
         try:
-            return self.desk.submit(self._close_windows).result()
+            done, cursor = self.desk.submit(self._close_windows).result()
         except GdcbError as error:
             log.info("closing windows: %s", error)
             return 0
+        self._cursor = cursor  # once it is committed, and not before
+        return done
 
-    def _close_windows(self, turn: Turn) -> int:
-        """Take the default outcome of decisions whose window is over and that have none."""
+    def _close_windows(self, turn: Turn) -> tuple[int, int | None]:
+        """Take the default outcome of decisions whose window is over and that have none.
+
+        Returns how many there were, and the first event that is still to be looked at.
+        """
         live, policy = turn.live, turn.policy.outcomes
-        window = round((policy.window or 0.0) * SECOND)
-        if self._cursor is None:
-            self._cursor = live.store.near(live.chain, live.at - window - _SLACK)
+        if policy.window is None or policy.default is None:
+            return 0, None
+        window, cursor = round(policy.window * SECOND), self._cursor
+        if cursor is None:
+            cursor = live.store.near(live.chain, live.at - window - _SLACK)
         late: list[str] = []
-        while self._cursor < len(live.events) and len(late) < AT_ONCE:
-            if live.time_of(self._cursor) + window > turn.now:
+        while cursor < len(live.events) and len(late) < AT_ONCE:
+            if live.time_of(cursor) + window > turn.now:
                 break
-            event = live.events[self._cursor]
+            event = live.events[cursor]
             if isinstance(event, ev.ActionExecuted):
                 late += [id for id in event.id if live.records[id].seen is None]
-            self._cursor += 1
+            cursor += 1
         if late:
-            values = [(policy.default or {})[name] for name in live.instance.reward.outcome]
+            values = [policy.default[name] for name in live.instance.reward.outcome]
             outcome = np.tile(np.array(values, dtype=float), (len(late), 1))
             turn.add(ev.OutcomeObserved(late, outcome, None, np.ones(len(late))), "policy")
-        return len(late)
+        return len(late), cursor
 
     def _refit(self) -> int:
-        every = self.desk.policy.refit_every
-        if every is None or self.desk.clock() < self._refitted + round(every * SECOND):
+        every, now = self.desk.policy.refit_every, self.desk.clock()
+        if every is None or (self._refit_at is not None and now < self._refit_at):
             return 0
-        self._refitted = self.desk.clock()
+        self._refit_at = now + round(every * SECOND)
         try:
-            self.desk.submit(lambda turn: refit(turn, "schedule")).result()
+            self._refit_at = self.desk.submit(partial(_refitted, every=every)).result()
         except GdcbError as error:
             log.info("scheduled refit: %s", error)
         return 0
+
+
+def _refitted(turn: Turn, every: float) -> int:
+    """Refit where the last refit, by whomever, is so long ago; return when to ask again."""
+    period = round(every * SECOND)
+    last = turn.live.fitted_at or turn.live.time_of(0)
+    if turn.now < last + period:
+        return last + period
+    refit(turn, "schedule")
+    return turn.now + period
 
 
 def _expired(turn: Turn, id: str) -> None:

@@ -13,7 +13,7 @@ from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import Live
 from gdcb.ledger.store import Place, Touch, Writing
 from gdcb.ledger.story import request_of
-from gdcb.service.policy import Policy
+from gdcb.service.policy import Policy, policy_of
 
 # Under which slot an event about one decision is found; those that may come again are counted.
 _SLOTS = {
@@ -51,6 +51,8 @@ class Turn:
             root = merkle.root(leaves(event))
         self.drafts.append(Draft(kind, to_body(event), root, self.now, by))
         self.live.take(event, self.now, by)
+        if isinstance(event, ev.InstanceChanged):  # whoever comes next finds it in force
+            self.policy = policy_of(self.live.declared.service, self.live.instance)
         return number
 
     def _index(self, event: ev.Event, number: int) -> None:
@@ -63,8 +65,11 @@ class Turn:
                 stored.places[request] = Place(request, number, first, n)
                 first += n
             return
+        is_told = isinstance(event, ev.ActionExecuted) and event.is_told
+        if is_told or not isinstance(event, _AT_ONCE):
+            self._fresh = set()  # from here on nothing stands right behind its decision
         for row, id in enumerate(about(event)):
-            if id not in self._fresh or not isinstance(event, _AT_ONCE):
+            if id not in self._fresh:
                 request, at, _ = request_of(id)
                 slot = self._slot(event, id, number)
                 stored.touches.append(Touch(request, at, slot, number, row))

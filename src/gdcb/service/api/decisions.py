@@ -1,0 +1,164 @@
+"""Decide, read a decision, see the queue."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from gdcb.errors import InvalidInput
+from gdcb.ledger.live import Live
+from gdcb.service import answering, deciding
+from gdcb.service.answering import written
+from gdcb.service.api.columns import encode_columns, shown_columns
+from gdcb.service.models import (
+    Batch,
+    DecideMany,
+    DecideOne,
+    Decision,
+    DecisionNow,
+    Queue,
+)
+from gdcb.service.policy import Policy
+from gdcb.service.routing import StrictRoute, answered, enter, house_of, look
+from gdcb.service.who import name_of
+from gdcb.service.who import written as who
+
+router = APIRouter(prefix="/v1/instances/{name}", route_class=StrictRoute, tags=["decisions"])
+
+
+@router.post("/decisions", status_code=201, response_model=Decision)
+async def decide(name: str, request: Request, response: Response, asked: DecideOne) -> Any:
+    """Propose, gate and, unless a gate holds it, release one decision.
+
+    The id is the idempotency key: the same request again is answered with 200 and the decision that
+    was made; another request under the same id is a conflict.
+    """
+    principal, desk = await enter(request, name, "decide", kind="decide")
+    instance, policy = desk.instance, desk.policy
+    wanted = deciding.request_of(
+        instance,
+        policy,
+        asked.id or uuid.uuid4().hex,
+        [asked.context],
+        True,
+        who(principal),
+        asked.unit,
+        asked.mask,
+        asked.incumbent,
+    )
+    answer = await answered(desk.put(deciding.job(wanted)))
+    if not answer.is_new:
+        response.status_code = 200
+    return deciding.answer_rows(answer, policy)[0]
+
+
+@router.post("/decisions/batch", status_code=201, response_model=Batch)
+async def decide_batch(name: str, request: Request, response: Response, asked: DecideMany) -> Any:
+    """Decide a batch together, all rows or none; its rows have the ids ID.0, ID.1 and so on.
+
+    Contexts come row by row, or column by column, which is quicker; the answer has the same form.
+    """
+    rows = asked.contexts
+    n = len(rows) if rows is not None else _height(asked)
+    principal, desk = await enter(request, name, "decide", kind="decide", n=max(n, 1))
+    instance, policy = desk.instance, desk.policy
+    if n > policy.batch:
+        raise InvalidInput(f"contexts: expected at most {policy.batch} rows, got {n}")
+    x = (
+        encode_columns(instance, asked.columns or {}, n)
+        if rows is None
+        else instance.context.encode(rows)
+    )
+    wanted = deciding.encoded(
+        instance,
+        policy,
+        asked.id or uuid.uuid4().hex,
+        x,
+        False,
+        who(principal),
+        asked.units if asked.units is not None else asked.unit or "default",
+        asked.mask,
+        asked.incumbent,
+    )
+    answer = await answered(desk.put(deciding.job(wanted)))
+    if not answer.is_new:
+        response.status_code = 200
+    if rows is None:
+        return Batch(id=wanted.id, columns=shown_columns(answer, policy))
+    decisions = deciding.answer_rows(answer, policy)
+    return {"id": wanted.id, "decisions": decisions, "columns": None}
+
+
+def _height(asked: DecideMany) -> int:
+    columns = asked.columns or {}
+    heights = {len(column) for column in columns.values()}
+    if len(heights) != 1 or 0 in heights:
+        raise InvalidInput("columns: expected columns of one length, at least 1")
+    return heights.pop()
+
+
+@router.get("/decisions/{id}", response_model=DecisionNow)
+async def read(name: str, id: str, request: Request) -> Any:
+    """Read a decision, and what became of it."""
+    roles = ("decide", "outcome", "approve", "operate", "audit")
+    _, desk = await enter(request, name, *roles)
+    policy = desk.policy
+    return await look(desk, lambda live: as_now(live, policy, id))
+
+
+def as_now(live: Live, policy: Policy, id: str) -> dict[str, Any]:
+    """Return a decision and what became of it, as the API shows it."""
+    record = answering.find(live, id)
+    waits = live.waiting.get(id)
+    due = answering.deadline(live, policy, id)
+    return deciding.document(live.instance, record) | {
+        "content": answering.content_of(live, record),
+        "waiting_since": None if waits is None else written(waits.since),
+        "deadline": None if due is None else written(due),
+        "at_expiry": None if waits is None else policy.expiry.then,
+        "decided": answering.decided_by(live, record),
+    }
+
+
+@router.get("/queue", response_model=Queue)
+async def queue(
+    name: str,
+    request: Request,
+    rule: Annotated[str, Query(max_length=200)] = "",
+    unit: Annotated[str, Query(max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Any:
+    """See what waits for a person, the next deadline first."""
+    _, desk = await enter(request, name, "approve", "operate", "audit")
+    policy = desk.policy
+    claims = house_of(request).claims.of(name)
+
+    def read_queue(live: Live) -> dict[str, Any]:
+        found = [
+            one
+            for one in live.waiting.values()
+            if rule in ("", one.gate) and unit in ("", one.unit)
+        ]
+        shown = []
+        for one in found[:limit]:
+            record, due = live.records[one.id], answering.deadline(live, policy, one.id)
+            claim = claims.get(one.id)
+            shown.append(
+                {
+                    "id": one.id,
+                    "unit": one.unit,
+                    "gate": one.gate,
+                    "reason": record.reason,
+                    "proposed": live.instance.decode_action(record.entered),
+                    "since": written(one.since),
+                    "deadline": None if due is None else written(due),
+                    "version": record.judged_at,
+                    "content": answering.content_of(live, record),
+                    "claimed_by": None if claim is None else name_of(claim.by),
+                }
+            )
+        return {"total": len(found), "waiting": shown}
+
+    return await look(desk, read_queue)

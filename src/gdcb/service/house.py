@@ -1,0 +1,122 @@
+"""The service in one process: its store, its desks, its door, and what happens by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gdcb.errors import InvalidInput, UnknownInstance
+from gdcb.ledger.sql import SqlStore
+from gdcb.service.access import Books, Door, Limiter, RateLimits, open_books
+from gdcb.service.claims import Claims
+from gdcb.service.desk import Desk, now
+from gdcb.service.metrics import Metrics
+from gdcb.service.schedule import Schedule, Ticker
+from gdcb.service.strict_json import LARGEST
+from gdcb.service.webhooks.sender import Sender
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a process of the service runs.
+
+    Parameters
+    ----------
+    base_url : scheme, host and port where people reach it
+    waiting : commands that may wait at a desk; more are turned away with 429
+    largest : bytes of a request at most
+    tick : seconds between two looks at what is due; 0: this process looks after nothing
+    rates : how often who may ask
+    allow_local_hooks : whether webhooks may go to this machine and its network, for trying out
+    """
+
+    base_url: str = "http://127.0.0.1:8000"
+    waiting: int = 2_000
+    largest: int = LARGEST
+    tick: float = 1.0
+    rates: RateLimits = field(default_factory=RateLimits)
+    allow_local_hooks: bool = False
+
+
+class House:
+    """Everything that requests share.
+
+    Parameters
+    ----------
+    store : where the ledgers are, and who may do what
+    settings : how this process runs
+    clock : µs since 1970
+    """
+
+    def __init__(
+        self, store: SqlStore, settings: Settings | None = None, clock: Callable[[], int] = now
+    ) -> None:
+        self.store, self.clock = store, clock
+        self.settings = settings or Settings()
+        self.books: Books = open_books(store.engine, clock)
+        self.door = Door(self.books, self.settings.base_url)
+        self.limiter = Limiter(self.settings.rates)
+        self.claims = Claims(store, clock)
+        self.metrics = Metrics()
+        self.sender = Sender(store, clock, self.settings.allow_local_hooks)
+        self._desks: dict[str, Desk] = {}
+        self._schedules: dict[str, Schedule] = {}
+        self._lock = threading.Lock()
+        self._ticker: Ticker | None = None
+
+    def start(self) -> None:
+        """Open the desks of all instances, and begin to look after what is due."""
+        for chain in self.store.chains():
+            self.desk(chain)
+        if self.settings.tick > 0:
+            self._ticker = Ticker(self._all, self.settings.tick)
+            self._ticker.start()
+            self.sender.start()
+
+    def _all(self) -> list[Schedule]:
+        for chain in self.store.chains():  # others may have made one
+            self.desk(chain)
+        with self._lock:
+            return list(self._schedules.values())
+
+    def stop(self) -> None:
+        """Finish what waits, and let go."""
+        if self._ticker is not None:
+            self._ticker.stop()
+        self.sender.stop()
+        with self._lock:
+            desks, self._desks = list(self._desks.values()), {}
+        for desk in desks:
+            desk.close()
+
+    def known(self, name: str) -> Desk | None:
+        """Return a desk that is open already; it never waits."""
+        return self._desks.get(name)
+
+    def desk(self, name: str) -> Desk:
+        """Return the desk of an instance; opening it reads its ledger."""
+        found = self._desks.get(name)
+        if found is not None:
+            return found
+        with self._lock:
+            if name not in self._desks:
+                self._open(name)
+            return self._desks[name]
+
+    def _open(self, name: str) -> None:
+        try:
+            is_there = self.store.head(name).size > 0
+        except InvalidInput:
+            is_there = False
+        if not is_there:
+            raise UnknownInstance(f"no instance '{name[:80]}' here")
+        desk = Desk(self.store, name, self.clock, self.settings.waiting)
+        desk.listeners.append(self.metrics.heard)
+        desk.listeners.append(self.sender.heard)
+        self._desks[name], self._schedules[name] = desk, Schedule(desk)
+        self.metrics.watch(desk)
+
+    def names(self) -> list[str]:
+        """Return all instances."""
+        return self.store.chains()

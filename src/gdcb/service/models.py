@@ -1,0 +1,297 @@
+"""What requests and answers look like: strict, with nothing unknown let through."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Id = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@+~-]*$",
+        description="Chosen by the client; it is the idempotency key",
+    ),
+]  # fmt: skip
+Unit = Annotated[str, Field(min_length=1, max_length=200, description="Whose learner decides")]
+Words = Annotated[str, Field(max_length=2_000)]
+Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=False)]
+Value = bool | Number | Annotated[str, Field(max_length=2_000)]
+Context = Annotated[dict[str, Value], Field(max_length=2_000)]
+Action = Annotated[dict[str, Number | Annotated[str, Field(max_length=200)]], Field(max_length=200)]
+Mask = Annotated[
+    list[Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=10_000)
+]
+
+
+class Body(BaseModel):
+    """What strangers send: every field is known and of its type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class DecideOne(Body):
+    """A request for one decision."""
+
+    id: Id | None = None
+    context: Context
+    unit: Unit = "default"
+    mask: Mask | None = Field(
+        None, description="Arms that may be proposed; all where it is left out"
+    )
+    incumbent: Action | None = Field(
+        None, description="What runs where the proposal does not: shadow, holdback, ramp"
+    )
+
+
+class DecideMany(Body):
+    """A request for a batch of decisions: contexts row by row, or column by column."""
+
+    id: Id | None = None
+    contexts: Annotated[list[Context], Field(min_length=1, max_length=10_000)] | None = None
+    columns: dict[str, Annotated[list[Value], Field(max_length=10_000)]] | None = None
+    unit: Unit | None = None
+    units: Annotated[list[Unit], Field(max_length=10_000)] | None = None
+    mask: Mask | None = None
+    incumbent: Action | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> DecideMany:
+        if (self.contexts is None) == (self.columns is None):
+            raise ValueError("give contexts or columns, one of the two")
+        if self.unit is not None and self.units is not None:
+            raise ValueError("give unit or units, not both")
+        return self
+
+
+class Decision(BaseModel):
+    """One decision as it was made."""
+
+    id: str
+    unit: str
+    status: Literal["open", "passed", "modified", "vetoed", "held", "expired"]
+    arm: str
+    proposed: dict[str, Any] | None
+    live: bool = Field(
+        description="Whether the proposal entered the gates, not the incumbent's action"
+    )
+    action: dict[str, Any] | None = Field(
+        description="What the gates let through; null: nothing yet"
+    )
+    has_run: bool
+    reason: str
+    version: int = Field(description="Number of the entry of the verdict")
+
+
+class DecisionNow(Decision):
+    """One decision, and what became of it."""
+
+    executed: dict[str, Any] | None
+    outcome: dict[str, float] | None
+    content: str = Field(description="Hash of what a reviewer decides on")
+    waiting_since: str | None = None
+    deadline: str | None = None
+    at_expiry: str | None = None
+    decided: dict[str, Any] | None = None
+
+
+class Batch(BaseModel):
+    """Decisions that were asked for together."""
+
+    id: str
+    decisions: list[Decision] | None = None
+    columns: dict[str, list[Any]] | None = None
+
+
+class ReviewBody(Body):
+    """A person's answer, bound to what they saw."""
+
+    verdict: Literal["approve", "edit", "veto"]
+    action: Action | None = None
+    code: Annotated[str, Field(max_length=40)]
+    reason: Words = ""
+    version: int
+    content: Annotated[str, Field(max_length=64)]
+
+
+class ManyReviews(Body):
+    """One answer to several decisions that the same rule holds."""
+
+    verdict: Literal["approve", "veto"]
+    code: Annotated[str, Field(max_length=40)]
+    reason: Words = ""
+    decisions: Annotated[list[Seen], Field(min_length=1, max_length=200)]
+
+
+class Seen(Body):
+    """A decision as the reviewer saw it."""
+
+    id: Annotated[str, Field(max_length=140)]
+    version: int
+    content: Annotated[str, Field(max_length=64)]
+
+
+class ExecutedBody(Body):
+    """What really ran; null: nothing did."""
+
+    action: Action | None
+
+
+class OutcomeBody(Body):
+    """What came of a decision."""
+
+    outcome: dict[str, bool | Number]
+    label: Annotated[list[Number | None], Field(max_length=1_000)] | None = None
+    weight: Annotated[Number, Field(ge=0)] = 1.0
+    reason: Words = Field("", description="Why, where this corrects an outcome")
+
+
+class OutcomeOf(OutcomeBody):
+    """What came of one of several decisions."""
+
+    id: Annotated[str, Field(min_length=1, max_length=140)]
+
+
+class ManyOutcomes(Body):
+    """Outcomes of several decisions: all are taken, or none."""
+
+    outcomes: Annotated[list[OutcomeOf], Field(min_length=1, max_length=10_000)]
+
+
+class News(BaseModel):
+    """Whether something was news, or known already."""
+
+    news: bool
+
+
+class ManyNews(BaseModel):
+    """Which of several were news."""
+
+    news: list[bool]
+
+
+class AppealBody(Body):
+    """How an appeal ended."""
+
+    upheld: bool
+    reason: Reason
+
+
+class ReasonBody(Body):
+    """Why."""
+
+    reason: Reason
+
+
+class RollbackBody(Body):
+    """To which event the learners go back, and why."""
+
+    to: Annotated[int, Field(ge=1)]
+    reason: Reason
+
+
+class DiscountBody(Body):
+    """Which evidence counts for less from now on, and why."""
+
+    factor: Annotated[Number, Field(ge=0, le=1)]
+    since: Annotated[int, Field(ge=0)]
+    gate: Annotated[str, Field(max_length=200)] | None = None
+    reason: Reason
+
+
+class CreateBody(Body):
+    """A new instance, as TOML."""
+
+    declaration: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+    reason: Reason
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+class ChangeBody(Body):
+    """Another declaration for an instance, and why."""
+
+    declaration: Annotated[str, Field(min_length=1, max_length=1_000_000)]
+    reason: Reason
+
+
+class AgreeBody(Body):
+    """Words to an agreement."""
+
+    reason: Words = ""
+
+
+class HookBody(Body):
+    """Where events are to be sent."""
+
+    url: Annotated[str, Field(min_length=1, max_length=2_000)]
+    kinds: Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=20)]
+
+
+class Waiting(BaseModel):
+    """A held decision in the queue."""
+
+    id: str
+    unit: str
+    gate: str
+    reason: str
+    proposed: dict[str, Any] | None
+    since: str
+    deadline: str | None
+    version: int
+    content: str
+    claimed_by: str | None = None
+
+
+class Queue(BaseModel):
+    """What waits for a person, the next deadline first."""
+
+    total: int
+    waiting: list[Waiting]
+
+
+class About(BaseModel):
+    """An instance in short."""
+
+    name: str
+    title: str
+    entries: int
+    waiting: int
+    units: int
+    paused: dict[str, str] | None
+    retired: dict[str, str] | None
+    launch: str
+    arms: list[str]
+    context: dict[str, Any]
+    action: list[str]
+    outcome: list[str]
+    roles: list[str]
+
+
+class Proposal(BaseModel):
+    """A change that waits for a second pair of eyes."""
+
+    number: int
+    by: str
+    at: str
+    reason: str
+    declaration: str
+
+
+class Problem(BaseModel):
+    """The one error body."""
+
+    error: ProblemSaid
+
+
+class ProblemSaid(BaseModel):
+    """What is wrong: for programs, for people, and for whoever reads the log."""
+
+    code: str
+    message: str
+    request: str
+    details: dict[str, Any] | None = None
+
+
+ManyReviews.model_rebuild()
+Problem.model_rebuild()

@@ -1,0 +1,140 @@
+"""What all routes share: strict JSON, who asks, which desk, and how refusals are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from gdcb.ledger.live import Live
+from gdcb.service.access import Principal, require
+from gdcb.service.desk import Desk
+from gdcb.service.house import House
+from gdcb.service.problems import BadRequest, body, problem_of
+from gdcb.service.strict_json import loads
+from gdcb.service.turn import Turn
+
+T = TypeVar("T")
+_PLAIN = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 413: "too_large"}
+
+
+class StrictRequest(Request):
+    """A request whose JSON is read strictly."""
+
+    async def json(self) -> Any:
+        """Return the body as JSON; refuse NaN, a name twice, and what is nested too deep."""
+        if not hasattr(self, "_json"):
+            kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                raise BadRequest(
+                    "expected a body of type application/json", 415, "unsupported_media_type"
+                )
+            self._json = loads(await self.body())
+        return self._json
+
+
+class StrictRoute(APIRoute):
+    """A route whose requests are strict."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, fed with strict requests."""
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def house_of(request: Request) -> House:
+    """Return what all requests share."""
+    house: House = request.app.state.house
+    return house
+
+
+async def principal_of(request: Request) -> Principal | None:
+    """Return who asks; None: nobody who is known."""
+    door, headers = house_of(request).door, request.headers
+    known = door.known(headers)
+    if known is None and ("authorization" in headers or "cookie" in headers):
+        known = await run_in_threadpool(door.authenticate, headers)
+    if known is not None:
+        house_of(request).door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
+    return known
+
+
+async def enter(
+    request: Request, name: str, *roles: str, kind: str = "other", n: int = 1
+) -> tuple[Principal, Desk]:
+    """Return who asks and the desk of an instance; refuse who has none of the roles on it."""
+    house = house_of(request)
+    principal = await principal_of(request)
+    role = next((one for one in roles if principal is not None and principal.may(one, name)), None)
+    allowed = require(principal, role or roles[0], name)
+    address = request.client.host if request.client else "unknown"
+    house.limiter.take(kind, allowed.id, address, n)
+    desk = house.known(name)
+    if desk is None:
+        desk = await run_in_threadpool(house.desk, name)
+    return allowed, desk
+
+
+async def answered(future: Future[T]) -> T:
+    """Wait for a desk's answer without blocking others."""
+    return await asyncio.wrap_future(future)
+
+
+async def command(desk: Desk, run: Callable[[Turn], T]) -> T:
+    """Run a command at a desk."""
+    return await answered(desk.submit(run))
+
+
+async def look(desk: Desk, read: Callable[[Live], T]) -> T:
+    """Look at an instance as its ledger has it now."""
+    return await answered(desk.look(read))
+
+
+def request_id(request: Request) -> str:
+    """Return the id of a request."""
+    return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def add_handlers(app: FastAPI, wants_page: Callable[[Request], bool], page: Any) -> None:
+    """Answer every refusal with the one error body, or with a page for people."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        cause = error.__cause__
+        if isinstance(error, HTTPException):
+            if isinstance(cause, BadRequest):
+                status, said, headers = problem_of(cause, request_id(request))
+            else:
+                status, headers = error.status_code, dict(error.headers or {})
+                code = _PLAIN.get(status, "bad_request")
+                said = body(code, str(error.detail), request_id(request))
+        elif isinstance(error, RequestValidationError):
+            status, headers = 422, {}
+            said = body("invalid_input", _first(error), request_id(request))
+        else:
+            status, said, headers = problem_of(error, request_id(request))
+        if wants_page(request):
+            return await page(request, status, said["error"], headers)
+        return JSONResponse(said, status, headers)
+
+    for kind in (HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, refused)
+
+
+def _first(error: RequestValidationError) -> str:
+    """Return the first thing that is wrong, and where."""
+    what = error.errors()[0]
+    at = ".".join(str(part) for part in what["loc"] if part != "body")
+    says = str(what["msg"]).removeprefix("Value error, ")
+    return f"{at}: {says}" if at else says

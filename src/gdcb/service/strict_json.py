@@ -1,0 +1,43 @@
+"""JSON as strangers send it: no NaN, no name twice, not too deep, not too large."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gdcb.service.problems import BadRequest
+
+LARGEST = 16 * 2**20
+
+
+def loads(raw: bytes) -> Any:
+    """Read a JSON document, strictly.
+
+    >>> loads(b'{"price": 1e3}')
+    {'price': 1000.0}
+    """
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest("the body is not UTF-8") from error
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except BadRequest:
+        raise
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deep") from error
+    except ValueError as error:
+        raise BadRequest(f"the body is not JSON: {error}"[:300]) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequest(f"the body names {twice[:80]!r} twice")
+    return found
+
+
+def _refuse(constant: str) -> float:
+    raise BadRequest(f"the body has {constant}, which is no number")
