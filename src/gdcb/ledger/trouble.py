@@ -54,6 +54,8 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "58": (Unavailable, "its disk fails; check the disk, then ask again"),
     "XX": _BROKEN,
 }
+# A server that is on its way up or down, or crowded.
+_PASSING = ("starting up", "shutting down", "recovery", "too many", "remaining connection")
 
 
 def trouble(error: Exception, where: str) -> GdcbError:
@@ -96,7 +98,9 @@ def _meaning(error: Exception) -> _Meaning:
             if state[:n] in _POSTGRESQL:
                 return _POSTGRESQL[state[:n]]
         if not state and isinstance(error, psycopg.OperationalError):
-            return _LOST
+            # While a connection is made there is no state; a server that says why is there.
+            is_refused = "FATAL:" in str(error) and not any(w in str(error) for w in _PASSING)
+            return _REFUSED if is_refused else _LOST
     return StoreError, "it refused"
 
 
