@@ -162,6 +162,7 @@ REVIEW_PREVIEW = replace(
 REVIEW_CONFLICT = replace(REVIEW, conflict=ANSWER)
 REVIEW_DONE = replace(REVIEW, answer=replace(ANSWER, by="Ana Horvat"), executed=price(129))
 REVIEW_TAKEN = replace(REVIEW, case=waiting(2), earlier="rent-2026-06-17-4712")
+REVIEW_OWN = replace(REVIEW, is_own=True)
 REVIEW_READER = replace(
     REVIEW, frame=replace(FRAME, place=replace(RENT, roles=frozenset(("audit",))))
 )
@@ -272,10 +273,6 @@ DASHBOARD = dashboard.DashboardView(
     launch=dashboard.Launch("ramp", 0.5, "Next step, 75 %, on 20 June."),
     learner="v312 at entry 8,131",
     fitted=NOW - 2 * DAY,
-    pause_modes=(
-        Choice("fallback", "run the fallback for every decision"),
-        Choice("hold", "hold every decision for a person"),
-    ),
     updated=NOW - MINUTE,
 )  # fmt: skip
 PAUSED = replace(
@@ -284,9 +281,7 @@ PAUSED = replace(
         FRAME,
         place=replace(
             RENT,
-            pause=Pause(
-                "Bruno Keller", NOW - HOUR, "The feed of bookings is late.", "the fallback"
-            ),
+            pause=Pause("Bruno Keller", NOW - HOUR, "The feed of bookings is late."),
         ),
     ),
     chain=dashboard.ChainState(8_131, 7_002, NOW, False, "Entry 7,003 does not follow 7,002."),
@@ -294,10 +289,10 @@ PAUSED = replace(
 CONFIRM = dashboard.ConfirmView(
     frame=FRAME,
     title="Pause Holiday rents?",
-    words="Every process stops proposing at once. Seven decisions stay in the queue.",
+    words="Nothing is decided until somebody resumes. Seven decisions stay in the queue.",
     action="/i/rent/pause",
     button="Pause",
-    fields=(("reason", "feed late"), ("mode", "fallback")),
+    fields=(("reason", "feed late"),),
     back="/i/rent",
 )
 
@@ -394,7 +389,7 @@ CHANGE = people.ChangeView(
     title="Ceiling of 450 €",
     by="Bruno Keller",
     at=NOW - HOUR,
-    why="Four lake houses sold out at 400 € last week.",
+    reason="Four lake houses sold out at 400 € last week.",
     diff=(
         people.DiffLine("hunk", "[[gates]]"),
         people.DiffLine("same", 'part = "review"'),
@@ -406,7 +401,7 @@ CHANGE = people.ChangeView(
 )
 CHANGE_MINE = replace(CHANGE, is_mine=True)
 CHANGE_DONE = replace(
-    CHANGE, status="approved", decided_by="Ana Horvat", decided_at=NOW, decided_words="Agreed."
+    CHANGE, status="approved", decided_by="Ana Horvat", decided_at=NOW, decided_reason="Agreed."
 )
 
 SIGN_IN = entrance.SignInView(frame=NOBODY, then="/i/rent/queue")
@@ -458,6 +453,7 @@ PAGES: dict[str, View] = {
     "review-done": REVIEW_DONE,
     "review-taken": REVIEW_TAKEN,
     "review-reader": REVIEW_READER,
+    "review-own": REVIEW_OWN,
     "review-dose": REVIEW_DOSE,
     "dashboard": DASHBOARD,
     "dashboard-paused": PAUSED,

@@ -176,9 +176,9 @@ def test_a_review_by_keys_alone(page: Page, app: PageApp) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/d/rent-2026-06-16-4711")
     page.keyboard.press("v")
-    assert focused(page) == "veto reason"
+    assert focused(page) == "veto code"
     page.keyboard.press("a")  # typed into the select: the keys are off there
-    assert focused(page) == "veto reason"
+    assert focused(page) == "veto code"
     page.locator("h1").click()
     page.keyboard.press("e")
     assert focused(page) == "edit action.price"
@@ -191,7 +191,7 @@ def test_a_review_by_keys_alone(page: Page, app: PageApp) -> None:
     path, fields = app.posts[0]
     assert path == "/i/rent/d/rent-2026-06-16-4711/approve"
     assert dict(fields)["version"] == "8120"
-    assert {"csrf", "version", "content", "reason", "words"} == set(dict(fields))
+    assert {"csrf", "version", "content", "code", "reason"} == set(dict(fields))
 
 
 def test_tab_walks_the_review_in_reading_order(page: Page) -> None:
@@ -203,9 +203,9 @@ def test_tab_walks_the_review_in_reading_order(page: Page) -> None:
         seen.append(focused(page))
     assert seen[0] == "Skip to the contents"
     wanted = [
-        "approve reason", "approve words", "approve Approve 142 €", "edit action.price",
-        "edit See what it does", "edit reason", "edit words", "edit Run it as edited",
-        "veto reason", "veto words", "veto Veto: nothing runs",
+        "approve code", "approve reason", "approve Approve 142 €", "edit action.price",
+        "edit See what it does", "edit code", "edit reason", "edit Run it as edited",
+        "veto code", "veto reason", "veto Veto it",
     ]  # fmt: skip
     assert [one for one in seen if one in wanted] == wanted
     hidden = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -263,7 +263,8 @@ def test_keys_can_be_turned_off(page: Page, base: str) -> None:
 
 def test_news_are_told_and_nothing_moves(page: Page, app: PageApp) -> None:
     """The script asks since its version, marks rows in place, and says so politely."""
-    app.news = QueueNews(8140, 8, 2, (("rent-2026-06-16-4711", "approved by Bruno"),))
+    gone, claimed = "rent-2026-06-16-4711", "rent-2026-06-19-4714"
+    app.news = QueueNews(8140, 8, 2, ((gone, "approved by Bruno"),), ((claimed, "Bruno has it"),))
     app.asked.clear()
     page.clock.install()
     page.goto("/i/rent/queue?rule=price+change")
@@ -273,6 +274,9 @@ def test_news_are_told_and_nothing_moves(page: Page, app: PageApp) -> None:
     expect(page.locator("#news")).to_have_text("2 new decisions wait. 1 was settled.")
     expect(row.locator(".who")).to_have_text("approved by Bruno")
     expect(row.locator("input[type=checkbox]")).to_be_disabled()
+    taken = page.locator(".row").nth(3)
+    expect(taken.locator(".who")).to_have_text("Bruno has it")
+    expect(taken.locator("input[type=checkbox]")).to_be_disabled()
     expect(page.locator("#waiting-count")).to_contain_text("8")
     assert row.bounding_box() == before
     assert app.asked == ["rule=price+change&since=8131"]

@@ -39,7 +39,7 @@ def test_times_near_now_leave_out_the_day() -> None:
     )
     assert "17 Jun 2026" in wording.soon(now + DAY, now)
     assert wording.left(now, now) == "deadline passed"
-    assert wording.left(now + 90 * wording.SECOND, now) == "1 min left"
+    assert wording.left(now + 90 * wording.SECOND, now) == "1 min 30 s left"
     assert wording.since(None, now) == "–"
 
 

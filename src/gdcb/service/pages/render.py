@@ -15,7 +15,7 @@ from gdcb.pages.words import capital, some
 from gdcb.service.pages import charts, links, wording
 from gdcb.service.pages.views.audit import STATUSES
 from gdcb.service.pages.views.frame import View
-from gdcb.service.pages.views.people import ROLES
+from gdcb.service.pages.views.people import KEY_ROLES, ROLES
 from gdcb.service.pages.views.queue import CLAIMED
 from gdcb.service.pages.views.review import Preview
 
@@ -73,6 +73,7 @@ def environment() -> Environment:
     )
     found.globals.update(
         CLAIMED=CLAIMED,
+        KEY_ROLES=KEY_ROLES,
         ROLES=ROLES,
         STATUSES=STATUSES,
         asset=asset,

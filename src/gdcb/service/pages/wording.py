@@ -84,8 +84,16 @@ def since(at: int | None, now: int) -> str:
 
 
 def left(deadline: int, now: int) -> str:
-    """Write how long a deadline is away, or that it has passed."""
-    return f"{span((deadline - now) / SECOND)} left" if deadline > now else "deadline passed"
+    """Write how long a deadline is away, or that it has passed; the last minutes with seconds.
+
+    The script writes the same words, so that nothing moves when it starts to count.
+    """
+    if deadline <= now:
+        return "deadline passed"
+    seconds = (deadline - now) // SECOND
+    if 60 <= seconds < 900:
+        return f"{seconds // 60} min {seconds % 60:02d} s left"
+    return f"{span(seconds)} left"
 
 
 def amount(value: float | str | None, unit: str = "", digits: int | None = None) -> str:

@@ -57,10 +57,15 @@
     }
     for (const claim of news.claims) {
       const row = rowOf(claim.id);
-      const words = row && one(".claimed", row);
+      if (!row) continue;
+      row.classList.toggle("is-taken", Boolean(claim.words));
+      const box = one("input[type=checkbox]", row);
+      if (box && claim.words) { box.checked = false; box.disabled = true; }
+      const words = one(".claimed", row);
       if (words) words.textContent = claim.words;
-      else if (row && claim.words) one(".who", row).textContent = claim.words;
+      else if (claim.words) one(".who", row).textContent = claim.words;
     }
+    selected();
     fresh += news.new;
     const parts = [];
     if (fresh) parts.push(fresh === 1 ? "1 new decision waits." : `${fresh} new decisions wait.`);
@@ -70,7 +75,6 @@
     one("span", line).textContent = parts.join(" ");
     line.classList.add("is-shown");
     say(parts.join(" "));
-    selected();
   };
   let fresh = 0, wait = 10000;
   const ask = async () => {
@@ -98,7 +102,7 @@
     const rule = chosen.length ? chosen[0].closest(".row").dataset.rule : null;
     for (const box of boxes) {
       const row = box.closest(".row");
-      if (row.classList.contains("is-gone")) continue;
+      if (row.matches(".is-gone, .is-taken")) continue;
       box.disabled = !box.checked && rule !== null && (row.dataset.rule !== rule || chosen.length >= cap);
     }
     const words = one("[data-selected]");

@@ -99,13 +99,13 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Who saw the decision, when, and what they did."""
+    """Who saw the decision, when, what they did, the coded reason, and why in their words."""
 
     by: str
     at: int
     what: str
+    code: str = ""
     reason: str = ""
-    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gdcb.pages.numbers import Estimate
-from gdcb.service.pages.views.frame import Choice, View
+from gdcb.service.pages.views.frame import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,6 @@ class DashboardView(View):
     certificate, chain, launch : what is in force; None: there is none
     learner : version of the learner
     fitted : when the scaler was last fitted
-    pause_modes : what may run while paused, to choose from
     updated : when these figures were made
     """
 
@@ -132,7 +131,6 @@ class DashboardView(View):
     launch: Launch | None = None
     learner: str = ""
     fitted: int | None = None
-    pause_modes: tuple[Choice, ...] = ()
     updated: int | None = None
 
 

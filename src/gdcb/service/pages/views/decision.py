@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 # What happens when nobody answers in time; never approval.
 EXPIRY = {
-    "veto": "it is vetoed, and nothing runs",
+    "veto": "it is vetoed, and does not run",
     "fallback": "the fallback runs",
     "wait": "it goes on waiting",
 }
@@ -107,7 +107,7 @@ class Answer:
     ----------
     verdict : 'approved', 'edited', 'vetoed' or 'expired'
     by, at : who, and when
-    reason : the coded reason in words; `words` is what they wrote
+    code : the coded reason, in the policy's words; `reason` is what they wrote
     action : what was released, empty where nothing runs
     entry : number of the entry that says so
     """
@@ -115,8 +115,8 @@ class Answer:
     verdict: str
     by: str
     at: int
+    code: str = ""
     reason: str = ""
-    words: str = ""
     action: Action = ()
     entry: int | None = None
 

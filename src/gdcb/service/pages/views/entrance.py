@@ -29,7 +29,13 @@ class SignInView(View):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkView(View):
-    """Where a one-time link lands: a button, since what only looks must not use it up."""
+    """Where a one-time link lands: a button, since what only looks must not use it up.
+
+    Parameters
+    ----------
+    token : of the link, which the form sends on as `link`
+    problem : why it does not do
+    """
 
     template: ClassVar[str] = "link.html"
 

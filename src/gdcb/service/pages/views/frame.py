@@ -40,12 +40,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """That an instance stands still: by whom, since when, why, and what runs meanwhile."""
+    """That an instance stands still: by whom, since when, and why."""
 
     by: str
     at: int
     reason: str
-    meanwhile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ ROLES = (
     ("decide", "ask for decisions"),
     ("outcome", "report what ran and what came of it"),
     ("approve", "answer held decisions"),
-    ("operate", "pause, resume, refit"),
+    ("operate", "pause, resume, refit, propose changes"),
     ("audit", "search and see evidence"),
-    ("administer", "people, keys and changes"),
+    ("administer", "people, keys, others' changes"),
 )
+# Held decisions wait for a person, and roles are answered for by one.
+KEY_ROLES = tuple(role for role in ROLES if role[0] not in ("approve", "administer"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class ChangesView(View):
     Parameters
     ----------
     toml : the declaration in the form: the one in force, or what was sent and refused
+    reason : what was said for it, if it was refused
     problem : why it was refused
     """
 
@@ -106,8 +109,7 @@ class ChangesView(View):
 
     rows: tuple[ChangeRow, ...] = ()
     toml: str = ""
-    title: str = ""
-    why: str = ""
+    reason: str = ""
     version: str = ""
     problem: str = ""
 
@@ -131,11 +133,11 @@ class ChangeView(View):
     by: str
     at: int
     status: str = "proposed"
-    why: str = ""
+    reason: str = ""
     diff: tuple[DiffLine, ...] = ()
     effects: tuple[str, ...] = ()
     is_mine: bool = False
     content: str = ""
     decided_by: str = ""
     decided_at: int | None = None
-    decided_words: str = ""
+    decided_reason: str = ""

@@ -106,7 +106,7 @@ class QueueNews:
     waiting : how many decisions wait now
     n_new : how many came since
     gone : (id, sentence) of those that wait no more
-    claims : (id, sentence) of those that were claimed or released; no words: nobody has it
+    claims : (id, sentence) of those that others claimed, or released: then there are no words
     """
 
     version: int

@@ -101,7 +101,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Coded reasons, for each of the three answers."""
+    """Coded reasons to choose from, for each of the three answers; approval takes the first."""
 
     approve: tuple[Choice, ...] = ()
     edit: tuple[Choice, ...] = ()
@@ -114,8 +114,8 @@ class Draft:
 
     verdict: str
     problem: str = ""
+    code: str = ""
     reason: str = ""
-    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +136,7 @@ class ReviewView(View):
     draft : an answer that must be mended
     conflict : what somebody else decided while this page was read
     answer : what was decided; then there are no forms
+    is_own : whether the viewer asked for the decision, and so may veto it only
     executed : what really ran
     earlier, later : ids of the decisions before and after this one in the queue
     position, waiting : 'third of 12'
@@ -155,6 +156,7 @@ class ReviewView(View):
     draft: Draft | None = None
     conflict: Answer | None = None
     answer: Answer | None = None
+    is_own: bool = False
     executed: Action = ()
     earlier: str = ""
     later: str = ""
@@ -163,6 +165,7 @@ class ReviewView(View):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be answered, and by this viewer."""
+        """Whether it can still be answered, and by this viewer: nobody else has claimed it."""
         is_settled = self.answer is not None or self.conflict is not None
-        return not is_settled and self.frame.may("approve")
+        is_taken = self.case.claim is not None and not self.case.claim.is_mine
+        return not is_settled and not is_taken and self.frame.may("approve")
