@@ -13,6 +13,7 @@ from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
 from gdcb.arrays import Array
+from gdcb.cases import Case
 from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
@@ -24,7 +25,7 @@ from gdcb.parts import describe
 from gdcb.records import Log, from_bytes, to_bytes
 from gdcb.round import RoundState
 
-FORMAT = 1
+FORMAT = 2
 T = TypeVar("T", bound=ev.Told)
 
 
@@ -54,6 +55,8 @@ class Live(Agent):
     waiting : held decisions, oldest first
     paused, retired : the act that stopped it, with who and when; None: it runs
     proposals : changes that wait for a second pair of eyes, by the numbers of their events
+    fitted_at : when the scaler was last refitted, µs; 0: never
+    at, by : of the last event: when it was, and who brought it about
     """
 
     def __init__(self, store: Store, chain: str, declared: Declaration, seed: int) -> None:
@@ -69,6 +72,7 @@ class Live(Agent):
         self.paused: tuple[ev.Paused, int, str] | None = None
         self.retired: tuple[ev.Retired, int, str] | None = None
         self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
+        self.fitted_at = 0
         self.at, self.by = 0, ""
 
     def take(self, event: ev.Event, at: int, by: str) -> None:
@@ -83,6 +87,8 @@ class Live(Agent):
         super().note(event)
         if isinstance(event, ev.HistoryImported):
             self._history_at = number
+        elif isinstance(event, ev.ScalerFitted):
+            self.fitted_at = self.at
         elif isinstance(event, ev.ReviewRequested):
             self._hold(event)
         elif isinstance(event, ev.Reviewed | ev.Expired):
@@ -131,7 +137,13 @@ class Live(Agent):
     def state_after(self, to: int) -> tuple[RoundState, Array]:
         """Return what the learners knew after so many events, from the snapshot before them."""
         past = opened(self.store, self.chain, to)
+        if past.text != self.text:  # of gates that were others then, nothing is known
+            past.state.kernels = _kernels(past, self.declared)
         return past.state, past.group
+
+    def held(self) -> list[Case]:
+        """Return the decisions that wait for a person, oldest first."""
+        return [self[id] for id in self.waiting]
 
     # Snapshots
 
@@ -152,6 +164,9 @@ class Live(Agent):
             "retired": _told(self.retired),
             "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
             "keeps": self.kept.is_on,
+            "fitted": self.fitted_at,
+            "at": self.at,
+            "by": self.by,
         }
         arrays = {"state": np.frombuffer(to_bytes(self.state), np.uint8)}
         if kept is not None:
@@ -181,6 +196,7 @@ class Live(Agent):
             if proposal is not None:
                 self.proposals[number] = proposal
         self.kept.is_on = found["keeps"]
+        self.fitted_at, self.at, self.by = found["fitted"], found["at"], found["by"]
         columns = {
             f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
         }
@@ -196,10 +212,10 @@ def opened(store: Store, chain: str, to: int | None = None) -> Live:
     """Fold a chain up to an event, from the latest snapshot before it."""
     snapshot = store.snapshot(chain, to)
     size = store.head(chain).size if to is None else to
-    if snapshot is None:
+    head = {} if snapshot is None else unpack(snapshot.body)
+    if snapshot is None or head.get("format") != FORMAT:  # one of another version saves no time
         live = begun(store, chain)
     else:
-        head = unpack(snapshot.body)
         live = Live(store, chain, declaration.parse(head["text"]), head["seed"])
         live.text = head["text"]
         live.restore(snapshot)
@@ -227,22 +243,45 @@ def follow(live: Live, entries: Iterable[Entry]) -> None:
 def check_change(old: Declaration, new: Declaration) -> None:
     """Refuse a change under which what was learned would no longer mean the same.
 
-    Gates and the service's policy may change. Another context, other arms, another composition,
-    scaler, reward or bandit is another instance.
+    What gates say and the service's policy may change. Another context, other arms, another
+    composition, scaler, reward or bandit is another instance. So are other gates: verdicts are
+    written down gate by gate, and those on decisions that are held or have no outcome yet are
+    read again.
     """
     one, other = old.instance, new.instance
+    gates = [[(gate.name, gate.is_person) for gate in it.chain.gates] for it in (one, other)]
+    if gates[0] != gates[1]:
+        names = ", ".join(name for name, _ in gates[0]) or "none"
+        raise Conflict(
+            f"gates: expected {names}, in this order; their settings may change, a gate more or "
+            "less is a new instance"
+        )
     pairs: list[tuple[str, Any, Any]] = [
         (name, getattr(one, name), getattr(other, name))
-        for name in ("context", "space", "composition", "scaler", "reward", "cells", "rules")
+        for name in (
+            "context",
+            "space",
+            "composition",
+            "scaler",
+            "reward",
+            "null",
+            "cells",
+            "rules",
+        )
     ]
     pairs += [("adjustment", one.adjustment, other.adjustment), ("bandit", old.bandit, new.bandit)]
     pairs += [("name", one.name, other.name)]
     for name, before, after in pairs:
-        if describe(before) != describe(after):
+        if settings_of(before) != settings_of(after):
             raise Conflict(
                 f"{name}: what was learned would no longer mean the same; gates and [service] may "
                 "change, anything else is a new instance"
             )
+
+
+def settings_of(part: Any) -> str:
+    """Return a part's settings as text: the same for two that do the same."""
+    return json.dumps(describe(part), sort_keys=True)  # as text, since NaN is no number's equal
 
 
 def _kernels(live: Live, declared: Declaration) -> tuple[Any, ...]:
@@ -251,12 +290,12 @@ def _kernels(live: Live, declared: Declaration) -> tuple[Any, ...]:
     n_groups = int(live.group.max()) + 1
     fresh = chain.init_kernels(live.group.size, n_groups, n_columns)
     known = {
-        gate.name: (describe(gate), kernel)
+        gate.name: (settings_of(gate), kernel)
         for gate, kernel in zip(live.instance.chain.gates, live.state.kernels, strict=True)
     }
     return tuple(
         known[gate.name][1]
-        if gate.name in known and known[gate.name][0] == describe(gate)
+        if gate.name in known and known[gate.name][0] == settings_of(gate)
         else kernel
         for gate, kernel in zip(chain.gates, fresh, strict=True)
     )

@@ -49,10 +49,13 @@ class Story:
         return self._size
 
     def __iter__(self) -> Iterator[ev.Event]:
-        return (
-            from_body(entry.kind, entry.body)
-            for entry in self.store.read(self.chain, 0, self._size)
-        )
+        number = 0
+        for entry in self.store.read(self.chain, 0, self._size):
+            yield from_body(entry.kind, entry.body)
+            number = entry.seq + 1
+        while number < self._size:  # what a transaction has added and not committed yet
+            yield self[number]
+            number += 1
 
     @overload
     def __getitem__(self, at: int) -> ev.Event: ...

@@ -15,8 +15,8 @@ from gdcb.arrays import Array
 from gdcb.cases import Record, made_event, rows_of
 from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.instance import Instance
-from gdcb.ledger.live import Live
-from gdcb.parts import check_text, describe
+from gdcb.ledger.live import Live, settings_of
+from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
 from gdcb.service.desk import Job
 from gdcb.service.policy import Policy, incumbent_of
@@ -156,6 +156,8 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
     for one in again:
         try:
             one.answer = same_again(turn.live, one.what)
+            if turn.policy.launch.incumbent == "given":
+                _check_incumbent(one.answer)
         except GdcbError as error:
             one.error = error
 
@@ -171,7 +173,7 @@ def check_current(turn: Turn, request: Request) -> None:
     """Refuse a request that was encoded for what is no longer in force."""
     one, other = request.instance, turn.live.instance
     # A fold that was opened again has the same instance in another object.
-    if one is not other and describe(one) != describe(other):
+    if one is not other and settings_of(one) != settings_of(other):
         raise Conflict("the instance has changed since the request came; ask once more")
     if turn.policy.launch.mode != "live" and request.incumbent is None:
         raise Conflict("the launch has changed since the request came; ask once more")
@@ -260,14 +262,20 @@ def same_again(live: Live, request: Request) -> Answer:
     )
     if not same:
         raise Conflict(f"id: {request.id!r} was used before with another context, unit or mask")
-    if made.instead is not None and request.incumbent is not None:
-        known = made.instead[rows]
-        if not (np.isnan(known) | (known == request.incumbent)).all():
-            raise Conflict(f"id: {request.id!r} was used before with another incumbent")
     judged = live.events[place.seq + 1]
     if not isinstance(judged, ev.GateApplied):
         raise Conflict(f"id: {request.id!r} is being decided; ask once more")
     return Answer(request, made, judged, first, place.seq + 1, False)
+
+
+def _check_incumbent(answer: Answer) -> None:
+    """Refuse a request that gives another incumbent than before, where that one was to run."""
+    request, instead = answer.request, answer.made.instead
+    if instead is None or request.incumbent is None:
+        return
+    known = instead[answer.first : answer.first + len(request.units)]
+    if not (np.isnan(known) | (known == request.incumbent)).all():
+        raise Conflict(f"id: {request.id!r} was used before with another incumbent")
 
 
 def _whole(mask: Array | None, request: Request) -> Array:
