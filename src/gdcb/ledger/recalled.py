@@ -1,0 +1,124 @@
+"""A fold of a chain for whoever works all of it out again: decisions stay in memory in bulk.
+
+A desk looks a decision up in the store when it is asked for one. A replay meets all of them, in
+order, so those that wait for something are kept, and the oldest finished ones are let go. One
+that is needed after that is fetched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from gdcb import declaration
+from gdcb import events as ev
+from gdcb.arrays import Array
+from gdcb.cases import Record, about
+from gdcb.codec import from_body, unpack
+from gdcb.errors import UnknownInstance
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.live import Live, follow
+from gdcb.ledger.store import Snapshot, Store
+from gdcb.ledger.story import StoredRecords, Story
+from gdcb.outlook import Outlook
+from gdcb.round import RoundState
+
+FINISHED = 20_000
+MOST = 200_000
+
+
+class Recalled(StoredRecords):
+    """Decisions by id, from their events as they come; see `gdcb.ledger.story.StoredRecords`.
+
+    Parameters
+    ----------
+    finished : decisions with an outcome that are kept, in case a correction comes
+    most : decisions that are kept in all
+    """
+
+    def __init__(
+        self, story: Story, fold: Outlook, finished: int = FINISHED, most: int = MOST
+    ) -> None:
+        super().__init__(story, fold)
+        self._finished, self._most = finished, most
+        self._done: deque[str] = deque()
+
+    def add(self, event: ev.DecisionMade, places: Sequence[int]) -> None:
+        """Remember decisions that were made; let the oldest go where there are too many."""
+        for at, id in enumerate(event.id):
+            self[id] = Record(event, at, places[at])
+        while len(self._done) > self._finished:
+            self.pop(self._done.popleft(), None)
+        if len(self) > self._most:
+            for old in list(islice(self, len(self) - self._most)):
+                del self[old]
+
+    def note(self, event: ev.Event, number: int) -> None:
+        """Remember what an event says of the decisions that it is about."""
+        if isinstance(event, ev.Shown):
+            return
+        for row, id in enumerate(about(event)):
+            # One that is fetched here says what was before this event: it is not counted yet.
+            self[id].note(event, row, number)
+        if isinstance(event, ev.OutcomeObserved):
+            self._done.extend(event.id)
+
+
+class Recall(Live):
+    """The fold of one chain from its first event on, in memory that does not grow without end."""
+
+    def __init__(self, store: Store, chain: str, declared: declaration.Declaration, seed: int):
+        super().__init__(store, chain, declared, seed)
+        self._recall()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take over what a snapshot of this chain says."""
+        super().restore(snapshot)
+        self._recall()
+
+    def _recall(self) -> None:
+        self.stored = Recalled(self._story, self)
+        self.records = self.stored
+
+    def skip(self) -> None:
+        """Count an event that cannot be folded; nothing is learned from it."""
+        self._made = None
+        self.events.append(ev.Resumed(""))
+
+    def state_after(self, to: int) -> tuple[RoundState, Array]:
+        """Return what the learners knew after so many events, folded from the first on."""
+        past = recall(self.store, self.chain)
+        follow(past, self.store.read(self.chain, 0, to))
+        return past.state, past.group
+
+
+def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
+    """Return a chain's instance before its first event, or as a snapshot says."""
+    if snapshot is not None:
+        head = unpack(snapshot.body)
+        live = Recall(store, chain, declaration.parse(head["text"]), head["seed"])
+        live.text = head["text"]
+        live.restore(snapshot)
+        return live
+    first = next(iter(store.read(chain, 0, 1)), None)
+    event = None if first is None else declared_in(first)
+    if event is None:
+        raise UnknownInstance(f"no instance '{chain}' in this ledger")
+    return Recall(store, chain, declaration.parse(event.declaration), event.seed)
+
+
+def declared_in(entry: Entry) -> ev.InstanceChanged | None:
+    """Return the declaration in an entry; None where it is another event."""
+    event = from_body(entry.kind, entry.body) if entry.kind == "InstanceChanged" else None
+    return event if isinstance(event, ev.InstanceChanged) else None
+
+
+def snapshot_sizes(store: Store, chain: str, size: int) -> list[int]:
+    """Return after how many entries there are snapshots, up to a size, in order."""
+    found: list[int] = []
+    snapshot = store.snapshot(chain, size)
+    while snapshot is not None:
+        found.append(snapshot.size)
+        snapshot = store.snapshot(chain, snapshot.size - 1)
+    return found[::-1]
