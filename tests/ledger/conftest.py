@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gdcb.ledger import Store, open_store
-from tests.postgres import postgres, postgres_url
+from tests.postgres import Cluster, postgres, postgres_url
 
 __all__ = ["postgres", "postgres_url"]
 
 Opener = Callable[[], Store]
 
 
+@pytest.fixture(scope="session")
+def sqlite_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with the tables in it: to copy one is quicker than to make them."""
+    path = tmp_path_factory.mktemp("made") / "ledger.db"
+    open_store(path).close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_made(postgres: Cluster) -> str:
+    """Return the name of a database with the tables in it."""
+    name = postgres.create()
+    open_store(postgres.url(name)).close()
+    return name
+
+
+@pytest.fixture
+def sqlite_ready(sqlite_made: Path, tmp_path: Path) -> str:
+    """Return a file with empty tables."""
+    shutil.copy(sqlite_made, tmp_path / "ledger.db")
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def postgres_ready(postgres: Cluster, postgres_made: str) -> Iterator[str]:
+    """Lend a database with empty tables."""
+    name = postgres.create(f"TEMPLATE {postgres_made}")
+    yield postgres.url(name)
+    postgres.drop(name)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a database that nobody has used."""
+def fresh_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a database without any tables."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'ledger.db'}"
+        return f"sqlite:///{tmp_path / 'fresh.db'}"
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture(params=["sqlite_ready", "postgres_ready"])
+def database(request: pytest.FixtureRequest) -> str:
+    """Return the URL of a database that nobody has used."""
+    return str(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
@@ -37,14 +75,11 @@ def opener(database: str) -> Iterator[Opener]:
         store.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(params=["memory", "sqlite_ready", "postgres_ready"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Return each kind of store, empty."""
-    url: str | Path = "memory:"
-    if request.param == "sqlite":
-        url = tmp_path / "ledger.db"
-    elif request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres_url"))
+    is_memory = request.param == "memory"
+    url = "memory:" if is_memory else str(request.getfixturevalue(request.param))
     found = open_store(url, patience=5.0)
     yield found
     found.close()

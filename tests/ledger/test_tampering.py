@@ -23,7 +23,7 @@ TRIGGERS = {
     "postgresql": ["DROP TRIGGER entries_stay ON entries"],
 }
 once = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -197,20 +197,20 @@ class PostgresSession:
         try:
             if self._connection.autocommit and len(statements) == 1:
                 return [self._execute(*statements[0])]
-            with self._together():
+            with self._together(statements):
                 self._send_waiting()
                 return [self._execute(sql, given) for sql, given in statements]
         except psycopg.Error as error:
             raise trouble(error, self._where) from error
 
-    def _together(self) -> AbstractContextManager[Any]:
+    def _together(self, statements: Sequence[Statement] = ()) -> AbstractContextManager[Any]:
         """Return what sends statements in one go, or one by one where they are large.
 
         A pipeline whose statements do not fit into the sockets' buffers can wait for ever: the
         server for its answers to be read, and the client for its statements to be.
         """
-        parts = (part for _, rows in self._waiting for given in rows for part in given)
-        size = sum(len(part) for part in parts if isinstance(part, bytes | str))
+        size = sum(_size(given) for _, rows in self._waiting for given in rows)
+        size += sum(_size(given) for _, given in statements)
         return self._connection.pipeline() if size < _SMALL else nullcontext()
 
     def _send_waiting(self) -> None:
@@ -222,6 +222,13 @@ class PostgresSession:
     def _execute(self, sql: str, given: Sequence[Any]) -> psycopg.Cursor[Any]:
         # Binary results: bodies are large, and as text would be hexadecimal digits.
         return self._connection.cursor(binary=True).execute(_marked(sql), given)
+
+
+def _size(given: Any) -> int:
+    """Return about how many bytes a parameter, or a list of them, has."""
+    if isinstance(given, bytes | str):
+        return len(given)
+    return sum(map(_size, given)) if isinstance(given, list | tuple) else 8
 
 
 @cache
