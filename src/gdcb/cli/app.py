@@ -12,6 +12,7 @@ from gdcb.cli.instances import instances
 from gdcb.cli.new import new
 from gdcb.cli.parts import parts
 from gdcb.cli.run import run
+from gdcb.cli.serve import serve
 from gdcb.cli.validate import validate
 from gdcb.cli.verify import verify
 
@@ -46,3 +47,4 @@ app.command("new")(new)
 app.command("validate")(validate)
 app.command("parts")(parts)
 app.command("verify")(verify)
+app.command("serve")(serve)

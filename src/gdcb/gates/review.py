@@ -153,8 +153,32 @@ class Review:
             width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
             number, centre = entered[self.action], take(row.x, self.around)[0]
             return f"{number:g} is further than {width} from {centre:g}"
-        asking = {"rule": "the rule", "when": "the context", "categories": "this category"}
-        return f"{asking[test]} asks for one"
+        if test == "when" and self.when is not None:
+            return f"the context asks for one: {take(row.x, self.when)[0]:g} is {self._range()}"
+        return f"{'the rule' if test == 'rule' else 'this category'} asks for one"
+
+    def _range(self) -> str:
+        if self.at_most == np.inf:
+            return f"at least {self.at_least:g}"
+        if self.at_least == -np.inf:
+            return f"at most {self.at_most:g}"
+        return f"within {self.at_least:g} and {self.at_most:g}"
+
+    def found(self, entered: Array, row: Rows) -> tuple[float | None, str | None]:
+        """Return the number that made the first test flag a proposal (D,), and the test's limit.
+
+        None: a test without numbers.
+        """
+        tests = self._tests(entered[None, None], row)
+        first = next((name for name, flagged in tests.items() if flagged[0, 0]), "")
+        if first == "when" and self.when is not None:
+            return float(take(row.x, self.when)[0]), self._range()
+        if first == "limits":
+            return float(entered[self.action]), self._limits().removeprefix("it ")
+        if first == "around" and self.around is not None:
+            width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
+            return float(entered[self.action]), f"{width} around {take(row.x, self.around)[0]:g}"
+        return None, None
 
     def _limits(self) -> str:
         if self.low == -np.inf:

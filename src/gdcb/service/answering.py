@@ -12,7 +12,6 @@ from typing import Any
 from gdcb import events as ev
 from gdcb.arguments import check_review, check_verdict
 from gdcb.cases import Record
-from gdcb.codec import from_body
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
@@ -20,7 +19,7 @@ from gdcb.outlook import WORDS
 from gdcb.service.deciding import document, follow
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
-from gdcb.service.who import is_same
+from gdcb.service.who import is_same, name_of
 
 SECOND = 1_000_000
 
@@ -169,17 +168,15 @@ def decided_by(live: Live, record: Record) -> dict[str, Any] | None:
     seqs = [t.seq for t in touches if t.request == request and t.row == row and t.slot == slot]
     if not seqs:
         return None
-    if seqs[-1] >= live.store.head(live.chain).size:  # in the transaction that is under way
-        event: ev.Event = live.events[seqs[-1]]
-        at = live.at
-    else:
-        (entry,) = live.store.get(live.chain, [seqs[-1]])
-        event, at = from_body(entry.kind, entry.body), entry.at
+    number = seqs[-1]
+    event = live.events[number]
+    at = live.time_of(number)
+    said = {"at": written(at), "time": at, "entry": number}
     if isinstance(event, ev.Reviewed):
-        what, by = WORDS[event.verdict], event.by
-    else:
-        what, by = "expired", "policy"
-    return {"what": what, "by": by, "at": written(at), "reason": getattr(event, "reason", "")}
+        what, by = WORDS[event.verdict], name_of(event.by)
+        return {"what": what, "by": by, "reason": event.reason, "code": event.code} | said
+    reason = event.reason if isinstance(event, ev.Expired) else ""
+    return {"what": "expired", "by": "policy", "reason": reason, "code": ""} | said
 
 
 def written(at: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Protocol
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.service.api import answers, decisions, health, instances
@@ -15,6 +15,8 @@ from gdcb.service.envelope import Envelope
 from gdcb.service.house import House
 from gdcb.service.models import Problem
 from gdcb.service.routing import add_handlers
+from gdcb.service.web import entrance, people, queue
+from gdcb.service.web.frame import error_page, wants_page
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507)
 _ABOUT = """
@@ -23,15 +25,29 @@ every decision stays in a ledger that can be verified and replayed.
 """
 
 
-def build(house: House) -> FastAPI:
+class Beside(Protocol):
+    """Something that runs beside the service, such as the feed of the demo."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+def build(house: House, beside: Beside | None = None) -> FastAPI:
     """Return the application of one process; it starts the house and stops it."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(house.start)
+        if beside is not None:
+            beside.start()
         try:
             yield
         finally:
+            if beside is not None:
+                await run_in_threadpool(beside.stop)
             await run_in_threadpool(house.stop)
 
     app = FastAPI(
@@ -45,18 +61,8 @@ def build(house: House) -> FastAPI:
         responses={status: {"model": Problem} for status in _REFUSALS},
     )
     app.state.house = house
-    for router in (decisions.router, answers.router, instances.router, health.router):
-        app.include_router(router)
-    add_handlers(app, _wants_page, _page)
+    for part in (decisions, answers, instances, health, entrance, people, queue):
+        app.include_router(part.router)
+    add_handlers(app, wants_page, error_page)
     app.add_middleware(Envelope, house=house)
     return app
-
-
-def _wants_page(request: Request) -> bool:
-    return False
-
-
-async def _page(
-    request: Request, status: int, said: dict[str, Any], headers: dict[str, str]
-) -> Response:
-    return Response(str(said["message"]), status, headers)

@@ -14,6 +14,7 @@ from gdcb.service.desk import Desk, now
 from gdcb.service.metrics import Metrics
 from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
+from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
 
 
@@ -62,6 +63,7 @@ class House:
         self.sender = Sender(store, clock, self.settings.allow_local_hooks)
         self._desks: dict[str, Desk] = {}
         self._schedules: dict[str, Schedule] = {}
+        self._memories: dict[str, Memory] = {}
         self._lock = threading.Lock()
         self._ticker: Ticker | None = None
 
@@ -116,6 +118,16 @@ class House:
         desk.listeners.append(self.sender.heard)
         self._desks[name], self._schedules[name] = desk, Schedule(desk)
         self.metrics.watch(desk)
+
+    def memory(self, name: str) -> Memory:
+        """Return the finished decisions of late of an instance."""
+        found = self._memories.get(name)
+        if found is None:
+            found, desk = Memory(), self.desk(name)
+            desk.look(found.backfill).result()
+            desk.listeners.append(found.heard)
+            found = self._memories.setdefault(name, found)
+        return found
 
     def names(self) -> list[str]:
         """Return all instances."""

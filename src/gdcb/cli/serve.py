@@ -1,0 +1,98 @@
+"""`gdcb serve`: the decision service, with something to look at unless told otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdcb.cli.say import bar_of, fail, notice, out, wrong_usage
+from gdcb.errors import GdcbError
+
+DEFAULT_DB = "gdcb.db"
+
+
+def serve(
+    instances: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME_OR_TOML]...",
+            help="Instances to declare where the ledger does not have them yet: TOML files, or "
+            "names of `gdcb instances` that have one.",
+        ),
+    ] = None,
+    db: Annotated[
+        str,
+        typer.Option(help="Where the ledger is: a path, sqlite:///PATH or postgresql://…"),
+    ] = DEFAULT_DB,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Where people reach it, such as https://decisions.example.com."),
+    ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Start without the made-up operator, for real use.")
+    ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="API processes; more than one needs PostgreSQL.")
+    ] = 1,
+) -> None:
+    """Run the decision service: HTTP API, approval pages, dashboard, audit.
+
+    With nothing else it shows a made-up operator of holiday flats on SQLite, with a month of
+    history, a queue to answer and nights that come in. The first start prints a one-time link to
+    sign in with.
+    """
+    try:
+        import uvicorn
+        from uvicorn.supervisors import Multiprocess
+
+        from gdcb.service.running import Plan, furnished
+    except ImportError as error:
+        fail(f"the service needs its packages: pip install 'gdcb[serve]' ({error})")
+    address = base_url or f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"
+    if processes > 1 and not db.startswith("postgresql"):
+        wrong_usage("--processes above 1 needs PostgreSQL: give --db postgresql://…")
+    plan = Plan(db, address, tuple(instances or ()), is_demo=not empty and not instances)
+    try:
+        with bar_of() as bar:
+            task = bar.add_task("opening the ledger", total=30)
+
+            def told(what: str, done: int, total: int) -> None:
+                bar.update(task, description=what, completed=done, total=total)
+
+            link = furnished(plan, told)
+    except GdcbError as error:
+        fail(str(error))
+    if plan.is_demo:
+        notice("Everything shown is made up: listings, guests and manager. --empty for real use.")
+    out.print(f"gdcb serves at [bold]{address}[/bold]  (ledger: {_shown(db)}; stop with Ctrl-C)")
+    if link:
+        out.print("Sign in once with this link, and make accounts for others there:")
+        out.print(f"  {link}", soft_wrap=True)
+    config = uvicorn.Config(
+        "gdcb.service.running:application",
+        factory=True,
+        host=host,
+        port=port,
+        workers=processes,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=10,
+        server_header=False,
+    )
+    with plan.environment():
+        if processes == 1:
+            uvicorn.Server(config).run()
+        else:
+            Multiprocess(config, [config.bind_socket()]).run()
+
+
+def _shown(db: str) -> str:
+    """Return where the ledger is, without a password."""
+    if "://" not in db:
+        return str(Path(db))
+    scheme, _, rest = db.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

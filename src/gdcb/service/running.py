@@ -1,0 +1,110 @@
+"""From a plan to a running process: open the ledger, furnish it, hand the application out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from gdcb.errors import InvalidInput
+from gdcb.instances.catalogue import NAMES
+from gdcb.ledger.sql import SqlStore
+from gdcb.ledger.store import open_store
+from gdcb.service import demo, operating
+from gdcb.service.access import first_link, open_books
+from gdcb.service.app import build
+from gdcb.service.house import House, Settings
+
+_PLAN = "GDCB_PLAN"
+_BY = "command line [console]"
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `gdcb serve` was asked for.
+
+    Parameters
+    ----------
+    db, base_url : where the ledger is, and where people reach the service
+    instances : TOML files or names to declare where they are not declared yet
+    is_demo : whether the made-up operator is shown
+    """
+
+    db: str
+    base_url: str
+    instances: tuple[str, ...] = ()
+    is_demo: bool = False
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Hand the plan to the processes that are started meanwhile."""
+        before = os.environ.get(_PLAN)
+        os.environ[_PLAN] = json.dumps(asdict(self))
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop(_PLAN, None)
+            else:
+                os.environ[_PLAN] = before
+
+
+def sql_store(db: str) -> SqlStore:
+    """Open the database of a service."""
+    store = open_store(db)
+    if not isinstance(store, SqlStore):
+        raise InvalidInput("a service keeps its ledger in a database: give a path or a URL")
+    return store
+
+
+def furnished(plan: Plan, told: Told = lambda *_: None) -> str | None:
+    """Make what the plan asks for and is not there; return a link to sign in, if one is due."""
+    store = sql_store(plan.db)
+    try:
+        known = set(store.chains())
+        if plan.is_demo and not known:
+            demo.furnish(store, told)
+        for one in plan.instances:
+            text = declaration_of(one)
+            name = operating.read_declaration(text, one).instance.name
+            if name not in known:
+                operating.create(store, text, _BY, f"declared by gdcb serve {one}")
+        return first_link(open_books(store.engine), plan.base_url)
+    finally:
+        store.close()
+
+
+def declaration_of(one: str) -> str:
+    """Return the TOML of a file, or of an instance that ships one."""
+    if one.endswith(".toml"):
+        try:
+            return Path(one).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{one}: cannot be read ({error})") from error
+    folder = NAMES.get(one)
+    shipped = None if folder is None else files("gdcb.instances") / folder / f"{one}.toml"
+    if shipped is None or not shipped.is_file():
+        raise InvalidInput(f"no instance '{one}' that ships a TOML file; give a path to one")
+    return shipped.read_text(encoding="utf-8")
+
+
+def application() -> FastAPI:
+    """Return the application of one process, by the plan that its parent left."""
+    plan = Plan(**(json.loads(os.environ[_PLAN]) | {"instances": ()}))
+    store = sql_store(plan.db)
+    house = House(store, Settings(base_url=plan.base_url))
+    feed = demo.Feed(lambda: house.desk(demo.NAME)) if plan.is_demo and _is_demo(store) else None
+    return build(house, feed)
+
+
+def _is_demo(store: SqlStore) -> bool:
+    """Whether this ledger was furnished as a demo; a real one never gets made-up nights."""
+    first = next(iter(store.read(demo.NAME, 0, 1)), None)
+    return first is not None and first.by == demo.BY

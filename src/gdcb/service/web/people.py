@@ -1,0 +1,285 @@
+"""Administrators' pages: people, keys, and changes of an instance by two pairs of eyes."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from gdcb.errors import GdcbError, InvalidInput
+from gdcb.ledger.live import Live
+from gdcb.service import access, operating
+from gdcb.service.access import EVERY, AccessError, Grant, Principal, require
+from gdcb.service.pages import links
+from gdcb.service.pages.views import people as views
+from gdcb.service.pages.views.people import (
+    ChangeRow,
+    ChangesView,
+    ChangeView,
+    DiffLine,
+    PeopleView,
+    Secret,
+)
+from gdcb.service.routing import command, house_of, look
+from gdcb.service.web.frame import back, enter, form_of, frame_of, page, signed_in, text, viewer_of
+from gdcb.service.who import is_same, name_of
+from gdcb.service.who import written as who
+
+router = APIRouter(include_in_schema=False)
+
+
+async def _administrator(request: Request) -> Principal:
+    viewer = signed_in(await viewer_of(request))
+    if any(viewer.may("administer", one.instance) for one in viewer.grants):
+        return viewer
+    return require(viewer, "administer", EVERY)
+
+
+@router.get("/people")
+async def people(request: Request) -> Response:
+    """Show who there is, and what they may do."""
+    viewer = await _administrator(request)
+    return page(await _people(request, viewer))
+
+
+async def _people(
+    request: Request, viewer: Principal, secret: Secret | None = None, problem: str = ""
+) -> PeopleView:
+    house = house_of(request)
+    found = await run_in_threadpool(access.list_people, house.books, viewer)
+    keys = await run_in_threadpool(access.list_keys, house.books, viewer)
+    names = await run_in_threadpool(house.names)
+    return PeopleView(
+        frame=await frame_of(request),
+        people=tuple(
+            views.Person(
+                one.id,
+                one.name,
+                one.login,
+                _grants(one.grants),
+                one.signed_in_at,
+                one.ended_at is None,
+            )
+            for one in found
+        ),
+        keys=tuple(
+            views.Key(
+                one.id,
+                one.name,
+                _grants(one.grants),
+                one.made_at,
+                one.used_at,
+                one.expires_at,
+                one.ended_at is not None,
+            )
+            for one in keys
+        ),
+        instances=tuple(names),
+        secret=secret,
+        problem=problem,
+    )
+
+
+def _grants(found: frozenset[Grant]) -> tuple[views.Grant, ...]:
+    return tuple(views.Grant(one.role, one.instance) for one in sorted(found))
+
+
+@router.post("/people")
+async def add_person(request: Request) -> Response:
+    """Add somebody, and show their first one-time link."""
+    form = await form_of(request)
+    viewer, house = await _administrator(request), house_of(request)
+    name, login = text(form, "name"), text(form, "login")
+    role, instance = text(form, "role"), text(form, "instance", EVERY)
+
+    def add() -> str:
+        grants = [(role, instance)] if role else []
+        made = access.add_person(house.books, viewer, name, login, grants)
+        return access.make_link(house.books, viewer, made, house.settings.base_url)
+
+    return await _with_secret(request, viewer, add, "link", name)
+
+
+async def _with_secret(
+    request: Request, viewer: Principal, make: Any, kind: str, name: str
+) -> Response:
+    """Show a secret once, or say why there is none."""
+    try:
+        words = await run_in_threadpool(make)
+    except (AccessError, InvalidInput) as error:
+        return page(await _people(request, viewer, problem=str(error)), 422)
+    return page(await _people(request, viewer, Secret(kind, name, words)))
+
+
+@router.post("/people/{id}/{verb}")
+async def change_person(id: str, verb: str, request: Request) -> Response:
+    """Grant, revoke, make a link, or end somebody's access."""
+    form = await form_of(request)
+    viewer, house = await _administrator(request), house_of(request)
+    role, instance = text(form, "role"), text(form, "instance", EVERY)
+    if verb == "link":
+
+        def make() -> str:
+            return access.make_link(house.books, viewer, id, house.settings.base_url)
+
+        return await _with_secret(request, viewer, make, "link", "the link")
+
+    def change() -> str:
+        if verb == "grant":
+            access.grant(house.books, viewer, id, role, instance)
+            return "The role is granted."
+        if verb == "revoke":
+            taken, _, where = text(form, "grant").partition("@")
+            access.revoke(house.books, viewer, id, taken, where)
+            return "The role is taken away."
+        if verb == "disable":
+            access.end_person(house.books, viewer, id)
+            return "They are signed out everywhere and can sign in no more."
+        raise InvalidInput(f"there is no such change: {verb[:20]!r}")
+
+    try:
+        told = await run_in_threadpool(change)
+    except (AccessError, InvalidInput) as error:
+        return page(await _people(request, viewer, problem=str(error)), 422)
+    return back("/people", told)
+
+
+@router.post("/keys")
+async def add_key(request: Request) -> Response:
+    """Make a key, and show it once."""
+    form = await form_of(request)
+    viewer, house = await _administrator(request), house_of(request)
+    name, days = text(form, "name"), text(form, "days")
+    grant = (text(form, "role"), text(form, "instance", EVERY))
+
+    def make() -> str:
+        lasts = float(days) * 86400 if days else None
+        return access.add_key(house.books, viewer, name, [grant], lasts).text
+
+    return await _with_secret(request, viewer, make, "key", name)
+
+
+@router.post("/keys/{id}/revoke")
+async def revoke_key(id: str, request: Request) -> Response:
+    """End a key."""
+    await form_of(request)
+    viewer, house = await _administrator(request), house_of(request)
+    try:
+        await run_in_threadpool(access.revoke_key, house.books, viewer, id)
+    except (AccessError, InvalidInput) as error:
+        return page(await _people(request, viewer, problem=str(error)), 422)
+    return back("/people", "The key opens nothing any more.")
+
+
+# Changes of an instance
+
+
+@router.get("/i/{name}/changes")
+async def changes(name: str, request: Request) -> Response:
+    """Show what waits for a second pair of eyes, and the form that proposes a change."""
+    await enter(request, name, "operate", "administer", "audit")
+    return page(await _changes(request, name))
+
+
+async def _changes(request: Request, name: str, **more: Any) -> ChangesView:
+    _, desk = await enter(request, name, "operate", "administer", "audit")
+
+    def read(live: Live) -> dict[str, Any]:
+        rows = tuple(
+            ChangeRow(str(number), event.reason[:80], name_of(by), at, "proposed")
+            for number, (event, at, by) in live.proposals.items()
+        )
+        return {"rows": rows, "toml": live.text, "version": str(len(live.events))}
+
+    found = await look(desk, read) | more
+    return ChangesView(frame=await frame_of(request, name), **found)
+
+
+@router.post("/i/{name}/changes")
+async def propose(name: str, request: Request) -> Response:
+    """Propose another declaration."""
+    form = await form_of(request)
+    viewer, desk = await enter(request, name, "operate")
+    toml = text(form, "declaration").replace("\r\n", "\n")
+    reason = text(form, "reason")
+
+    try:
+        number = await command(
+            desk, lambda turn: operating.propose_change(turn, toml, reason, who(viewer))
+        )
+    except GdcbError as error:
+        view = await _changes(request, name, toml=toml, reason=reason, problem=str(error))
+        return page(view, 422)
+    return back(links.instance(name, "changes", str(number)), "Proposed: somebody else must agree.")
+
+
+@router.get("/i/{name}/changes/{number}")
+async def change(name: str, number: int, request: Request) -> Response:
+    """Show one proposed change: what differs, and what it means."""
+    viewer, desk = await enter(request, name, "operate", "administer", "audit")
+    by = who(viewer)
+
+    def read(live: Live) -> dict[str, Any]:
+        found = live.proposals.get(number)
+        if found is None:
+            raise InvalidInput(f"change {number} does not wait for an answer; it was settled")
+        event, at, proposed_by = found
+        return {
+            "title": f"Change {number}",
+            "by": name_of(proposed_by),
+            "at": at,
+            "reason": event.reason,
+            "diff": _diff(live.text, event.declaration),
+            "effects": _effects(live),
+            "is_mine": is_same(proposed_by, by),
+            "content": hashlib.sha256(event.declaration.encode()).hexdigest()[:32],
+        }
+
+    found = await look(desk, read)
+    return page(ChangeView(frame=await frame_of(request, name), id=str(number), **found))
+
+
+def _diff(old: str, new: str) -> tuple[DiffLine, ...]:
+    kinds = {"+": "added", "-": "removed", "@": "hunk", " ": "same"}
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=3)
+    return tuple(
+        DiffLine(kinds.get(line[:1], "same"), line if line.startswith("@") else line[1:])
+        for line in lines
+        if not line.startswith(("+++", "---"))
+    )
+
+
+def _effects(live: Live) -> tuple[str, ...]:
+    kept = "What both loops have learned stays; what was learned of a gate that changes does not."
+    held = f"{len(live.waiting)} decisions wait now; they stay held, and meet the new gates then."
+    return kept, held
+
+
+@router.post("/i/{name}/changes/{number}/{verb}")
+async def settle(name: str, number: int, verb: str, request: Request) -> Response:
+    """Put a proposed change in force, or turn it down."""
+    form = await form_of(request)
+    reason, seen = text(form, "reason"), text(form, "content")
+    to = links.instance(name, "changes")
+    if verb == "agree":
+        viewer, desk = await enter(request, name, "administer")
+
+        def agree(turn: Any) -> None:
+            found = turn.live.proposals.get(number)
+            if found is not None:
+                is_seen = hashlib.sha256(found[0].declaration.encode()).hexdigest()[:32] == seen
+                if not is_seen:
+                    raise InvalidInput("the proposal is not the one that you saw; look again")
+            operating.agree(turn, number, reason, who(viewer))
+
+        await command(desk, agree)
+        return back(to, "The change is in force.")
+    if verb != "refuse":
+        raise InvalidInput(f"there is no answer {verb[:20]!r}")
+    viewer, desk = await enter(request, name, "administer", "operate")
+    await command(desk, lambda turn: operating.refuse_change(turn, number, reason, who(viewer)))
+    return back(to, "The change does not come.")
