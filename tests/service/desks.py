@@ -8,10 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+import polars as pl
+
 from gdcb import events as ev
 from gdcb.cases import Record
 from gdcb.codec import from_body
 from gdcb.events import to_json
+from gdcb.history import certify, open_log
 from gdcb.ledger.chain_check import check_store
 from gdcb.ledger.live import Live, opened
 from gdcb.ledger.store import Store, open_store
@@ -283,3 +287,34 @@ def together(made: Office, *commands: Callable[[Turn], Any] | deciding.Request) 
     ]
     may_go.set()
     return [future.exception(timeout=60) or future.result() for future in futures]
+
+
+def past(n: int = 400, seed: int = 0) -> pl.DataFrame:
+    """Return a log of `held`: arms at random, a manager who sometimes sets the base price."""
+    rng = np.random.default_rng(seed)
+    base, busy = rng.uniform(80.0, 240.0, n).round(), rng.uniform(0.0, 1.0, n).round(2)
+    proposed = np.clip(base * rng.choice([0.8, 1.0, 1.2], n), 50.0, 300.0)
+    is_edited = (busy >= 0.5) & (rng.random(n) < 0.3)
+    price = np.where(is_edited, base, proposed)
+    chance = 1.0 / (1.0 + np.exp(4.0 * (price / base - 1.0) - 0.5 * busy))
+    return pl.DataFrame(
+        {
+            "base": base,
+            "busy": busy,
+            "price": price,
+            "recommended_price": proposed,
+            "status": np.where(is_edited, "modified", "passed"),
+            "booked": (rng.random(n) < chance).astype(int),
+            "unit": rng.choice(["sea", "farm"], n),
+            "time": pl.from_epoch(pl.Series(np.arange(n) * 3600 + 1_700_000_000), time_unit="s"),
+        }
+    )
+
+
+def take_past(made: Office, log: pl.DataFrame, override: str | None = None) -> bool:
+    """Certify a log, and have the desk take it."""
+    given: dict[str, Any] = {"level": 0.05, "margin": 0.1, "override": override}
+    instance, bandit = made.look(lambda live: (live.instance, live.bandit))
+    source = open_log(log, instance)
+    certificate = certify(source, instance, bandit, **given)
+    return made.do(operating.take_history, source, certificate, given, "ann")

@@ -260,7 +260,7 @@ def check_change(old: Declaration, new: Declaration) -> None:
         (name, getattr(one, name), getattr(other, name))
         for name in (
             "context",
-            "space",
+            "arms",
             "composition",
             "scaler",
             "reward",
