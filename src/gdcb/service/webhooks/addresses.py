@@ -12,7 +12,7 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from gdcb.errors import InvalidInput
@@ -25,10 +25,26 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.ASCII | re.IGNORECASE)
 # Addresses that carry one of version 4 in their last 32 bits: mapped, and translated (NAT64).
 _CARRIERS = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-# Tunnels, whose end is somebody else's choice, and ranges that are of use inside a network only.
-_TUNNELS = tuple(
-    IPv6Network(text)
-    for text in ("2001::/32", "2002::/16", "64:ff9b:1::/48", "::ffff:0:0:0/96", "fec0::/10")
+# Ranges for special purposes of which versions of Python think differently, and tunnels, whose
+# other end is somebody else's choice.
+_SPECIAL = tuple(
+    ip_network(text)
+    for text in (
+        "100.64.0.0/10",
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+        "198.18.0.0/15",
+        "::/96",
+        "::ffff:0:0:0/96",
+        "64:ff9b:1::/48",
+        "100::/64",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+        "5f00::/16",
+        "fec0::/10",
+    )
 )
 
 
@@ -74,10 +90,10 @@ def target_of(url: object, allow_local: bool = False) -> Target:
     if not allow_local and port not in (80, 443) and not 8000 <= port <= 9999:
         raise InvalidInput(f"url: expected port 443, 80 or 8000 to 9999, got {port}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, _host(host), port, path)
+    return Target(parts.scheme, _host(host, "[" in parts.netloc), port, path)
 
 
-def _host(host: str) -> str:
+def _host(host: str, is_bracketed: bool) -> str:
     """Refuse a host that is neither a name nor an address as it is written today."""
     if not host:
         raise InvalidInput("url: expected a host in it, got none")
@@ -86,7 +102,7 @@ def _host(host: str) -> str:
     except ValueError:
         labels = host.removesuffix(".").split(".")
         is_name = len(host) <= 253 and all(_LABEL.fullmatch(label) for label in labels)
-        if is_name and not _NUMBER.fullmatch(labels[-1]):
+        if is_name and not is_bracketed and not _NUMBER.fullmatch(labels[-1]):
             return host
     raise InvalidInput(f"url: expected the name or the address of a host, got {host[:80]!r}")
 
@@ -131,10 +147,12 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(found, IPv6Address):
-        if found.scope_id is not None or any(found in tunnel for tunnel in _TUNNELS):
+        if found.scope_id is not None:
             return False
         if any(found in carrier for carrier in _CARRIERS):
             found = IPv4Address(int(found) & 0xFFFFFFFF)
+    if any(found in special for special in _SPECIAL):
+        return False
     return (
         found.is_global
         and not found.is_private

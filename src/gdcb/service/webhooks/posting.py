@@ -101,7 +101,7 @@ def _request(target: Target, headers: Mapping[str, str], body: bytes) -> bytes:
 def _status(link: socket.socket, ends: float) -> int:
     """Read up to the status; answers that only say 'go on' (1xx) are passed over."""
     read, start = b"", 0
-    while len(read) < LARGEST_ANSWER:
+    while True:
         found = _STATUS.match(read, start)
         if found is not None and found[1][:1] != b"1":
             _finish(link, LARGEST_ANSWER - len(read), ends)
@@ -110,14 +110,14 @@ def _status(link: socket.socket, ends: float) -> int:
         if end is not None:
             start = end.end()
             continue
-        if found is None and b"\n" in read[start:]:
-            break
+        is_odd = found is None and b"\n" in read[start:]
+        if is_odd or len(read) >= LARGEST_ANSWER:
+            raise NoAnswer("the answer is not HTTP")
         _limit(link, ends)
         more = link.recv(LARGEST_ANSWER - len(read))
         if not more:
             raise NoAnswer("the connection was closed before an answer came")
         read += more
-    raise NoAnswer("the answer is not HTTP")
 
 
 def _finish(link: socket.socket, most: int, ends: float) -> None:
