@@ -66,7 +66,7 @@ def waiting_of(
         deadline=answering.deadline(live, policy, record.id),
         expiry=policy.expiry.then,
         fallback=fallback,
-        risk=risk_of(record),
+        risk=risk_of(live.instance, record),
         claim=claim,
         version=record.judged_at,
         content=answering.content_of(live, record),
@@ -88,18 +88,15 @@ def held_of(live: Live, record: Record, rule: str) -> Held:
     return Held(rule, words, value, limit)
 
 
-def risk_of(record: Record) -> float:
-    """Return how close a call a proposal was, 0 to 1: what decides between equal deadlines.
+def risk_of(instance: Instance, record: Record) -> float:
+    """Return how far out a proposal is, 0 to 1: what decides between equal deadlines.
 
-    By how much of its worth the drawn value of the proposed arm led the next one; at a tenth or
-    more it is 0, and 1 is a toss.
+    The distance of the proposed arm from the middle of all arms, as a share of the farthest one's.
     """
-    worth = record.made.worth[record.at]
-    known = np.sort(worth[np.isfinite(worth)])
-    if known.size < 2 or known[-1] == 0:
-        return 0.0
-    lead = (known[-1] - known[-2]) / abs(known[-1])
-    return float(np.clip(1.0 - 10.0 * lead, 0.0, 1.0))
+    coords = instance.space.coords
+    distance = np.abs(coords - np.median(coords, axis=0)).max(axis=1)
+    largest = float(distance.max())
+    return float(distance[int(record.made.arm[record.at])] / largest) if largest > 0 else 0.0
 
 
 def answer_of(live: Live, record: Record) -> Answer | None:
@@ -146,7 +143,7 @@ def factors_of(live: Live, record: Record) -> tuple[screen.Factor, ...]:
         screen.Factor(
             name,
             ("yes" if value else "no") if isinstance(value, bool) else value,
-            effect,
+            None if effect is None else round(effect, 3),
             "" if effect is None else f"×{effect:.3f} against what is typical",
         )
         for name, value, effect in showing.effects(live, record)
@@ -163,7 +160,7 @@ def past_of(live: Live, memory: Memory, record: Record) -> tuple[screen.PastCase
             one.unit,
             action_of(live.instance, one.action),
             one.status,
-            one.reward,
+            None if one.reward is None else round(one.reward, 2),
             name_of(one.by) if one.by else "",
             likeness,
         )
