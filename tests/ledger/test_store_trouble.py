@@ -274,6 +274,24 @@ def test_a_lost_connection_is_replaced(postgres_url: str) -> None:
     store.close()
 
 
+def test_an_error_that_was_passed_over_keeps_nothing(postgres_ready: str) -> None:
+    store = open_store(postgres_ready)
+    assert isinstance(store, SqlStore)
+    entries = fill(store, 1)
+
+    def work() -> None:
+        with store.writing("prices") as writing:
+            writing.append([draft(1)])
+            with pytest.raises(StoreError, match="division by zero"):
+                writing._session.ask(("SELECT 1 / 0", ()))
+
+    # The server itself would take the COMMIT, and keep nothing.
+    with pytest.raises(StoreError, match="nothing was written, after an earlier error"):
+        work()
+    assert list(store.read("prices")) == entries
+    store.close()
+
+
 def _disconnect(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as other:
         other.execute(

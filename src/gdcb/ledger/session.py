@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from gdcb.errors import StoreUnavailable
+from gdcb.errors import StoreError, StoreUnavailable
 from gdcb.ledger.trouble import DRIVER_ERRORS, trouble
 
 _SMALL = 2**15
@@ -135,7 +135,8 @@ class PostgresSession:
     def __init__(self, connection: psycopg.Connection[Any], where: str) -> None:
         self._connection, self._where = connection, where
         self._waiting: list[tuple[str, Sequence[Sequence[Any]]]] = []
-        # A lone question needs no transaction.
+        # A lone question needs no transaction, and BEGIN and COMMIT are sent with what is near:
+        # the driver's own would each take a round trip.
         connection.autocommit = True
 
     def among(self, kind: str) -> str:
@@ -148,7 +149,7 @@ class PostgresSession:
 
     def begin(self) -> None:
         """Begin a transaction that writes, with the first question."""
-        self._connection.autocommit = False
+        self.tell("BEGIN", [()])
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement."""
@@ -169,17 +170,15 @@ class PostgresSession:
     def commit(self) -> None:
         """Keep what was done."""
         try:
-            with self._together():
-                self._send_waiting()
-                self._connection.commit()
-        except psycopg.Error as error:
-            found = trouble(error, self._where)
-            if isinstance(found, StoreUnavailable):
-                raise StoreUnavailable(
-                    f"{found}; whether the last request was written is not known: ask again with "
-                    "the same id"
-                ) from error
-            raise found from error
+            [cursor] = self._send([("COMMIT", ())])
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"{error}; whether the last request was written is not known: ask again with the "
+                "same id"
+            ) from error
+        # After an error that somebody has passed over, the server answers so, and keeps nothing.
+        if cursor.statusmessage != "COMMIT":
+            raise StoreError(f"{self._where}: nothing was written, after an earlier error")
 
     def undo(self) -> bool:
         """Undo what was not kept; return whether the connection is still good."""
@@ -195,7 +194,7 @@ class PostgresSession:
     def _send(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[Any]]:
         """Send what waits and some questions in one go."""
         try:
-            if self._connection.autocommit and len(statements) == 1:
+            if not self._waiting and len(statements) == 1:
                 return [self._execute(*statements[0])]
             with self._together(statements):
                 self._send_waiting()
