@@ -43,6 +43,7 @@ _SQLITE: dict[int, _Meaning] = {
 _POSTGRESQL: dict[str, _Meaning] = {
     "08": _LOST,
     "25006": _READ_ONLY,
+    "25P02": (StoreError, "nothing was written, after an earlier error"),
     "28": _REFUSED,
     "3D000": _REFUSED,
     "40": _BUSY,
