@@ -1,0 +1,76 @@
+"""Read a chain for its figures: what is new at once, and what takes long in small steps."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from gdcb.codec import from_body
+from gdcb.instance import Instance
+from gdcb.ledger.store import Store
+from gdcb.service.figures.forecast import Forecast
+from gdcb.service.figures.regretted import Regretted
+from gdcb.service.figures.running import Running
+from gdcb.service.figures.verified import Verified
+from gdcb.service.figures.window import ROWS
+
+LOOK_BACK = 100_000  # entries that are read after a start
+BEGINNING = 100  # entries of a chain among which a history is looked for
+STEP = 0.25  # seconds
+
+
+@dataclass(slots=True)
+class Reader:
+    """The figures of one chain in one process; only one thread may use it at a time.
+
+    Parameters
+    ----------
+    store, chain, instance : whose figures they are
+    look_back : entries before the end that are read at first
+    rows : decisions that are kept at most
+    """
+
+    store: Store
+    chain: str
+    instance: Instance
+    look_back: int = LOOK_BACK
+    rows: int = ROWS
+    running: Running = field(init=False)
+    verified: Verified = field(init=False)
+    forecast: Forecast = field(init=False)
+    regretted: Regretted = field(default_factory=Regretted)
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self.size = self.store.head(self.chain).size
+        first = max(0, self.size - self.look_back)
+        self.running = Running(self.instance, first, self.rows)
+        if first:  # a history comes before the first decision
+            for entry in self.store.read(self.chain, 0, min(first, BEGINNING)):
+                if entry.kind in ("HistoryImported", "CertificateGiven"):
+                    self.running.note(from_body(entry.kind, entry.body), entry.at)
+        self.verified = Verified(self.store, self.chain)
+        self.forecast = Forecast(self.store, self.chain)
+
+    def catch_up(self) -> None:
+        """Read the entries that are new."""
+        self.size = self.store.head(self.chain).size
+        self.running.follow(self.store.read(self.chain, self.running.next, self.size))
+
+    def work(self, now: int) -> bool:
+        """Do a little of what takes long; return whether more is left.
+
+        Monitors, the check of the chain and the learner's forecasts take turns; the regret is
+        estimated once they are done.
+        """
+        window, until = self.running.window, time.monotonic() + STEP
+        while time.monotonic() < until:
+            waits = [
+                self.running.drift.look(),
+                self.verified.advance(now),
+                self.forecast.advance(window, self.running.next),
+            ]
+            if not any(waits):
+                self.regretted.advance(self.instance, window, now)
+                return False
+        return True

@@ -1,0 +1,93 @@
+"""What the entries of a chain say of it as a whole, brought up to date as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gdcb import events as ev
+from gdcb.codec import from_body
+from gdcb.instance import Instance
+from gdcb.ledger.entry import Entry
+from gdcb.service.figures.drifting import Drift
+from gdcb.service.figures.hours import Hours
+from gdcb.service.figures.window import ROWS, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """The certificate of the last log that was judged: when, whether it was taken, and itself."""
+
+    at: int
+    is_taken: bool
+    document: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Running:
+    """Figures of one chain; each entry is taken once, in order.
+
+    What is kept does not grow with the chain: the latest decisions, counts of the last month by
+    the hour, the monitors, and the decisions that wait. Events about decisions that are no longer
+    here are left out.
+
+    Parameters
+    ----------
+    instance : whose chain it is
+    first : number of the first entry that is taken
+    next : number of the entry that comes next
+    rows : decisions that are kept at most
+    """
+
+    instance: Instance
+    first: int = 0
+    rows: int = ROWS
+    next: int = field(init=False)
+    window: Window = field(init=False)
+    hours: Hours = field(init=False)
+    drift: Drift = field(init=False)
+    certified: Certified | None = None
+
+    def __post_init__(self) -> None:
+        self.next = self.first
+        self.window = Window(self.instance, self.rows)
+        self.hours = Hours(self.instance.chain)
+        self.drift = Drift(self.instance)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every decision of the chain is in the figures."""
+        return self.first == 0 and self.window.n_made <= self.window.size
+
+    def follow(self, entries: Iterable[Entry]) -> None:
+        """Take entries that come next."""
+        for entry in entries:
+            event = from_body(entry.kind, entry.body)
+            self.take(event, entry.at)
+            self.next = entry.seq + 1
+
+    def take(self, event: ev.Event, at: int) -> None:
+        """Take one event."""
+        window = self.window
+        if isinstance(event, ev.DecisionMade):
+            window.made(event, at)
+            self.hours.made(event, at)
+        elif isinstance(event, ev.GateApplied):
+            window.judged(event)
+            self.hours.judged(event, at)
+        elif isinstance(event, ev.ActionExecuted):
+            window.ran(event, at)
+        elif isinstance(event, ev.OutcomeObserved):
+            window.seen(event)
+        elif isinstance(event, ev.OutcomeCorrected):
+            window.corrected(event)
+        else:
+            self.note(event, at)
+        self.drift.take(event, window, at)
+
+    def note(self, event: ev.Event, at: int) -> None:
+        """Remember a certificate."""
+        if isinstance(event, ev.HistoryImported | ev.CertificateGiven):
+            is_taken = isinstance(event, ev.HistoryImported)
+            self.certified = Certified(at, is_taken, event.certificate)
