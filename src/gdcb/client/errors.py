@@ -20,6 +20,7 @@ class Refused(ClientError):
     message : the reason as a sentence
     request : under which the service's log has it; '' where it did not say
     details : what else it said, such as who decided first
+    retry_after : seconds after which to ask again, where it said so
     """
 
     def __init__(
@@ -29,10 +30,12 @@ class Refused(ClientError):
         message: str,
         request: str = "",
         details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(f"{message} ({status} {code})")
         self.status, self.code, self.message = status, code, message
         self.request, self.details = request, details or {}
+        self.retry_after = retry_after
 
     @property
     def decided(self) -> dict[str, Any] | None:
