@@ -366,9 +366,9 @@ def test_who_was_first(both: Both) -> None:
         (httpx.Response(400, json={"error": "plain"}), "unknown", '{"error":"plain"}'),
         (httpx.Response(400, json=[1]), "unknown", "[1]"),
         (
-            httpx.Response(307, headers={"location": "https://evil.io/"}),
+            httpx.Response(307, headers={"location": "https://x.io/"}),
             "redirected",
-            "expected an answer, got a redirect to https://evil.io/; give the service's own address",
+            "expected an answer, got a redirect to https://x.io/; give the service's own address",
         ),
     ],
 )
