@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
+from typing import overload
 
 from gdcb import declaration
 from gdcb import events as ev
@@ -18,7 +19,7 @@ from gdcb.cases import Record, about
 from gdcb.codec import from_body, unpack
 from gdcb.errors import UnknownInstance
 from gdcb.ledger.entry import Entry
-from gdcb.ledger.live import Live, follow
+from gdcb.ledger.live import FORMAT, Live, follow
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.outlook import Outlook
@@ -26,6 +27,36 @@ from gdcb.round import RoundState
 
 FINISHED = 20_000
 MOST = 200_000
+
+
+class Passing(Story):
+    """The events of one chain, none of them kept: whoever wants one that is past, fetches it."""
+
+    def append(self, event: ev.Event) -> None:
+        """Count the next event."""
+        self._size += 1
+
+    def remember(self, number: int, at: int) -> None:
+        """Remember no times."""
+
+    @overload
+    def __getitem__(self, at: int) -> ev.Event: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ev.Event]: ...
+
+    def __getitem__(self, at: int | slice) -> ev.Event | Sequence[ev.Event]:
+        """Return one event, or some in one go."""
+        if isinstance(at, slice) and at.step in (None, 1):
+            start, stop, _ = at.indices(self._size)
+            found = self.store.read(self.chain, start, max(start, stop))
+            return [from_body(entry.kind, entry.body) for entry in found]
+        return super().__getitem__(at)
+
+    def time_of(self, number: int) -> int:
+        """Return when an event happened, µs."""
+        (entry,) = self.store.get(self.chain, [number])
+        return entry.at
 
 
 class Recalled(StoredRecords):
@@ -78,6 +109,8 @@ class Recall(Live):
         self._recall()
 
     def _recall(self) -> None:
+        self._story = Passing(self.store, self.chain, len(self._story))
+        self.events = self._story
         self.stored = Recalled(self._story, self)
         self.records = self.stored
 
@@ -90,13 +123,15 @@ class Recall(Live):
         """Return what the learners knew after so many events, folded from the first on."""
         past = recall(self.store, self.chain)
         follow(past, self.store.read(self.chain, 0, to))
+        if past.text != self.text:  # of gates that were others then, nothing is known
+            past._change(ev.InstanceChanged(self.text, self.seed, "", None, ""))
         return past.state, past.group
 
 
 def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
-    """Return a chain's instance before its first event, or as a snapshot says."""
-    if snapshot is not None:
-        head = unpack(snapshot.body)
+    """Return a chain's instance before its first event, or as a snapshot of this version says."""
+    head = {} if snapshot is None else unpack(snapshot.body)
+    if snapshot is not None and head.get("format") == FORMAT:
         live = Recall(store, chain, declaration.parse(head["text"]), head["seed"])
         live.text = head["text"]
         live.restore(snapshot)
