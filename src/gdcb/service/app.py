@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.service.api import answers, decisions, health, instances
-from gdcb.service.envelope import Envelope
+from gdcb.service.envelope import Envelope, Message, Receive, Send
 from gdcb.service.house import House
-from gdcb.service.models import Problem
+from gdcb.service.lane import Lane
+from gdcb.service.models import DecideMany, DecideOne, Problem
 from gdcb.service.routing import add_handlers
 from gdcb.service.web import entrance, people, queue
 from gdcb.service.web.frame import error_page, wants_page
@@ -23,6 +24,27 @@ _ABOUT = """
 Gated decisions over HTTP: a bandit proposes, a scaler adapts, gates decide, people approve, and
 every decision stays in a ledger that can be verified and replayed.
 """
+
+
+class Application(FastAPI):
+    """The routes, with the envelope around all of them and a quick lane for decisions."""
+
+    def __init__(self, house: House, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.state.house = house
+        lane = Lane(
+            self,
+            {"": (decisions.decide, DecideOne), "/batch": (decisions.decide_batch, DecideMany)},
+        )
+        self._envelope = Envelope(lane, house)
+
+    async def routed(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer through the routes."""
+        await super().__call__(scope, receive, send)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request, or take part in the server's life."""
+        await self._envelope(scope, receive, send)
 
 
 class Beside(Protocol):
@@ -50,7 +72,8 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
                 await run_in_threadpool(beside.stop)
             await run_in_threadpool(house.stop)
 
-    app = FastAPI(
+    app = Application(
+        house,
         title="gdcb",
         version=version("gdcb"),
         description=_ABOUT,
@@ -60,9 +83,7 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         openapi_url="/v1/openapi.json",
         responses={status: {"model": Problem} for status in _REFUSALS},
     )
-    app.state.house = house
     for part in (decisions, answers, instances, health, entrance, people, queue):
         app.include_router(part.router)
     add_handlers(app, wants_page, error_page)
-    app.add_middleware(Envelope, house=house)
     return app

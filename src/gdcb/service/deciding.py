@@ -137,7 +137,7 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
     """Answer all requests: those that were answered before as they were, the others together."""
     fresh: dict[str, Job] = {}
     again: list[Job] = []
-    known = _known(turn.live, [one.what.id for one in jobs])
+    known = _known(turn, [one.what.id for one in jobs])
     for one in jobs:
         request: Request = one.what
         if request.id in known or request.id in fresh:
@@ -162,11 +162,14 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
             one.error = error
 
 
-def _known(live: Live, requests: list[str]) -> set[str]:
-    """Return the requests that were decided before."""
-    stored = live.stored
-    found = set(live.store.places(live.chain, requests))
-    return found | (stored.places.keys() & set(requests))
+def _known(turn: Turn, requests: list[str]) -> set[str]:
+    """Return the requests that were decided before, as the transaction sees it."""
+    live = turn.live
+    if turn.writing is not None:
+        found = set(turn.writing.places(requests))
+    else:
+        found = set(live.store.places(live.chain, requests))
+    return found | (live.stored.places.keys() & set(requests))
 
 
 def check_current(turn: Turn, request: Request) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 import time
@@ -24,6 +25,8 @@ class Envelope:
 
     def __init__(self, app: App, house: House) -> None:
         self._app, self._house = app, house
+        self._prefix, self._count = secrets.token_hex(4), itertools.count()
+        self._timers: dict[tuple[str, int], Any] = {}
         is_https = house.door.is_https
         self._headers = _raw(security_headers(is_https=is_https))
         self._static = _raw(security_headers(is_static=True, is_https=is_https))
@@ -35,7 +38,8 @@ class Envelope:
             return
         begun, status = time.perf_counter(), 500
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        name = given.decode() if _ID.match(given) else secrets.token_hex(8)
+        # No call into the system for it: that would cost a request more than all the rest here.
+        name = given.decode() if _ID.match(given) else f"{self._prefix}{next(self._count):08x}"
         scope.setdefault("state", {})["request_id"] = name
         is_static = scope["path"].startswith("/static/")
         extra = [*(self._static if is_static else self._headers), (b"x-request-id", name.encode())]
@@ -56,8 +60,11 @@ class Envelope:
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
-            spent = time.perf_counter() - begun
-            self._house.metrics.seconds.labels(path, str(status)).observe(spent)
+            timer = self._timers.get((path, status))
+            if timer is None:
+                timer = self._house.metrics.seconds.labels(path, str(status))
+                self._timers[path, status] = timer
+            timer.observe(time.perf_counter() - begun)
 
 
 def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

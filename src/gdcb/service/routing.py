@@ -11,9 +11,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
 from gdcb.service.access import Principal, require
 from gdcb.service.desk import Desk
@@ -111,28 +113,30 @@ def add_handlers(app: FastAPI, wants_page: Callable[[Request], bool], page: Any)
     """Answer every refusal with the one error body, or with a page for people."""
 
     async def refused(request: Request, error: Exception) -> Response:
-        cause = error.__cause__
-        if isinstance(error, HTTPException):
-            if isinstance(cause, BadRequest):
-                status, said, headers = problem_of(cause, request_id(request))
-            else:
-                status, headers = error.status_code, dict(error.headers or {})
-                code = _PLAIN.get(status, "bad_request")
-                said = body(code, str(error.detail), request_id(request))
-        elif isinstance(error, RequestValidationError):
-            status, headers = 422, {}
-            said = body("invalid_input", _first(error), request_id(request))
-        else:
-            status, said, headers = problem_of(error, request_id(request))
+        status, said, headers = refusal(error, request_id(request))
         if wants_page(request):
-            return await page(request, status, said["error"], headers)
+            shown: Response = await page(request, status, said["error"], headers)
+            return shown
         return JSONResponse(said, status, headers)
 
-    for kind in (HTTPException, RequestValidationError, Exception):
+    for kind in (HTTPException, RequestValidationError, GdcbError, Exception):
         app.add_exception_handler(kind, refused)
 
 
-def _first(error: RequestValidationError) -> str:
+def refusal(error: Exception, request: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Return status, body and headers of whatever was raised on the way of a request."""
+    if isinstance(error, HTTPException):
+        if isinstance(error.__cause__, BadRequest):
+            return problem_of(error.__cause__, request)
+        code = _PLAIN.get(error.status_code, "bad_request")
+        said = body(code, str(error.detail), request)
+        return error.status_code, said, dict(error.headers or {})
+    if isinstance(error, RequestValidationError | ValidationError):
+        return 422, body("invalid_input", _first(error), request), {}
+    return problem_of(error, request)
+
+
+def _first(error: RequestValidationError | ValidationError) -> str:
     """Return the first thing that is wrong, and where."""
     what = error.errors()[0]
     at = ".".join(str(part) for part in what["loc"] if part != "body")

@@ -34,11 +34,13 @@ class Turn:
     live : the fold, brought up to the head of the chain
     policy : how the service runs it
     now : time of the transaction, µs
+    writing : the store's transaction; None where nothing will be written
     """
 
     live: Live
     policy: Policy
     now: int
+    writing: Writing | None = None
     drafts: list[Draft] = field(default_factory=list)
     _fresh: set[str] = field(default_factory=set)
 

@@ -62,7 +62,7 @@ def shown_columns(answer: Answer, policy: Policy) -> dict[str, list[Any]]:
     has_run = (status != STATUS.index("held")) & (
         True if policy.execution == "release" else status > STATUS.index("modified")
     )
-    live = np.ones(status.size, dtype=bool)
+    live: Any = np.ones(status.size, dtype=bool)
     if made.instead is not None:
         live = np.isnan(made.instead[rows]).any(axis=1)
     columns: dict[str, list[Any]] = {

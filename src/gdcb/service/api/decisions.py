@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
 
 from gdcb.errors import InvalidInput
 from gdcb.ledger.live import Live
@@ -29,7 +30,7 @@ router = APIRouter(prefix="/v1/instances/{name}", route_class=StrictRoute, tags=
 
 
 @router.post("/decisions", status_code=201, response_model=Decision)
-async def decide(name: str, request: Request, response: Response, asked: DecideOne) -> Any:
+async def decide(name: str, request: Request, asked: DecideOne) -> Any:
     """Propose, gate and, unless a gate holds it, release one decision.
 
     The id is the idempotency key: the same request again is answered with 200 and the decision that
@@ -49,13 +50,11 @@ async def decide(name: str, request: Request, response: Response, asked: DecideO
         asked.incumbent,
     )
     answer = await answered(desk.put(deciding.job(wanted)))
-    if not answer.is_new:
-        response.status_code = 200
-    return deciding.answer_rows(answer, policy)[0]
+    return JSONResponse(deciding.answer_rows(answer, policy)[0], 201 if answer.is_new else 200)
 
 
 @router.post("/decisions/batch", status_code=201, response_model=Batch)
-async def decide_batch(name: str, request: Request, response: Response, asked: DecideMany) -> Any:
+async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
     """Decide a batch together, all rows or none; its rows have the ids ID.0, ID.1 and so on.
 
     Contexts come row by row, or column by column, which is quicker; the answer has the same form.
@@ -83,12 +82,12 @@ async def decide_batch(name: str, request: Request, response: Response, asked: D
         asked.incumbent,
     )
     answer = await answered(desk.put(deciding.job(wanted)))
-    if not answer.is_new:
-        response.status_code = 200
+    said: dict[str, Any] = {"id": wanted.id, "decisions": None, "columns": None}
     if rows is None:
-        return Batch(id=wanted.id, columns=shown_columns(answer, policy))
-    decisions = deciding.answer_rows(answer, policy)
-    return {"id": wanted.id, "decisions": decisions, "columns": None}
+        said["columns"] = shown_columns(answer, policy)
+    else:
+        said["decisions"] = deciding.answer_rows(answer, policy)
+    return JSONResponse(said, 201 if answer.is_new else 200)
 
 
 def _height(asked: DecideMany) -> int:
