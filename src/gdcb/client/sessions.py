@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -74,8 +75,8 @@ class Client(Surface[Json, list[Json]]):
     def _many(self, call: Call) -> list[Json]:
         return _documents(call, self._send(call))
 
-    def _send(self, call: Call) -> Any:
-        tries = Tries(call, self._patience)
+    def _send(self, call: Call, patience: Patience | None = None) -> Any:
+        tries = Tries(call, patience or self._patience)
         while True:
             try:
                 answer = self._http.send(_request(self._http, tries))
@@ -88,9 +89,9 @@ class Client(Surface[Json, list[Json]]):
             self._sleep(wait)
 
     def healthy(self) -> bool:
-        """Return whether the service can be reached and can decide; it does not raise."""
+        """Return whether the service can be reached and can decide, at the first try."""
         try:
-            self._send(get("readyz"))
+            self._send(get("readyz"), replace(self._patience, retries=0))
         except ClientError:
             return False
         return True
@@ -140,8 +141,8 @@ class AsyncClient(Surface[Awaitable[Json], Awaitable[list[Json]]]):
     async def _many(self, call: Call) -> list[Json]:
         return _documents(call, await self._send(call))
 
-    async def _send(self, call: Call) -> Any:
-        tries = Tries(call, self._patience)
+    async def _send(self, call: Call, patience: Patience | None = None) -> Any:
+        tries = Tries(call, patience or self._patience)
         while True:
             try:
                 answer = await self._http.send(_request(self._http, tries))
@@ -154,9 +155,9 @@ class AsyncClient(Surface[Awaitable[Json], Awaitable[list[Json]]]):
             await self._sleep(wait)
 
     async def healthy(self) -> bool:
-        """Return whether the service can be reached and can decide; it does not raise."""
+        """Return whether the service can be reached and can decide, at the first try."""
         try:
-            await self._send(get("readyz"))
+            await self._send(get("readyz"), replace(self._patience, retries=0))
         except ClientError:
             return False
         return True

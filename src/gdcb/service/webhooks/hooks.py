@@ -13,11 +13,13 @@ from sqlalchemy import delete, func, insert, select, update
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownInstance
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.tables import chains
+from gdcb.service.answering import written
 from gdcb.service.desk import now
 from gdcb.service.tables import hooks
 from gdcb.service.webhooks.addresses import Resolver, addresses_of, resolve, target_of
 from gdcb.service.webhooks.messages import check_kinds
 from gdcb.service.webhooks.signing import Secrets, new_secrets, show_secret
+from gdcb.service.who import name_of
 
 MOST = 20
 OVERLAP = 86_400.0
@@ -62,6 +64,23 @@ class Hook:
     last_error: str
     next_at: int
     waiting: int
+
+
+def document(hook: Hook) -> dict[str, Any]:
+    """Return a hook as the API shows it: how it fares, and never its secret."""
+    return {
+        "id": hook.id,
+        "url": hook.url,
+        "kinds": list(hook.kinds),
+        "made_by": name_of(hook.made_by),
+        "made_at": written(hook.made_at),
+        "is_on": hook.is_on,
+        "waiting": hook.waiting,
+        "failures": hook.failures,
+        "failing_since": None if hook.failing_since is None else written(hook.failing_since),
+        "last_error": hook.last_error or None,
+        "next_at": written(hook.next_at) if hook.failures and hook.is_on else None,
+    }
 
 
 def add_hook(
