@@ -66,12 +66,15 @@ class Compared:
     rows : how many were worked out again
     rounded : how many of them are equal to rounding, and not to the bit
     differ : how many are not equal
+    worded : how many are equal but for the sentence that says why: another version words it
+        otherwise, and numbers and statuses are what was decided
     worst : largest distance of a number that is equal to rounding, relative where it is above 1
     """
 
     rows: int = 0
     rounded: int = 0
     differ: int = 0
+    worded: int = 0
     worst: float = 0.0
     found: list[Difference] = field(default_factory=list)
 
@@ -80,6 +83,7 @@ class Compared:
         self.rows += other.rows
         self.rounded += other.rounded
         self.differ += other.differ
+        self.worded += other.worded
         self.worst = max(self.worst, other.worst)
         self.found += other.found[: max(keep - len(self.found), 0)]
 
@@ -91,6 +95,7 @@ class Compared:
             "equal": equal,
             "to_rounding": self.rounded,
             "differ": self.differ,
+            "worded_otherwise": self.worded,
         }
 
 
@@ -128,14 +133,16 @@ def compare(
             ]
         else:
             texts.append(name)
+    worded = np.zeros(result.rows, dtype=bool)
     for name in texts:
         old, new = getattr(recorded, name), getattr(again, name)
         for i in [i for i in range(n) if old[i] != new[i]]:
             # A sentence holds rounded figures, which may tip where the numbers behind them do.
             if near[i] and _DIGITS.sub("#", old[i]) == _DIGITS.sub("#", new[i]):
                 continue
-            bad[i] = True
+            (worded if name == "reason" else bad)[i] = True
             result.found.append(Difference(seq, kind, ids[i], name, old[i], new[i]))
+    result.worded = int((worded & ~bad).sum())
     result.differ, result.rounded = int(bad.sum()), int((near & ~bad).sum())
     return result
 
@@ -166,12 +173,33 @@ def _names(kind: type[ev.Told]) -> tuple[str, ...]:
     return _FIELDS[kind]
 
 
+def with_rows(event: ev.Event, other: ev.Event, ids: set[str]) -> ev.Event:
+    """Return an event with the rows of some decisions as another says; both are about the same."""
+    at = [i for i, id in enumerate(about(event)) if id in ids]
+    if not at or event is other or about(event) != about(other):
+        return event
+    changed: dict[str, Any] = {}
+    for name in event.columns:
+        mine, theirs = getattr(event, name), getattr(other, name)
+        if not _are_alike(mine, theirs):
+            continue
+        changed[name] = mine.copy()
+        for i in at:
+            changed[name][i] = theirs[i]
+    if isinstance(event, ev.GateApplied) and isinstance(other, ev.GateApplied):
+        rows = {str(i) for i in at}
+        kept = {key: said for key, said in event.faults.items() if key.split(" ")[0] not in rows}
+        said = {key: said for key, said in other.faults.items() if key.split(" ")[0] in rows}
+        changed["faults"] = kept | said
+    return dataclasses.replace(event, **changed)
+
+
 def refused(seq: int, event: ev.Event | None, kind: str, why: str) -> Compared:
     """Return that an event cannot have happened as it says."""
     ids = [] if event is None else about(event)
     id = ids[0] if len(ids) == 1 else ""
     rows = max(len(ids), 1)
-    return Compared(rows, 0, rows, 0.0, [Difference(seq, kind, id, "order", None, why)])
+    return Compared(rows, 0, rows, found=[Difference(seq, kind, id, "order", None, why)])
 
 
 def compare_arrays(

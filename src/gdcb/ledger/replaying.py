@@ -4,124 +4,45 @@ Decisions, verdicts, what ran, refits and imports are computed again on a fold t
 declaration. What people said must have been possible when they said it. The fold takes what was
 recorded, also after a difference, so that one does not hide another. Where a snapshot was stored,
 what the fold knows is held against it.
+
+What was erased cannot be worked out again, nor can what was decided on a state that it taught, up
+to the next state that was sealed. Both are counted, and neither is a difference.
 """
 
 from __future__ import annotations
 
-import struct
+import base64
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
-from gdcb.arrays import Array
 from gdcb.cases import made_event, rows_of
-from gdcb.codec import from_body, unpack
 from gdcb.errors import BrokenChain, Conflict, GdcbError, InvalidInput
-from gdcb.ledger.differing import TOLERANCE, Compared, compare, compare_arrays, refused
+from gdcb.ledger.differing import (
+    TOLERANCE,
+    Compared,
+    compare,
+    refused,
+    with_rows,
+)
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import follow
 from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
+from gdcb.ledger.replay_report import ReplayReport, check_state
+from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
-from gdcb.records import Decision, Rows, flatten, from_bytes
+from gdcb.records import Decision, Rows
 from gdcb.replay import check_event
 
 KEPT = 1_000
 Progress = Callable[[int, int], None]
 # What a fold raises where an event is not what it says: of a wrong kind, shape or order.
 _BROKEN = (GdcbError, ValueError, TypeError, AttributeError, IndexError, KeyError)
-
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, struct.error)
-
-
-@dataclass(frozen=True, slots=True)
-class StateCheck:
-    """Say whether a stored snapshot is what the fold knows after as many entries.
-
-    `verdict` is 'equal', 'to rounding' or 'differs', and 'of another version' where this one
-    cannot read it: it is then worked out anew when somebody opens the chain. `odd` names what
-    differs.
-    """
-
-    size: int
-    verdict: str
-    worst: float
-    odd: list[str]
-
-
-@dataclass(slots=True)
-class ReplayReport:
-    """Say what came out of a replay.
-
-    Parameters
-    ----------
-    chain, tolerance : which chain, and how far numbers may be apart
-    start, stop : entries that were worked out again, from the first to before the last
-    based_on : entries behind the snapshot that was taken as said; 0: none was
-    kinds : what became of the rows of each kind of event
-    states : what became of the snapshots
-    seconds : how long it took
-    """
-
-    chain: str
-    tolerance: float
-    start: int = 0
-    stop: int = 0
-    based_on: int = 0
-    kinds: dict[str, Compared] = field(default_factory=dict)
-    states: list[StateCheck] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def decisions(self) -> Compared:
-        """What became of the decisions."""
-        return self.kinds.get("DecisionMade", Compared())
-
-    @property
-    def rows(self) -> int:
-        """Rows of all events: a decision that was made, judged and executed is three."""
-        return sum(one.rows for one in self.kinds.values())
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything came out, to the bit or to rounding."""
-        is_same = all(one.differ == 0 for one in self.kinds.values())
-        return is_same and all(one.verdict != "differs" for one in self.states)
-
-    @property
-    def verdict(self) -> str:
-        """'equal', 'to rounding' or 'differs'."""
-        if not self.ok:
-            return "differs"
-        is_rounded = any(one.rounded for one in self.kinds.values())
-        is_rounded |= any(one.verdict == "to rounding" for one in self.states)
-        return "to rounding" if is_rounded else "equal"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain values."""
-        found = [one for kind in self.kinds.values() for one in kind.found]
-        return {
-            "chain": self.chain,
-            "verdict": self.verdict,
-            "entries": {"from": self.start, "to": self.stop, "based_on": self.based_on},
-            "decisions": self.decisions.as_json(),
-            "kinds": {name: one.as_json() for name, one in sorted(self.kinds.items())},
-            "differing": [one.as_json() for one in sorted(found, key=lambda one: one.seq)],
-            "snapshots": [
-                {"entries": s.size, "verdict": s.verdict, "worst": s.worst, "differing": s.odd}
-                for s in self.states
-            ],
-            "worst": max([one.worst for one in self.kinds.values()], default=0.0),
-            "tolerance": self.tolerance,
-            "events": self.rows,
-            "seconds": round(self.seconds, 3),
-            "events_per_second": round(self.rows / self.seconds) if self.seconds else None,
-        }
 
 
 def replay_chain(
@@ -161,7 +82,7 @@ def replay_chain(
         replayer.take(entry)
         done = entry.seq + 1
         if sizes and sizes[0] <= done:
-            stored = store.snapshot(chain, sizes.pop(0))
+            stored = unsealed(store, store.snapshot(chain, sizes.pop(0)))
             if stored is not None and stored.size == done:
                 report.states.append(check_state(live, stored, entry.hash, tolerance))
         if progress is not None and done % 64 == 0:
@@ -177,6 +98,7 @@ class _Replayer:
         self.live, self.report = live, report
         self._ids: set[str] = set()
         self._made: tuple[ev.DecisionMade, Rows] | None = None
+        self._gone: set[str] = set()
         self._judged: tuple[ev.GateApplied, Rows] | None = None
 
     def take(self, entry: Entry) -> None:
@@ -189,8 +111,10 @@ class _Replayer:
             )
         event: ev.Event | None = None
         try:
-            event = from_body(entry.kind, entry.body)
+            event = live.event_of(entry)
             found = self._compared(entry.seq, event)
+            if isinstance(event, ev.StateSealed):
+                self._check_sealed(entry, event)
         except _BROKEN as error:
             found = refused(entry.seq, event, entry.kind, _said(error))
         try:
@@ -224,7 +148,7 @@ class _Replayer:
             return Compared(1)  # a look teaches nobody, and changes nothing
         elif isinstance(event, ev.ScalerFitted):
             live.check_owners(event.owners)
-            again = live.fitted(event.owners)
+            again = event if live.is_lossy else live.fitted(event.owners)
         elif isinstance(event, ev.HistoryImported):
             again = live.imported(event)
         elif isinstance(event, ev.InstanceChanged):
@@ -233,7 +157,22 @@ class _Replayer:
             check_event(live, event)
         if not isinstance(event, ev.DecisionMade | ev.GateApplied | ev.ActionExecuted):
             self._judged = None
+        if self._gone:
+            again = with_rows(again, event, self._gone)
         return compare(seq, event, again, tolerance)
+
+    def _check_sealed(self, entry: Entry, event: ev.StateSealed) -> None:
+        """Hold a sealed state against what the fold knows; where that is lossy, take it as said."""
+        live = self.live
+        data = live.sealer.unboxed(base64.b64decode(event.state))
+        if data is None:
+            return  # its key was replaced by a later erasure
+        if live.is_lossy:
+            self.report.seals.append(entry.seq)
+            return
+        stored = Snapshot(live.chain, entry.seq, entry.prev, data)
+        found = check_state(live, stored, entry.prev, self.report.tolerance)
+        self.report.states.append(found)
 
     def _is_sound(self, event: ev.OutcomeObserved) -> bool:
         """Whether all outcomes could be observed; where not, each is checked for what is wrong."""
@@ -262,11 +201,19 @@ class _Replayer:
         self._check_new(made)
         if made.version != len(live.events):
             raise Conflict(f"decided on version {made.version} of the state, at {len(live.events)}")
-        rows = rows_of(live.places(made.unit), made.x, made.mask)
+        is_gone = ~np.isfinite(made.x).all(axis=1)
+        self._gone = {made.id[i] for i in np.flatnonzero(is_gone)}
+        self.report.erased += len(self._gone)
+        # Rows do not depend on each other: any known one stands in for what was erased.
+        x = made.x[np.where(is_gone, np.argmin(is_gone), np.arange(is_gone.size))]
+        rows = rows_of(live.places(made.unit), x, made.mask)
+        self._made, self._judged = (made, rows), None
+        if is_gone.all() or live.is_lossy:
+            self.report.unknown += int((~is_gone).sum())
+            return made
         live.instance.check_rows(rows, int(rows.unit.max()) + 1)
         keys = list(zip(made.batch, made.row.tolist(), strict=True))
         decision = live.propose(keys, rows)
-        self._made, self._judged = (made, rows), None
         if (made.share is None) != (made.instead is None):
             raise Conflict("a share without the incumbent's action, or the other way round")
         launched = (made.share, made.drawn_by, made.instead)
@@ -276,9 +223,10 @@ class _Replayer:
                 raise Conflict("the incumbent's action entered the gates where it was not drawn")
         decision = chosen(made, decision, self.report.tolerance)
         ids, batch, units = made.id, made.batch, made.unit
-        return made_event(
+        again = made_event(
             decision, ids, batch, made.row, made.version, units, rows, launched, made.by
         )
+        return again if made.key is None else replace(again, sealed=made.sealed, key=made.key)
 
     def _check_new(self, made: ev.DecisionMade) -> None:
         before = len(self._ids)
@@ -300,14 +248,15 @@ class _Replayer:
         made, self._made = self._made, None
         if made is not None and made[0].id == event.id:
             self._judged = (event, made[1])
-            return live.gated(*made)
+            return event if len(self._gone) == len(event.id) else live.gated(*made)
         if len(event.id) != 1:
             raise Conflict("decisions that were not made together were judged together")
         record = live.records[event.id[0]]
         self._judged = (event, record.rows)
+        self._gone = set() if np.isfinite(record.rows.x).all() else {record.id}
         if record.judged is None or record.review is None:
             raise Conflict(f"decision {record.id} was judged twice, or without those beside it")
-        return live.answered(record, record.review)
+        return event if self._gone else live.answered(record, record.review)
 
     def _followed(
         self, event: ev.ActionExecuted | ev.ReviewRequested
@@ -349,43 +298,6 @@ def chosen(made: ev.DecisionMade, decision: Decision, tolerance: float) -> Decis
     holds = is_other & is_near & is_known & is_best & is_rounded
     arms = np.where(holds, made.arm, decision.arm)
     return replace(decision, arm=arms, action=decision.actions[at, arms])
-
-
-def check_state(live: Recall, stored: Snapshot, hash: bytes, tolerance: float) -> StateCheck:
-    """Hold a stored snapshot against what the fold knows."""
-    size, ours = stored.size, live.to_snapshot(hash)
-    if stored.hash != hash:
-        return StateCheck(size, "differs", 0.0, ["hash"])
-    if stored.body == ours.body:
-        return StateCheck(size, "equal", 0.0, [])
-    if _format(stored) != _format(ours):
-        return StateCheck(size, "of another version", 0.0, [])
-    try:
-        old, new = _known(live, stored), _known(live, ours)
-    except _BROKEN as error:
-        return StateCheck(size, "differs", 0.0, [_said(error)])
-    names = sorted(old[1].keys() | new[1].keys())
-    odd = [name for name in names if old[1].get(name) != new[1].get(name)]
-    is_equal, worst, arrays = compare_arrays(old[0], new[0], tolerance)
-    if odd or arrays:
-        return StateCheck(size, "differs", worst, odd + arrays)
-    return StateCheck(size, "equal" if is_equal else "to rounding", worst, [])
-
-
-def _format(snapshot: Snapshot) -> Any:
-    try:
-        return unpack(snapshot.body)["format"]
-    except _UNREADABLE:
-        return None
-
-
-def _known(live: Recall, snapshot: Snapshot) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the arrays of a snapshot by name, and what else it says."""
-    found = unpack(snapshot.body)
-    state = from_bytes(found.pop("state").tobytes(), live.state)
-    arrays = {f"state.{name}": array for name, array in flatten(state).items()}
-    arrays |= {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    return arrays, {name: value for name, value in found.items() if name not in arrays}
 
 
 def _fingerprint(live: Recall, event: ev.InstanceChanged) -> str:

@@ -1,0 +1,305 @@
+"""`gdcb ledger verify | replay | export | evidence`: what an auditor asks of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from gdcb.cli.say import as_json, bar_of, fail, out, wrong_usage
+from gdcb.errors import (
+    GdcbError,
+    InvalidInput,
+    StoreReadOnly,
+    UnknownDecision,
+    UnknownInstance,
+)
+
+if TYPE_CHECKING:
+    from gdcb.ledger.store import Store
+
+SHOWN = 20  # findings on the screen; --json has more
+
+ledger_app = typer.Typer(
+    name="ledger",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Verify, replay and export a ledger of decisions, and prove one of them.",
+)
+
+Url = Annotated[str, typer.Option("--db", metavar="URL", help="A SQLite file, or postgresql://….")]
+Name = Annotated[
+    str | None, typer.Option("--instance", help="One instance; all of them where left out.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@ledger_app.command("verify")
+def verify(db: Url, instance: Name = None, json: Json = False) -> None:
+    """Check every hash, every root, the index and the head: that all is as it was written.
+
+    Exit 0: nothing is wrong. Exit 3: something is; every finding is named.
+    """
+    from gdcb.ledger.audit import verify_chain
+
+    with _store(db) as store:
+        found = _each(store, instance, "verifying", lambda c, step: verify_chain(store, c, step))
+    audits = [one.as_json() for one in found]
+    if json:
+        as_json({"ok": all(one["ok"] for one in audits), "chains": audits})
+    else:
+        for audit in found:
+            colour = "green" if audit.ok else "red"
+            word = "as it was written" if audit.ok else f"{audit.n_findings:,} findings"
+            out.print(f"[bold {colour}]{escape(audit.chain)}: {word}[/]")
+            out.print(f"  {audit.entries:,} entries with {audit.rows:,} rows, ", end="")
+            out.print(f"{audit.places:,} places and {audit.touches:,} touches of the index")
+            out.print(f"  verified up to {audit.verified.hex()}", soft_wrap=True)
+            _some([one.says for one in audit.findings], audit.n_findings)
+    if not all(one.ok for one in found):
+        raise typer.Exit(3)
+
+
+@ledger_app.command("replay")
+def replay(
+    db: Url,
+    instance: Name = None,
+    start: Annotated[
+        int, typer.Option("--from", min=0, help="Take entries before this one as said.")
+    ] = 0,
+    tolerance: Annotated[
+        float, typer.Option(help="How far numbers may be apart and count as rounding.")
+    ] = 1e-9,
+    json: Json = False,
+) -> None:
+    """Work every decision, verdict, execution and refit out again, and compare.
+
+    Exit 0: all come out as recorded, to the bit or to rounding. Exit 3: something differs.
+    """
+    from gdcb.ledger.replaying import replay_chain
+
+    if not 0 <= tolerance < 1:
+        wrong_usage(f"--tolerance: expected a number from 0 to below 1, got {tolerance:g}")
+    with _store(db) as store:
+        found = _each(
+            store,
+            instance,
+            "replaying",
+            lambda chain, step: replay_chain(store, chain, start, tolerance, step),
+        )
+    documents = [one.as_json() for one in found]
+    if json:
+        as_json({"ok": all(one.ok for one in found), "chains": documents})
+    else:
+        for report, told in zip(found, documents, strict=True):
+            _show_replay(report, told)
+    if not all(one.ok for one in found):
+        raise typer.Exit(3)
+
+
+def _show_replay(report: Any, told: dict[str, Any]) -> None:
+    words = {
+        "equal": "comes out the same to the last bit",
+        "to rounding": f"comes out the same to {report.tolerance:g}",
+        "differs": "does not come out as recorded",
+    }
+    colour = "green" if report.ok else "red"
+    out.print(f"[bold {colour}]{escape(report.chain)}: {words[report.verdict]}[/]")
+    counts = told["decisions"]
+    out.print(
+        f"  {counts['rows']:,} decisions: {counts['equal']:,} equal, "
+        f"{counts['to_rounding']:,} to rounding, {counts['differ']:,} differ"
+    )
+    speed = told["events_per_second"]
+    out.print(f"  {told['events']:,} events in {told['seconds']:.1f} s ({speed or 0:,} a second)")
+    worded = sum(kind.worded for kind in report.kinds.values())
+    if worded:
+        out.print(f"  {worded:,} verdicts are worded otherwise by this version")
+    if report.based_on:
+        out.print(f"  the snapshot after {report.based_on:,} entries was taken as said")
+    for one in report.states:
+        odd = f": {escape(', '.join(one.odd[:5]))}" if one.odd else ""
+        out.print(f"  snapshot after {one.size:,} entries: {one.verdict}{odd}")
+    found = sorted((d for kind in report.kinds.values() for d in kind.found), key=lambda d: d.seq)
+    _some([one.says for one in found], len(found))
+
+
+@ledger_app.command("export")
+def export(
+    db: Url,
+    folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Made by this command.")],
+    instance: Name = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the files of an export.")] = False,
+    json: Json = False,
+) -> None:
+    """Write decisions, events and reviews as Parquet, a folder an instance.
+
+    `gdcb check FOLDER/decisions.parquet --instance FOLDER/instance.toml` reads them back.
+    """
+    from gdcb.ledger.export import export_chain
+
+    found: list[dict[str, Any]] = []
+    with _store(db) as store, bar_of() as bar:
+        chains = _chains(store, instance)
+        task = bar.add_task("exporting", total=None)
+
+        def step(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        try:
+            for chain in chains:
+                target = folder / chain if len(chains) > 1 else folder
+                found.append(export_chain(store, chain, target, force=force, progress=step))
+                found[-1]["folder"] = str(target)
+        except KeyboardInterrupt:
+            fail("interrupted: what was not whole was not written")
+        except (GdcbError, OSError) as error:
+            fail(str(error))
+    if json:
+        as_json({"chains": found})
+        return
+    for one in found:
+        rows = ", ".join(f"{n:,} in {escape(name)}" for name, n in one["rows"].items())
+        out.print(f"[bold]{escape(one['chain'])}[/bold]: {escape(one['folder'])}", soft_wrap=True)
+        out.print(f"  rows: {rows}")
+
+
+@ledger_app.command("evidence")
+def evidence(
+    id: Annotated[str, typer.Argument(help="The decision's id.")],
+    db: Url,
+    instance: Name = None,
+    page: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page to be filed.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Prove one decision: what went in, how it was chosen, who changed it and why, what came of it.
+
+    Exit 3: its proof does not hold, or it does not come out again.
+    """
+    from gdcb.ledger.evidence import evidence_of
+    from gdcb.ledger.evidence import verify as verify_evidence
+    from gdcb.ledger.evidence_page import evidence_page
+    from gdcb.protocol.files import write_text_whole
+
+    with _store(db) as store:
+        try:
+            document = evidence_of(store, _chain_of(store, instance, id), id)
+            wrong = verify_evidence(document)
+            if page is not None:
+                page.parent.mkdir(parents=True, exist_ok=True)
+                write_text_whole(page, evidence_page(document))
+        except (GdcbError, OSError) as error:
+            fail(str(error))
+    again = document["recomputed"]["verdict"]
+    if json:
+        as_json(document)
+    else:
+        out.print(f"[bold]{escape(id)}[/bold] of {escape(document['chain'])}: ", end="")
+        out.print(f"{document['status']}, {escape(document['reason'])}", soft_wrap=True)
+        out.print(f"  proposed {escape(document['proposed']['arm'])}: ", end="")
+        out.print(escape(str(document["proposed"]["action"])))
+        ran = document["executed"]
+        out.print(f"  ran: {escape(str(None if ran is None else ran['action']))}")
+        for one in document["reviews"]:
+            out.print(f"  {one['verdict']} by {escape(one['by'])}: {escape(one['reason'])}")
+        out.print(f"  {len(document['proofs'])} entries; worked out again: {again}")
+        out.print("  proof: holds" if not wrong else f"[red]  proof: {escape(' '.join(wrong))}[/]")
+        if page is not None:
+            out.print(f"  page: {escape(str(page))}", soft_wrap=True)
+    if wrong or again == "differs":
+        raise typer.Exit(3)
+
+
+# What the commands share
+
+
+@contextmanager
+def _store(url: str) -> Iterator[Store]:
+    """Open a ledger to read; a SQLite file is not made where there is none, and never written."""
+    from gdcb.ledger import open_store
+
+    if url == "memory:":
+        wrong_usage("--db: expected a SQLite file or a postgresql:// URL, got 'memory:'")
+    given = url
+    if "://" not in url:
+        if not Path(url).is_file():
+            fail(f"no ledger at {url}")
+        given = f"sqlite:///{Path(url).absolute()}?mode=ro"
+    elif url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///").partition("?")[0]
+        if not Path(path).is_file():
+            fail(f"no ledger at {path}")
+        given = f"sqlite:///{path}?mode=ro"
+    try:
+        store = open_store(given)
+    except InvalidInput as error:
+        wrong_usage(f"--db: {error}")
+    except StoreReadOnly as error:
+        fail(f"no ledger of this version in it, and to bring one up is not this command's: {error}")
+    except GdcbError as error:
+        fail(str(error))
+    try:
+        yield store
+    except GdcbError as error:
+        fail(str(error))
+    finally:
+        store.close()
+
+
+def _chains(store: Store, instance: str | None) -> list[str]:
+    chains = store.chains()
+    if not chains:
+        fail("this ledger is empty: it has no instance")
+    if instance is not None and instance not in chains:
+        fail(f"no instance '{instance}' in this ledger; there are {', '.join(chains)}")
+    return chains if instance is None else [instance]
+
+
+def _each(store: Store, instance: str | None, what: str, work: Callable[..., Any]) -> list[Any]:
+    """Do the work on each chain, with a bar."""
+    found = []
+    with bar_of() as bar:
+        for chain in _chains(store, instance):
+            task = bar.add_task(f"{what} {chain}", total=None)
+
+            def step(done: int, total: int, task: Any = task) -> None:
+                bar.update(task, completed=done, total=total)
+
+            try:
+                found.append(work(chain, step))
+            except KeyboardInterrupt:
+                fail("interrupted")
+            except GdcbError as error:
+                fail(f"{chain}: {error}")
+    return found
+
+
+def _chain_of(store: Store, instance: str | None, id: str) -> str:
+    """Return the chain that has a decision; refuse where several do, and none was named."""
+    from gdcb.ledger.story import request_of
+
+    chains = _chains(store, instance)
+    if len(chains) == 1:
+        return chains[0]
+    request = request_of(id)[0]
+    found = [chain for chain in chains if store.places(chain, [request])]
+    if not found:
+        raise UnknownDecision(f"no decision {id!r} was made here")
+    if len(found) > 1:
+        raise UnknownInstance(f"{id!r} is in {', '.join(found)}; name one with --instance")
+    return found[0]
+
+
+def _some(sentences: list[str], total: int) -> None:
+    for sentence in sentences[:SHOWN]:
+        out.print(f"  • {escape(sentence)}", soft_wrap=True)
+    if total > SHOWN:
+        out.print(f"[dim]  and {total - SHOWN:,} more; --json has up to 1,000[/dim]")
