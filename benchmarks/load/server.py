@@ -42,7 +42,7 @@ outcome = ["booked"]
 action = 0
 
 [bandit]
-part = "gaussian-thompson"
+part = "curve-thompson"
 """
 _FREE = Rate(1e9, 1e9)
 

@@ -33,7 +33,7 @@ class Settings:
     """
 
     base_url: str = "http://127.0.0.1:8000"
-    waiting: int = 2_000
+    waiting: int = 512
     largest: int = LARGEST
     tick: float = 1.0
     rates: RateLimits = field(default_factory=RateLimits)
