@@ -53,7 +53,7 @@ def bins_of(predicted: Array, observed: Array, is_chance: bool) -> tuple[Bin, ..
 def _wilson(share: float, n: int) -> Estimate:
     middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * (share * (1 - share) / n + _Z**2 / (4 * n**2)) ** 0.5
-    return Estimate(share, max(0.0, middle - half), min(1.0, middle + half))
+    return Estimate(share, min(share, middle - half), max(share, middle + half))
 
 
 def _student(y: Array) -> Estimate:
