@@ -187,6 +187,25 @@ def test_any_prefix_can_be_opened(story: Store) -> None:
         follow(live, [entry])
 
 
+def test_ways_back_are_gone_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten ways back, each behind the last: 10 folds of the past, where it could be 2¹⁰."""
+    with office(learning(POLICY)) as made:
+        for i in range(10):
+            made.decide(f"n{i}", night(0.04 * i), unit=f"u{i % 3}")
+            made.observe({f"n{i}": i % 2}, label=[0.1])
+            made.do(operating.roll_back, made.size - 1, "bad data", "ann")
+        folds = []
+
+        def counted(*given: Any) -> Live:
+            folds.append(given)
+            return opened(*given)
+
+        monkeypatch.setattr(lives, "opened", counted)
+        again = opened(made.store, "rooms")
+        assert len(folds) == 10
+        assert everything(again) == made.look(everything)
+
+
 # Refusals
 
 
