@@ -18,11 +18,12 @@ from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
 from gdcb.events import to_json
+from gdcb.kept import Kept
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.parts import describe
-from gdcb.records import Log, from_bytes, to_bytes
+from gdcb.records import Log, copy, from_bytes, to_bytes
 from gdcb.round import RoundState
 
 FORMAT = 2
@@ -74,6 +75,7 @@ class Live(Agent):
         self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
         self.fitted_at = 0
         self.at, self.by = 0, ""
+        self._pasts: dict[int, Live] | None = None
 
     def take(self, event: ev.Event, at: int, by: str) -> None:
         """Fold one event of the chain, with its time and who brought it about."""
@@ -135,11 +137,20 @@ class Live(Agent):
         return self._story.time_of(number)
 
     def state_after(self, to: int) -> tuple[RoundState, Array]:
-        """Return what the learners knew after so many events, from the snapshot before them."""
-        past = opened(self.store, self.chain, to)
+        """Return what the learners knew after so many events, from the snapshot before them.
+
+        Ways back before those events are gone over once, however many come after them.
+        """
+        pasts = {} if self._pasts is None else self._pasts
+        past = pasts.get(to)
+        if past is None:
+            past = pasts[to] = opened(self.store, self.chain, to, pasts)
+            past.kept, past.stored = Kept(), StoredRecords(past._story, past)
+            past.records = past.stored
+        state = copy(past.state)
         if past.text != self.text:  # of gates that were others then, nothing is known
-            past.state.kernels = _kernels(past, self.declared)
-        return past.state, past.group
+            state.kernels = copy(_kernels(past, self.declared))
+        return state, past.group
 
     def held(self) -> list[Case]:
         """Return the decisions that wait for a person, oldest first."""
@@ -208,8 +219,13 @@ class Live(Agent):
             self.history = history if isinstance(history, ev.HistoryImported) else None
 
 
-def opened(store: Store, chain: str, to: int | None = None) -> Live:
-    """Fold a chain up to an event, from the latest snapshot before it."""
+def opened(
+    store: Store, chain: str, to: int | None = None, pasts: dict[int, Live] | None = None
+) -> Live:
+    """Fold a chain up to an event, from the latest snapshot before it.
+
+    `pasts` are folds up to earlier events that learners were put back to, where some are known.
+    """
     snapshot = store.snapshot(chain, to)
     size = store.head(chain).size if to is None else to
     head = {} if snapshot is None else unpack(snapshot.body)
@@ -219,7 +235,9 @@ def opened(store: Store, chain: str, to: int | None = None) -> Live:
         live = Live(store, chain, declaration.parse(head["text"]), head["seed"])
         live.text = head["text"]
         live.restore(snapshot)
+    live._pasts = {} if pasts is None else pasts
     follow(live, store.read(chain, len(live.events), size))
+    live._pasts = None  # from here on events come one by one, and nothing is kept for long
     return live
 
 
