@@ -10,13 +10,13 @@ from typing import Any, Protocol
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from gdcb.service.api import answers, decisions, health, instances
+from gdcb.service.api import answers, decisions, erasing, evidence, health, hooks, instances
 from gdcb.service.envelope import Envelope, Message, Receive, Send
 from gdcb.service.house import House
 from gdcb.service.lane import Lane
 from gdcb.service.models import DecideMany, DecideOne, Problem
 from gdcb.service.routing import add_handlers
-from gdcb.service.web import entrance, people, queue
+from gdcb.service.web import audit, dashboard, entrance, people, queue
 from gdcb.service.web.frame import error_page, wants_page
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507)
@@ -83,7 +83,10 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         openapi_url="/v1/openapi.json",
         responses={status: {"model": Problem} for status in _REFUSALS},
     )
-    for part in (decisions, answers, instances, health, entrance, people, queue):
+    api = (decisions, answers, instances, evidence, hooks, erasing, health)
+    # The auditor's before the queue's: '/d/{id}/replay' would else be taken for an answer.
+    pages = (entrance, people, dashboard, audit, queue)
+    for part in (*api, *pages):
         app.include_router(part.router)
     add_handlers(app, wants_page, error_page)
     return app
