@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from gdcb.errors import Conflict
 from gdcb.instance import Instance
 from gdcb.kept import HISTORY
 from gdcb.outlook import Outlook
-from gdcb.records import HELD, Log, copy, grow
+from gdcb.records import HELD, Log, Rows, Verdict, copy, grow
 from gdcb.refold import discount, publish, refold
 
 
@@ -69,7 +70,7 @@ class Fold(Outlook):
             self.records.add(event, places)
         else:
             if isinstance(event, ev.OutcomeObserved) and self.kept.is_on:
-                self.kept.add(self.log(event), number)
+                self._keep(event, number)
             self.records.note(event, number)
         if isinstance(event, ev.EvidenceDiscounted) and event.gate is None:
             self._note_discount(event)
@@ -93,9 +94,7 @@ class Fold(Outlook):
         elif isinstance(event, ev.GateApplied):
             self._learn_verdicts(event)
         elif isinstance(event, ev.OutcomeObserved):
-            turn.learn(
-                self.instance, self.bandit, self.state, self.log(event), event.outcome, event.label
-            )
+            self._learn_outcomes(event)
         elif isinstance(event, ev.OutcomeCorrected):
             self.state = self.corrected(event)
         elif isinstance(event, ev.LabelObserved):
@@ -103,7 +102,8 @@ class Fold(Outlook):
             if record.seen is None:
                 raise Conflict(f"label: decision {event.id} has no outcome yet")
             label = ev.numbers(event.label)[None]
-            learn_label(self.instance, self.state.scaler, self._log([record]), label)
+            if self.known([record]):
+                learn_label(self.instance, self.state.scaler, self._log([record]), label)
         elif isinstance(event, ev.ScalerFitted):
             owners = np.array(event.owners, dtype=np.int64)
             known = self.kept.log
@@ -117,9 +117,49 @@ class Fold(Outlook):
         elif isinstance(event, ev.RolledBack):
             self.state, self.group = self.rolled_back(event)
 
+    def _learn_outcomes(self, event: ev.OutcomeObserved) -> None:
+        """Teach both loops; a decision whose context was erased teaches nothing."""
+        log, outcome, label = self.log(event), event.outcome, event.label
+        at = self._rows_known(log.x)
+        if at is not None:
+            self.known([self.records[id] for id in event.id])
+            log, outcome, label = log.take(at), outcome[at], None if label is None else label[at]
+        if log.unit.size:
+            turn.learn(self.instance, self.bandit, self.state, log, outcome, label)
+
+    def _keep(self, event: ev.OutcomeObserved, number: int) -> None:
+        log = self.log(event)
+        at = self._rows_known(log.x)
+        records = [self.records[id] for id in event.id]
+        if at is not None:
+            log, records = log.take(at), [records[i] for i in at]
+        keys = ["" if one.made.key is None else one.made.key[one.at] for one in records]
+        if records:
+            self.kept.add(log, number, at, keys if any(keys) else None)
+
+    def _rows_known(self, x: Array) -> Array | None:
+        """Return the rows of x (N, p) that are all there; None: all rows."""
+        is_known = np.isfinite(x).all(axis=1)
+        return None if is_known.all() else np.flatnonzero(is_known)
+
+    def known(self, records: Sequence[Record]) -> list[Record]:
+        """Return those of some decisions whose contexts were not erased; `lose` hears of others."""
+        is_known = [bool(np.isfinite(one.made.x[one.at]).all()) for one in records]
+        gone = [one for one, known in zip(records, is_known, strict=True) if not known]
+        if not gone:
+            return list(records)
+        self.lose(gone)
+        return [one for one, known in zip(records, is_known, strict=True) if known]
+
+    def lose(self, records: Sequence[Record]) -> bool:
+        """Hear of decisions whose contexts are gone; return whether they were there at this event.
+
+        A fold of events in memory never loses any.
+        """
+        return False
+
     def _learn_verdicts(self, event: ev.GateApplied) -> None:
         """Teach the gates' kernels; a decision that was held starts behind what is known of it."""
-        chain = self.instance.chain
         if not any(kernel is not None for kernel in self.state.kernels):
             return
         made, start = self._made, 0
@@ -129,7 +169,18 @@ class Fold(Outlook):
             records = [self.records[id] for id in event.id]
             rows, held = rows_at(records), records[0].verdict
             start = 0 if held is None else int(held.gate[0])
-        chain.learn(self.state.kernels, rows, whole_verdict(event), start)
+        self._learn_kernels(self.state.kernels, event.id, rows, whole_verdict(event), start)
+
+    def _learn_kernels(
+        self, kernels: tuple[Any, ...], ids: list[str], rows: Rows, verdict: Verdict, start: int
+    ) -> None:
+        """Teach kernels what the gates said of rows, but of those whose contexts were erased."""
+        at = self._rows_known(rows.x)
+        if at is not None:
+            self.known([self.records[id] for id in ids])
+            rows, verdict = rows.take(at), verdict.take(at)
+        if rows.n:
+            self.instance.chain.learn(kernels, rows, verdict, start)
 
     def corrected(self, event: ev.OutcomeCorrected) -> turn.RoundState:
         """Work out what is known once an outcome is another one; changes nothing.
@@ -140,6 +191,12 @@ class Fold(Outlook):
         record = self.records[event.id]
         if record.seen is None or record.ran is None:
             raise Conflict(f"outcome: decision {event.id} has none that could be corrected")
+        if not np.isfinite(record.made.x[record.at]).all():
+            if self.lose([record]):
+                return self.state
+            raise Conflict(
+                f"outcome: the context of decision {event.id} was erased; its outcome stays"
+            )
         log = self.kept.log
         if log is None or self.has_large_history:
             raise Conflict("outcome: rows were not kept, so that none can be corrected")
@@ -166,8 +223,8 @@ class Fold(Outlook):
 
     def _note_correction(self, event: ev.OutcomeCorrected) -> None:
         record = self.records[event.id]
-        at, new = self._corrected_row(record, event)
-        self.kept.put(self.kept.corrected(at, new), self.kept.numbers)
+        if self.known([record]):
+            self.kept.correct(*self._corrected_row(record, event))
 
     @property
     def has_large_history(self) -> bool:
@@ -208,7 +265,7 @@ class Fold(Outlook):
             return replace(self.state, kernels=self._kernels_since(event.gate, event.since))
         ahead = copy(self.state)
         discount(self.instance, self.bandit, ahead, event.factor, self.group)
-        recent = self._seen_since(event.since)
+        recent = self.known(self._seen_since(event.since))
         if recent and event.factor < 1.0:
             log = self._log(recent)
             log.weight *= 1.0 - event.factor
@@ -257,7 +314,7 @@ class Fold(Outlook):
                 start = held.pop(event.id[0], 0)
                 if number >= since:
                     rows = rows_at([self.records[id] for id in event.id])
-                    chain.learn(only, rows, verdict, start)
+                    self._learn_kernels(only, event.id, rows, verdict, start)
                 for row in np.flatnonzero(event.status == HELD):
                     held[event.id[row]] = int(verdict.gate[row])
         kernels = self.state.kernels

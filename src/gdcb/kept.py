@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,52 +11,106 @@ from gdcb.arrays import Array
 from gdcb.records import Log
 
 HISTORY = -1
+_NO_KEY = -1
 
 
 class Kept:
     """Rows of the log in the order in which their outcomes came, with the events that brought them.
 
     `is_on` switches it off where nobody will ever read them. The rows of a history come first;
-    their event is −1.
+    their event is −1. Rows whose contexts stand under a key are let go with it.
     """
 
     def __init__(self) -> None:
         self.is_on = True
+        self.keys: dict[str, int] = {}
         self._logs: list[Log] = []
-        self._numbers: list[Array] = []
+        # Per row: the event that brought it, its row there, and the number of its key.
+        self._places: list[Array] = []
 
-    def add(self, log: Log, number: int) -> None:
-        """Keep the rows that an event brought."""
-        if self.is_on:
-            self._logs.append(log)
-            self._numbers.append(np.full(log.unit.size, number, dtype=np.int64))
+    def add(
+        self,
+        log: Log,
+        number: int,
+        rows: Array | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
+        """Keep rows that an event brought: all of them, or these; with their keys, '' for none."""
+        if not self.is_on:
+            return
+        n = log.unit.size
+        places = np.full((n, 3), number, dtype=np.int64)
+        places[:, 1] = np.arange(n) if rows is None else rows
+        places[:, 2] = _NO_KEY if keys is None else self._codes(keys)
+        self._logs.append(log)
+        self._places.append(places)
+
+    def _codes(self, keys: Sequence[str]) -> list[int]:
+        known = self.keys
+        return [known.setdefault(key, len(known)) if key else _NO_KEY for key in keys]
 
     @property
     def log(self) -> Log | None:
         """All rows; None where there are none."""
         if len(self._logs) > 1:
             self._logs = [Log.concatenate(self._logs)]
-            self._numbers = [np.concatenate(self._numbers)]
+            self._places = [np.concatenate(self._places)]
         return self._logs[0] if self._logs else None
+
+    @property
+    def places(self) -> Array:
+        """The event that brought each row, its row there, and its key's number in `keys`."""
+        return np.zeros((0, 3), dtype=np.int64) if self.log is None else self._places[0]
 
     @property
     def numbers(self) -> Array:
         """The event that brought each row."""
-        return np.zeros(0, dtype=np.int64) if self.log is None else self._numbers[0]
+        return self.places[:, 0]
 
-    def put(self, log: Log | None, numbers: Array) -> None:
-        """Take these rows for all that were kept."""
-        self._logs, self._numbers = ([], []) if log is None else ([log], [numbers])
+    def put(
+        self, log: Log | None, numbers: Array, places: Array | None = None, keys: Iterable[str] = ()
+    ) -> None:
+        """Take these rows for all there are; without `places`, none is missing or has a key."""
+        if places is None:
+            first = np.searchsorted(numbers, numbers)
+            rows = np.arange(numbers.size) - first
+            places = np.stack((numbers, rows, np.full(numbers.size, _NO_KEY)), axis=1)
+        self.keys = {key: code for code, key in enumerate(keys)}
+        self._logs, self._places = ([], []) if log is None else ([log], [places])
 
     def find(self, number: int, row: int) -> int:
         """Return the place of a row by its event, and its row there."""
-        return int(np.searchsorted(self.numbers, number)) + row
+        start, stop = np.searchsorted(self.numbers, (number, number + 1))
+        return int(start + np.searchsorted(self.places[start:stop, 1], row))
+
+    def drop(self, keys: Iterable[str]) -> int:
+        """Let the rows under some keys go; return how many there were."""
+        known, codes = self.log, [self.keys[key] for key in keys if key in self.keys]
+        if known is None or not codes:
+            return 0
+        is_gone = np.isin(self.places[:, 2], codes)
+        left = np.flatnonzero(~is_gone)
+        places = self.places[left]
+        self._logs, self._places = ([known.take(left)], [places]) if left.size else ([], [])
+        return int(is_gone.sum())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no row has a key, and none is missing."""
+        numbers, rows, keys = self.places.T
+        first = np.searchsorted(numbers, numbers)
+        is_whole = bool((rows == np.arange(numbers.size) - first).all())
+        return is_whole and bool((keys == _NO_KEY).all())
 
     def weigh(self, share: Callable[[Array], Array]) -> None:
         """Let rows count for a share of what they did, which goes by their events."""
         known = self.log
         if known is not None:
             self._logs = [replace(known, weight=known.weight * share(self.numbers))]
+
+    def correct(self, at: int, new: Log) -> None:
+        """Give the row at a place the outcome of another."""
+        self._logs = [self.corrected(at, new)]
 
     def corrected(self, at: int, new: Log) -> Log:
         """Return all rows, the one at a place with the outcome of another; changes nothing."""

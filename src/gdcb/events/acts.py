@@ -79,12 +79,14 @@ class Shown(Told):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateSealed(Told):
-    """What was known after so many events was written down, before rows behind it are erased.
+    """What the learners know was written down, for rows that taught them were erased.
+
+    A fold that comes here takes it over: it cannot be worked out of the entries any more.
 
     Parameters
     ----------
-    state : everything known, as text
-    replayed : whether it had been worked out again from the start, and came out the same
+    state : everything known, as text under a key of its own
+    replayed : whether it had been worked out again before the erasure, and came out the same
     reason : why
     """
 
@@ -95,7 +97,7 @@ class StateSealed(Told):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubjectErased(Told):
-    """The key of one subject's personal fields was destroyed; `keys` are its numbers."""
+    """The keys of a subject's personal fields were destroyed; `keys` are their names."""
 
     keys: list[str]
     reason: str

@@ -26,6 +26,8 @@ class DecisionMade(Told):
     drawn_by : what that chance is drawn for: every 'decision', or every 'unit' once and for all
     instead : (N, D) the incumbent's action where that enters the gates, NaN elsewhere
     by : (N) who asked for them, where that is known
+    sealed, key : (N) personal numbers of x under a key, and the key's name; None: x is all there
+        is. As written, x has NaN in their place; as read, too, once the key is destroyed
     """
 
     columns = (
@@ -43,6 +45,8 @@ class DecisionMade(Told):
         "share",
         "instead",
         "by",
+        "sealed",
+        "key",
     )
     id: list[str]
     batch: list[str]
@@ -60,6 +64,8 @@ class DecisionMade(Told):
     drawn_by: str = "decision"
     instead: Array | None = None
     by: list[str] | None = None
+    sealed: list[str] | None = None
+    key: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,6 +86,8 @@ def _sqlite(url: URL, patience: float) -> Engine:
         if mode != "ro":
             _keep_log(connection, patience)
         connection.execute("PRAGMA synchronous = FULL")
+        # Keys of subjects must not be found in the file once they are deleted.
+        connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA foreign_keys = ON")
 
     @event.listens_for(engine, "begin")

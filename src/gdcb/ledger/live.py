@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -13,13 +16,14 @@ from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
 from gdcb.arrays import Array
-from gdcb.cases import Case
+from gdcb.cases import Case, Record
 from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
 from gdcb.events import to_json
 from gdcb.kept import Kept
 from gdcb.ledger.entry import Entry
+from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.parts import describe
@@ -58,6 +62,9 @@ class Live(Agent):
     proposals : changes that wait for a second pair of eyes, by the numbers of their events
     fitted_at : when the scaler was last refitted, µs; 0: never
     at, by : of the last event: when it was, and who brought it about
+    erased, erasures : keys that were destroyed so far, and how many events said so
+    is_lossy : whether contexts that taught here are gone, so that what is known is not what was;
+        from the next state that was sealed on, it is again
     """
 
     def __init__(self, store: Store, chain: str, declared: Declaration, seed: int) -> None:
@@ -76,6 +83,28 @@ class Live(Agent):
         self.fitted_at = 0
         self.at, self.by = 0, ""
         self._pasts: dict[int, Live] | None = None
+        self.erased: set[str] = set()
+        self.erasures = 0
+        self.is_lossy = False
+
+    @property
+    def sealer(self) -> Sealer:
+        """What opens the personal fields of this chain."""
+        return self._story.sealer
+
+    def event_of(self, entry: Entry) -> ev.Event:
+        """Read an entry's event, with all that its keys still open."""
+        return self._story.event_of(entry)
+
+    def lose(self, records: Sequence[Record]) -> bool:
+        """Hear of decisions whose contexts are gone; return whether they were there at this event.
+
+        What was erased before this event taught nothing then either.
+        """
+        keys = {"" if one.made.key is None else one.made.key[one.at] for one in records}
+        was_there = not keys <= self.erased
+        self.is_lossy |= was_there
+        return was_there
 
     def take(self, event: ev.Event, at: int, by: str) -> None:
         """Fold one event of the chain, with its time and who brought it about."""
@@ -116,6 +145,22 @@ class Live(Agent):
             self.proposals.pop(event.proposal, None)
         elif isinstance(event, ev.InstanceChanged):
             self._change(event)
+        elif isinstance(event, ev.SubjectErased):
+            self._erase(event)
+        elif isinstance(event, ev.StateSealed):
+            found = sealed_state(self.sealer, event)
+            if found is not None:
+                self._take_learners(found)
+                self.is_lossy = False
+
+    def _erase(self, event: ev.SubjectErased) -> None:
+        """Forget what stands under destroyed keys, wherever it is in memory."""
+        self._story.forget([*event.keys, vault_of(self.chain, self.erasures)])
+        self.erased.update(event.keys)
+        self.erasures += 1
+        self.kept.drop(event.keys)
+        self.stored.clear()
+        self._logged = None
 
     def _change(self, event: ev.InstanceChanged) -> None:
         """Put another declaration in force; what was learned stays, but of gates that changed."""
@@ -147,10 +192,19 @@ class Live(Agent):
             past = pasts[to] = opened(self.store, self.chain, to, pasts)
             past.kept, past.stored = Kept(), StoredRecords(past._story, past)
             past.records = past.stored
+        self.check_whole(past)
         state = copy(past.state)
         if past.text != self.text:  # of gates that were others then, nothing is known
             state.kernels = copy(_kernels(past, self.declared))
         return state, past.group
+
+    def check_whole(self, past: Live) -> None:
+        """Refuse what was known at a time of which contexts were erased since."""
+        if past.is_lossy and not self.is_lossy:
+            raise Conflict(
+                f"to: what was known after {len(past.events)} events cannot be worked out any "
+                "more, since contexts that taught before were erased"
+            )
 
     def held(self) -> list[Case]:
         """Return the decisions that wait for a person, oldest first."""
@@ -159,9 +213,16 @@ class Live(Agent):
     # Snapshots
 
     def to_snapshot(self, hash: bytes) -> Snapshot:
+        """Write everything known down, under the chain's key where subjects' contexts are in it."""
+        body = self.to_bytes()
+        if self.kept.keys or self.erasures:
+            body = self.sealer.boxed(body, self.erasures)
+        return Snapshot(self.chain, len(self.events), hash, body)
+
+    def to_bytes(self) -> bytes:
         """Write everything known down; decisions are found by their events."""
         kept = self.kept.log
-        head = {
+        head: dict[str, Any] = {
             "format": FORMAT,
             "text": self.text,
             "seed": self.seed,
@@ -184,10 +245,15 @@ class Live(Agent):
             columns = {f"kept.{f.name}": getattr(kept, f.name) for f in fields(Log)}
             arrays |= {name: column for name, column in columns.items() if column is not None}
             arrays["numbers"] = self.kept.numbers
-        return Snapshot(self.chain, len(self.events), hash, pack(head, arrays))
+            if not self.kept.is_plain:
+                arrays["places"] = self.kept.places
+                head["keys"] = list(self.kept.keys)
+        if self.erasures:
+            head |= {"erased": sorted(self.erased), "erasures": self.erasures}
+        return pack(head, arrays)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take over what a snapshot of this chain says."""
+        """Take over what a snapshot of this chain says, as `unsealed` returns it."""
         found = unpack(snapshot.body)
         if found["format"] != FORMAT:
             raise InvalidInput(f"snapshot: expected format {FORMAT}, got {found['format']!r}")
@@ -195,8 +261,8 @@ class Live(Agent):
         self.events, self.stored = self._story, StoredRecords(self._story, self)
         self.records = self.stored
         self.units = {name: place for place, name in enumerate(found["units"])}
-        self.state, self.group = self.room(found["room"])
-        self.state = from_bytes(found["state"].tobytes(), self.state)
+        self.erased, self.erasures = set(found.get("erased", ())), found.get("erasures", 0)
+        self._take_learners(found)
         self.discounts = [(since, factor) for since, factor in found["discounts"]]
         self.voids = [(start, stop) for start, stop in found["voids"]]
         self.waiting = {one[0]: Waiting(*one) for one in found["waiting"]}
@@ -206,17 +272,36 @@ class Live(Agent):
             proposal = _read(told, ev.ChangeProposed)
             if proposal is not None:
                 self.proposals[number] = proposal
-        self.kept.is_on = found["keeps"]
         self.fitted_at, self.at, self.by = found["fitted"], found["at"], found["by"]
-        columns = {
-            f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
-        }
-        if columns:
-            self.kept.put(Log(**{"scale": None} | columns), found["numbers"].copy())
         self._history_at = found["history"]
         if self._history_at is not None:
             history = self.events[self._history_at]
             self.history = history if isinstance(history, ev.HistoryImported) else None
+
+    def _take_learners(self, found: dict[str, Any]) -> None:
+        """Take over what the learners know, and the rows that were kept."""
+        self.state, self.group = self.room(found["room"])
+        self.state = from_bytes(found["state"].tobytes(), self.state)
+        self.kept.is_on = found["keeps"]
+        columns = {
+            f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
+        }
+        log, numbers = None, np.zeros(0, dtype=np.int64)
+        if columns:
+            log, numbers = Log(**{"scale": None} | columns), found["numbers"].copy()
+        places = found.get("places")
+        self.kept.put(
+            log, numbers, None if places is None else places.copy(), found.get("keys", ())
+        )
+
+
+def sealed_state(sealer: Sealer, event: ev.StateSealed) -> dict[str, Any] | None:
+    """Read a state that was sealed; None where its key was replaced since."""
+    try:
+        body = sealer.unboxed(base64.b64decode(event.state, validate=True))
+        return None if body is None else unpack(body)
+    except (ValueError, KeyError, TypeError, binascii.Error, struct.error) as error:
+        raise BrokenChain(f"a sealed state cannot be read ({error})") from error
 
 
 def opened(
@@ -226,7 +311,7 @@ def opened(
 
     `pasts` are folds up to earlier events that learners were put back to, where some are known.
     """
-    snapshot = store.snapshot(chain, to)
+    snapshot = unsealed(store, store.snapshot(chain, to))
     size = store.head(chain).size if to is None else to
     head = {} if snapshot is None else unpack(snapshot.body)
     if snapshot is None or head.get("format") != FORMAT:  # one of another version saves no time
@@ -255,7 +340,7 @@ def follow(live: Live, entries: Iterable[Entry]) -> None:
     for entry in entries:
         if entry.seq != len(live.events):
             raise BrokenChain(f"entry {entry.seq} came where {len(live.events)} was expected")
-        live.take(from_body(entry.kind, entry.body), entry.at, entry.by)
+        live.take(live.event_of(entry), entry.at, entry.by)
 
 
 def check_change(old: Declaration, new: Declaration) -> None:

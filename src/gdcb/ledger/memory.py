@@ -22,7 +22,7 @@ from gdcb.ledger.refusals import (
     repeated,
     slot_of,
 )
-from gdcb.ledger.store import EMPTY, PATIENCE, Head, Place, Snapshot, Touch, is_kept
+from gdcb.ledger.store import EMPTY, PATIENCE, Head, Key, Place, Snapshot, Touch, is_kept
 
 
 @dataclass(slots=True)
@@ -34,6 +34,7 @@ class _Chain:
     places: dict[str, Place] = field(default_factory=dict)
     touches: dict[str, dict[Slot, Touch]] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    keys: dict[str, Key] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     @property
@@ -55,6 +56,8 @@ class MemoryWriting:
         self._entries: list[Entry] = []
         self._places: dict[str, Place] = {}
         self._touches: dict[Slot, Touch] = {}
+        self._keys: dict[str, Key] = {}
+        self._destroyed: set[str] | None = None
 
     def append(self, drafts: Sequence[Draft]) -> list[Entry]:
         """Append entries."""
@@ -98,8 +101,26 @@ class MemoryWriting:
         refuse_taken_slots([*repeated(slots), *(slot for slot in slots if slot in taken)])
         self._touches |= dict(zip(slots, touches, strict=True))
 
+    def keys_of(self, subjects: Sequence[str]) -> list[Key]:
+        """Return the keys of subjects."""
+        wanted, known = set(subjects), self._kept.keys | self._keys
+        return [key for key in known.values() if key.subject in wanted]
+
+    def add_keys(self, keys: Sequence[Key], at: int) -> None:
+        """Keep new keys."""
+        self._keys |= {key.name: key for key in keys}
+
+    def destroy(self, keys: Sequence[str]) -> None:
+        """Delete keys by name, and all snapshots of the chain."""
+        self._destroyed = (self._destroyed or set()) | set(keys)
+
     def keep(self) -> None:
         """Make what was added here part of the chain."""
+        self._kept.keys |= self._keys
+        if self._destroyed is not None:
+            self._kept.snapshots = {}
+            left = {n: key for n, key in self._kept.keys.items() if n not in self._destroyed}
+            self._kept.keys = left
         self._kept.add(self._entries)
         self._kept.places |= self._places
         for slot, touch in self._touches.items():
@@ -178,6 +199,15 @@ class MemoryStore:
         found = self._kept(chain).snapshots
         sizes = [size for size in found if at_most is None or size <= at_most]
         return found[max(sizes)] if sizes else None
+
+    def keys(self, chain: str, names: Sequence[str]) -> list[Key]:
+        """Return those of the keys with these names that were not destroyed."""
+        known = self._kept(chain).keys
+        return [known[name] for name in names if name in known]
+
+    def scrub(self) -> bool:
+        """Do nothing: memory is not kept."""
+        return True
 
     def close(self) -> None:
         """Do nothing: there is nothing to let go of."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.session import Session
-from gdcb.ledger.store import EMPTY, Head, Place, Touch
+from gdcb.ledger.store import EMPTY, Head, Key, Place, Touch
 
 _LAST = 2**63 - 1
 
@@ -73,6 +73,16 @@ def touches(session: Session, chain: str, requests: Sequence[str]) -> list[Touch
     )
     [rows] = session.ask((sql, (chain, session.listed(requests))))
     return [Touch(*row) for row in rows]
+
+
+def keys(session: Session, chain: str, column: str, values: Sequence[str]) -> list[Key]:
+    """Return the keys of a chain whose `column`, key or subject, is among some values."""
+    sql = (
+        'SELECT "key", subject, secret FROM subject_keys WHERE chain = ? '
+        f'AND "{column}" {session.among("text")}'
+    )
+    [rows] = session.ask((sql, (chain, session.listed(values))))
+    return [Key(name, subject, bytes(secret)) for name, subject, secret in rows]
 
 
 def near(session: Session, chain: str, at: int) -> int:

@@ -20,6 +20,7 @@ from gdcb.codec import from_body, unpack
 from gdcb.errors import UnknownInstance
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import FORMAT, Live, follow
+from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.outlook import Outlook
@@ -50,7 +51,7 @@ class Passing(Story):
         if isinstance(at, slice) and at.step in (None, 1):
             start, stop, _ = at.indices(self._size)
             found = self.store.read(self.chain, start, max(start, stop))
-            return [from_body(entry.kind, entry.body) for entry in found]
+            return [self.event_of(entry) for entry in found]
         return super().__getitem__(at)
 
     def time_of(self, number: int) -> int:
@@ -123,6 +124,7 @@ class Recall(Live):
         """Return what the learners knew after so many events, folded from the first on."""
         past = recall(self.store, self.chain)
         follow(past, self.store.read(self.chain, 0, to))
+        self.check_whole(past)
         if past.text != self.text:  # of gates that were others then, nothing is known
             past._change(ev.InstanceChanged(self.text, self.seed, "", None, ""))
         return past.state, past.group
@@ -130,6 +132,7 @@ class Recall(Live):
 
 def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
     """Return a chain's instance before its first event, or as a snapshot of this version says."""
+    snapshot = unsealed(store, snapshot)
     head = {} if snapshot is None else unpack(snapshot.body)
     if snapshot is not None and head.get("format") == FORMAT:
         live = Recall(store, chain, declaration.parse(head["text"]), head["seed"])

@@ -21,7 +21,7 @@ from gdcb.ledger.migrate import bring_up
 from gdcb.ledger.refusals import busy, check_range, refuse_missing
 from gdcb.ledger.session import PostgresSession, Session, SqliteSession
 from gdcb.ledger.sql_writing import SqlWriting
-from gdcb.ledger.store import PATIENCE, Head, Place, Snapshot, Touch, is_kept
+from gdcb.ledger.store import PATIENCE, Head, Key, Place, Snapshot, Touch, is_kept
 from gdcb.ledger.tables import chains, snapshots
 from gdcb.ledger.trouble import told
 
@@ -153,6 +153,26 @@ class SqlStore:
         with self.connecting() as connection:
             row = connection.execute(wanted.order_by(snapshots.c.size.desc()).limit(1)).first()
         return None if row is None else Snapshot(row.chain, row.size, row.hash, row.body)
+
+    def keys(self, chain: str, names: Sequence[str]) -> list[Key]:
+        """Return those of the keys with these names that were not destroyed."""
+        with self._session() as session:
+            return queries.keys(session, chain, "key", names)
+
+    def scrub(self) -> bool:
+        """Overwrite what was deleted, as far as the database can; return whether it could now.
+
+        SQLite overwrites deleted rows by itself; here its write-ahead log is emptied. PostgreSQL
+        writes the table of keys anew.
+        """
+        is_sqlite = self.engine.dialect.name == "sqlite"
+        with told(self.where), self.engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            if not is_sqlite:
+                alone.exec_driver_sql("VACUUM (FULL) subject_keys")
+                return True
+            is_busy = alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar()
+            return not is_busy
 
     def close(self) -> None:
         """Let go of files and connections."""

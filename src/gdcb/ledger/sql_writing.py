@@ -18,7 +18,7 @@ from gdcb.ledger.refusals import (
     slot_of,
 )
 from gdcb.ledger.session import Row, Session
-from gdcb.ledger.store import Head, Place, Touch
+from gdcb.ledger.store import Head, Key, Place, Touch
 
 _EARLIEST = -(2**63)
 _PLACES = {"chain": "text", "request": "text", "seq": "bigint", "first": "bigint", "n": "bigint"}
@@ -38,6 +38,7 @@ _LAST = (
     "SELECT hash FROM entries WHERE chain = ? "
     "AND seq = (SELECT size FROM chains WHERE name = ?) - 1"
 )
+_KEY = 'INSERT INTO subject_keys ("key", chain, subject, secret, made_at) VALUES (?, ?, ?, ?, ?)'
 _NEW = "INSERT INTO chains (name, size, hash, clock) VALUES (?, 0, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -152,6 +153,26 @@ class SqlWriting:
         if not self._insert("touches", _TOUCHES, rows):
             known = {slot_of(touch) for touch in self.touches([slot[0] for slot in slots])}
             refuse_taken_slots([slot for slot in slots if slot in known])
+
+    def keys_of(self, subjects: Sequence[str]) -> list[Key]:
+        """Return the keys of subjects."""
+        return queries.keys(self._session, self._chain, "subject", subjects)
+
+    def add_keys(self, keys: Sequence[Key], at: int) -> None:
+        """Keep new keys, made at a time in µs."""
+        rows = [(key.name, self._chain, key.subject, key.secret, at) for key in keys]
+        self._session.tell(_KEY, rows)
+        self._is_written = True
+
+    def destroy(self, keys: Sequence[str]) -> None:
+        """Delete keys by name, and all snapshots of the chain."""
+        among = self._session.among("text")
+        self._session.tell(
+            f'DELETE FROM subject_keys WHERE chain = ? AND "key" {among}',
+            [(self._chain, self._session.listed(keys))],
+        )
+        self._session.tell("DELETE FROM snapshots WHERE chain = ?", [(self._chain,)])
+        self._is_written = True
 
     def _insert(self, table: str, columns: dict[str, str], rows: Sequence[Row]) -> bool:
         """Insert all rows or none; return whether they are in."""

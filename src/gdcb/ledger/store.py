@@ -81,6 +81,22 @@ class Snapshot:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Hold the secret under which personal numbers stand; see `gdcb.ledger.sealing`.
+
+    Parameters
+    ----------
+    name : random, and what the entries say
+    subject : whose numbers; empty: the chain's own, for its snapshots
+    secret : 32 bytes; without it nobody can read what stands under the key
+    """
+
+    name: str
+    subject: str
+    secret: bytes
+
+
 class Writing(Protocol):
     """One exclusive transaction on one chain; others who write to it wait for its end."""
 
@@ -105,6 +121,15 @@ class Writing(Protocol):
 
     def add_touches(self, touches: Sequence[Touch]) -> None:
         """Add touches; `Conflict`, and none is added, where a slot is taken."""
+
+    def keys_of(self, subjects: Sequence[str]) -> list[Key]:
+        """Return the keys of subjects."""
+
+    def add_keys(self, keys: Sequence[Key], at: int) -> None:
+        """Keep new keys, made at a time in µs."""
+
+    def destroy(self, keys: Sequence[str]) -> None:
+        """Delete keys by name, and all snapshots of the chain."""
 
 
 class Store(Protocol):
@@ -139,6 +164,12 @@ class Store(Protocol):
 
     def snapshot(self, chain: str, at_most: int | None = None) -> Snapshot | None:
         """Return the latest snapshot, of at most `at_most` entries."""
+
+    def keys(self, chain: str, names: Sequence[str]) -> list[Key]:
+        """Return those of the keys with these names that were not destroyed."""
+
+    def scrub(self) -> bool:
+        """Overwrite what was deleted, as far as the store can; return whether it could now."""
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -15,8 +15,9 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb.cases import Record, Records, about
-from gdcb.codec import from_body
 from gdcb.errors import UnknownDecision
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.sealing import Sealer
 from gdcb.ledger.store import Place, Store, Touch
 from gdcb.outlook import Outlook
 
@@ -40,6 +41,7 @@ class Story:
 
     def __init__(self, store: Store, chain: str, size: int = 0) -> None:
         self.store, self.chain = store, chain
+        self.sealer = Sealer(store, chain)
         self._size = size
         self._cached: OrderedDict[int, ev.Event] = OrderedDict()
         self._bytes = 0
@@ -51,7 +53,7 @@ class Story:
     def __iter__(self) -> Iterator[ev.Event]:
         number = 0
         for entry in self.store.read(self.chain, 0, self._size):
-            yield from_body(entry.kind, entry.body)
+            yield self.event_of(entry)
             number = entry.seq + 1
         while number < self._size:  # what a transaction has added and not committed yet
             yield self[number]
@@ -72,7 +74,7 @@ class Story:
         found = self._cached.get(at)
         if found is None:
             (entry,) = self.store.get(self.chain, [at])
-            found = from_body(entry.kind, entry.body)
+            found = self.event_of(entry)
             self._keep(at, found)
         else:
             self._cached.move_to_end(at)
@@ -83,8 +85,18 @@ class Story:
         wanted = [number for number in numbers if number not in self._cached]
         if 1 < len(wanted) <= 1_000:
             for entry in self.store.get(self.chain, wanted):
-                self._keep(entry.seq, from_body(entry.kind, entry.body))
+                self._keep(entry.seq, self.event_of(entry))
         return numbers
+
+    def event_of(self, entry: Entry) -> ev.Event:
+        """Read an entry's event, with all that its keys still open."""
+        return self.sealer.event_of(entry)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Forget keys that were destroyed, and all events in memory that they may have opened."""
+        self.sealer.forget(keys)
+        self._cached.clear()
+        self._bytes = 0
 
     def remember(self, number: int, at: int) -> None:
         """Remember when an event happened, µs."""

@@ -71,11 +71,15 @@ def find(live: Live, id: str) -> Record:
 
 def content_of(live: Live, record: Record) -> str:
     """Return the hash of what a reviewer decides on: input, proposal, verdict so far."""
-    shown = {
+    shown: dict[str, Any] = {
         "chain": live.chain,
         "decision": document(live.instance, record),
         "x": record.made.x[record.at].tolist(),
     }
+    if record.made.sealed is not None:
+        # The hash is written down: it must not let anybody guess at what was erased.
+        shown["x"] = record.made.sealed[record.at]
+        shown["decision"] |= {"reason": ""}
     text = json.dumps(shown, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

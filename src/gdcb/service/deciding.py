@@ -15,6 +15,7 @@ from gdcb.arrays import Array
 from gdcb.cases import Record, made_event, rows_of
 from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.instance import Instance
+from gdcb.ledger.entry import check_names
 from gdcb.ledger.live import Live, settings_of
 from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
@@ -38,6 +39,7 @@ class Request:
     incumbent : (n, D) what runs where the proposal does not; None: everything is live
     by : who asks
     instance : what it was encoded for
+    subjects : (n) whom each row is about; None: no field of the instance is personal
     """
 
     id: str
@@ -48,6 +50,7 @@ class Request:
     incumbent: Array | None
     by: str
     instance: Instance
+    subjects: list[str] | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -90,6 +93,7 @@ def request_of(
     unit: Any,
     mask: Any = None,
     incumbent: Any = None,
+    subject: Any = None,
 ) -> Request:
     """Check a request and encode it; refuse it whole where one row is wrong."""
     if not contexts:
@@ -97,7 +101,16 @@ def request_of(
     if len(contexts) > policy.batch:
         raise InvalidInput(f"contexts: expected at most {policy.batch} rows, got {len(contexts)}")
     return encoded(
-        instance, policy, id, instance.context.encode(contexts), is_one, by, unit, mask, incumbent
+        instance,
+        policy,
+        id,
+        instance.context.encode(contexts),
+        is_one,
+        by,
+        unit,
+        mask,
+        incumbent,
+        subject,
     )
 
 
@@ -111,6 +124,7 @@ def encoded(
     unit: Any,
     mask: Any = None,
     incumbent: Any = None,
+    subject: Any = None,
 ) -> Request:
     """Check a request whose contexts are encoded already."""
     n = x.shape[0]
@@ -121,7 +135,26 @@ def encoded(
     given = None
     if policy.launch.mode != "live":
         given = incumbent_of(policy, instance, incumbent, x)
-    return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance)
+    about = subjects_of(policy, subject, n)
+    return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance, about)
+
+
+def subjects_of(policy: Policy, given: Any, n: int) -> list[str] | None:
+    """Return whom n rows are about; where no field is personal, nobody."""
+    if given is None and not policy.personal:
+        return None
+    if given is None:
+        raise InvalidInput(
+            f"subject: expected whom the row is about, since {', '.join(policy.personal)} is "
+            "personal here"
+        )
+    if not policy.personal:
+        raise InvalidInput("subject: expected none, since no field of this instance is personal")
+    found = [given] * n if isinstance(given, str) else list(given)
+    if len(found) != n:
+        raise InvalidInput(f"subject: expected one, or one a row ({n}), got {len(found)}")
+    check_names("subject", dict.fromkeys(found))
+    return found
 
 
 def job(request: Request) -> Job:
@@ -156,6 +189,7 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
     for one in again:
         try:
             one.answer = same_again(turn.live, one.what)
+            _check_subjects(turn, one.answer)
             if turn.policy.launch.incumbent == "given":
                 _check_incumbent(one.answer)
         except GdcbError as error:
@@ -180,6 +214,8 @@ def check_current(turn: Turn, request: Request) -> None:
         raise Conflict("the instance has changed since the request came; ask once more")
     if turn.policy.launch.mode != "live" and request.incumbent is None:
         raise Conflict("the launch has changed since the request came; ask once more")
+    if bool(turn.policy.personal) != (request.subjects is not None):
+        raise Conflict("which fields are personal has changed since; ask once more")
 
 
 def check_open(turn: Turn) -> None:
@@ -216,7 +252,11 @@ def _decided(turn: Turn, requests: Sequence[Request]) -> list[Answer]:
     made = made_event(decision, ids, batch, row, version, units, rows, launched, by)
     judged = live.gated(made, rows)
     who = by[0] if len(set(by)) == 1 else "several"
-    turn.add(made, who)
+    subjects = [subject for one in requests for subject in one.subjects or ()]
+    if subjects:
+        made = turn.add_sealed(made, subjects, who)
+    else:
+        turn.add(made, who)
     follow(turn, judged, rows, who)
     answers, first = [], 0
     for one in requests:
@@ -256,6 +296,10 @@ def same_again(live: Live, request: Request) -> Answer:
         raise Conflict(f"id: {request.id!r} was used before, for {was}")
     made, first = record.made, record.at
     rows = slice(first, first + place.n)
+    if not np.isfinite(made.x[rows]).all():
+        raise Conflict(
+            f"id: {request.id!r} was used before, and personal fields of it were erased since"
+        )
     allowed = None if made.mask is None else made.mask[rows]
     same = (
         made.id[rows] == request.ids
@@ -279,6 +323,17 @@ def _check_incumbent(answer: Answer) -> None:
     known = instead[answer.first : answer.first + len(request.units)]
     if not (np.isnan(known) | (known == request.incumbent)).all():
         raise Conflict(f"id: {request.id!r} was used before with another incumbent")
+
+
+def _check_subjects(turn: Turn, answer: Answer) -> None:
+    """Refuse a request that is about others than before."""
+    request, keys = answer.request, answer.made.key
+    if keys is None or request.subjects is None or turn.writing is None:
+        return
+    known = {key.subject: key.name for key in turn.writing.keys_of(request.subjects)}
+    rows = slice(answer.first, answer.first + len(request.units))
+    if keys[rows] != [known.get(subject) for subject in request.subjects]:
+        raise Conflict(f"id: {request.id!r} was used before for another subject")
 
 
 def _whole(mask: Array | None, request: Request) -> Array:

@@ -64,7 +64,7 @@ def create(
 
 def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:
     """Propose another declaration; somebody else must agree. Returns the proposal's number."""
-    _said(reason, "say why it should change")
+    check_reason(reason, "say why it should change")
     _check_alive(turn)
     declared = read_declaration(text)
     check_change(turn.live.declared, declared)
@@ -92,7 +92,7 @@ def agree(turn: Turn, proposal: int, reason: str, by: str) -> None:
 def refuse_change(turn: Turn, proposal: int, reason: str, by: str) -> None:
     """Turn a proposed change down, or withdraw one's own."""
     _proposal(turn, proposal)
-    _said(reason, "say why it does not come")
+    check_reason(reason, "say why it does not come")
     turn.add(ev.ChangeRefused(proposal, reason), by)
 
 
@@ -105,7 +105,7 @@ def _proposal(turn: Turn, proposal: int) -> tuple[ev.ChangeProposed, int, str]:
 
 def pause(turn: Turn, reason: str, by: str) -> bool:
     """Stop proposing at once; returns whether that is news."""
-    _said(reason, "say why it is paused")
+    check_reason(reason, "say why it is paused")
     _check_alive(turn)
     if turn.live.paused is not None:
         return False
@@ -115,7 +115,7 @@ def pause(turn: Turn, reason: str, by: str) -> bool:
 
 def resume(turn: Turn, reason: str, by: str) -> bool:
     """Propose again; returns whether that is news."""
-    _said(reason, "say why it goes on")
+    check_reason(reason, "say why it goes on")
     _check_alive(turn)
     if turn.live.paused is None:
         return False
@@ -125,7 +125,7 @@ def resume(turn: Turn, reason: str, by: str) -> bool:
 
 def retire(turn: Turn, reason: str, by: str) -> bool:
     """End an instance: nothing is decided any more, outcomes may still come."""
-    _said(reason, "say why it ends")
+    check_reason(reason, "say why it ends")
     if turn.live.retired is not None:
         return False
     turn.add(ev.Retired(reason), by)
@@ -189,7 +189,8 @@ def _check_alive(turn: Turn) -> None:
         raise Conflict(f"the instance was retired by {by}: {event.reason}")
 
 
-def _said(reason: str, what: str) -> None:
+def check_reason(reason: str, what: str) -> None:
+    """Refuse a reason that says nothing, or too much."""
     check_said("reason", reason, what)
     if len(reason) > LONGEST_TEXT:
         raise InvalidInput(f"reason: expected at most {LONGEST_TEXT} letters")

@@ -16,6 +16,7 @@ from gdcb.cases import Record, rows_of
 from gdcb.context import Category, Flag
 from gdcb.instance import Instance
 from gdcb.ledger.live import Live
+from gdcb.ledger.sealing import ERASED
 from gdcb.records import STATUS, Rows, Setting
 from gdcb.streams import PROPENSITY
 from gdcb.valuation import Valuation
@@ -34,7 +35,7 @@ class Spread:
 
 
 def context_of(instance: Instance, x: Array) -> dict[str, Any]:
-    """Return a context (p,) by name, as it was given.
+    """Return a context (p,) by name, as it was given; 'erased' where a field was.
 
     >>> from gdcb.context import Number, Schema
     >>> from gdcb import ArmList, Multiply
@@ -46,7 +47,9 @@ def context_of(instance: Instance, x: Array) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, kind in instance.context.columns.items():
         at = instance.context.positions[name]
-        if isinstance(kind, Category):
+        if np.isnan(x[at]).any():
+            found[name] = ERASED
+        elif isinstance(kind, Category):
             found[name] = kind.levels[int(np.argmax(x[at]))]
         else:
             found[name] = bool(x[at[0]]) if isinstance(kind, Flag) else float(x[at[0]])
@@ -120,7 +123,7 @@ def _recent(live: Live, most: int = 40) -> Array:
     for number in range(len(live.events) - 1, max(-1, len(live.events) - most), -1):
         event = live.events[number]
         if isinstance(event, ev.DecisionMade):
-            found.append(event.x)
+            found.append(event.x[np.isfinite(event.x).all(axis=1)])
     return np.concatenate(found)[:500] if found else np.zeros((0, live.instance.context.width))
 
 

@@ -8,9 +8,11 @@ from itertools import groupby
 from gdcb import events as ev
 from gdcb.cases import about
 from gdcb.codec import leaves, to_body
+from gdcb.errors import Conflict
 from gdcb.ledger import merkle
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import Live
+from gdcb.ledger.sealing import Worded
 from gdcb.ledger.store import Place, Touch, Writing
 from gdcb.ledger.story import request_of
 from gdcb.service.policy import Policy, policy_of
@@ -43,24 +45,61 @@ class Turn:
     writing: Writing | None = None
     drafts: list[Draft] = field(default_factory=list)
     _fresh: set[str] = field(default_factory=set)
+    _keys: dict[str, str] = field(default_factory=dict)
 
     def add(self, event: ev.Event, by: str) -> int:
-        """Append an event and fold it; return its number."""
+        """Append an event and fold it; return its number.
+
+        What is personal in it is written under the keys of its subjects.
+        """
         number = len(self.live.events)
         self._index(event, number)
         kind, root = type(event).__name__, b""
+        written = self._worded(event)
         if event.columns:
-            root = merkle.root(leaves(event))
-        self.drafts.append(Draft(kind, to_body(event), root, self.now, by))
+            root = merkle.root(leaves(written))
+        self.drafts.append(Draft(kind, to_body(written), root, self.now, by))
         self.live.take(event, self.now, by)
         if isinstance(event, ev.InstanceChanged):  # whoever comes next finds it in force
             self.policy = policy_of(self.live.declared.service, self.live.instance)
         return number
 
+    def add_sealed(self, made: ev.DecisionMade, subjects: list[str], by: str) -> ev.DecisionMade:
+        """Append decisions whose personal fields stand under their subjects' keys.
+
+        Returns the event as it is read back, with its context whole.
+        """
+        if self.writing is None:
+            raise Conflict("nothing may be decided in a look")
+        live, at = self.live, self.live.instance.context.positions
+        keys = live.sealer.keys_for(self.writing, subjects, live.erasures, self.now)
+        columns = sorted({i for name in self.policy.personal for i in at[name]})
+        written, read = live.sealer.sealed(made, columns, keys)
+        self._index(made, len(live.events))
+        root = merkle.root(leaves(written))
+        self.drafts.append(Draft("DecisionMade", to_body(written), root, self.now, by))
+        self._keys = dict(zip(read.id, keys, strict=True))
+        live.take(read, self.now, by)
+        return read
+
+    def _worded(self, event: ev.Event) -> ev.Event:
+        """Return an event as it is written: reasons that may quote personal fields are sealed."""
+        if not isinstance(event, Worded):
+            return event
+        keys = [self._key_of(id) for id in event.id]
+        return self.live.sealer.worded(event, keys) if any(keys) else event
+
+    def _key_of(self, id: str) -> str:
+        """Return the key of a decision's subject; empty: it has none."""
+        if id in self._fresh:
+            return self._keys.get(id, "")
+        record = self.live.records[id]
+        return "" if record.made.key is None else record.made.key[record.at]
+
     def _index(self, event: ev.Event, number: int) -> None:
         stored = self.live.stored
         if isinstance(event, ev.DecisionMade):
-            self._fresh = set(event.id)
+            self._fresh, self._keys = set(event.id), {}
             first = 0
             for request, rows in groupby(event.batch):
                 n = sum(1 for _ in rows)

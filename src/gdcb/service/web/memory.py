@@ -46,14 +46,24 @@ class Memory:
         """Take up the outcomes among new events."""
         found = []
         for event in live.events[first:stop]:
+            if isinstance(event, ev.SubjectErased):
+                self._forget(live)
             if isinstance(event, ev.OutcomeObserved):
-                found += [_finished(live, live.records[id]) for id in event.id[-200:]]
+                records = [live.records[id] for id in event.id[-200:]]
+                found += [_finished(live, one) for one in records if _is_whole(one)]
         with self._lock:
             for one in found:
                 self._rows[one.id] = one
                 self._rows.move_to_end(one.id)
             while len(self._rows) > MOST:
                 self._rows.popitem(last=False)
+
+    def _forget(self, live: Live) -> None:
+        """Let go of decisions whose contexts were erased."""
+        with self._lock:
+            gone = [id for id in self._rows if not _is_whole(live.records[id])]
+            for id in gone:
+                del self._rows[id]
 
     def similar(self, x: Array, unit: str, most: int = 6) -> list[tuple[Finished, float]]:
         """Return the nearest finished decisions by context, with a likeness from 0 to 1.
@@ -72,6 +82,11 @@ class Memory:
         distance += np.array([0.0 if row.unit == unit else 0.5 for row in rows])
         nearest = np.argsort(distance, kind="stable")[:most]
         return [(rows[i], float(1.0 / (1.0 + distance[i]))) for i in nearest]
+
+
+def _is_whole(record: Record) -> bool:
+    """Whether nothing of its context was erased."""
+    return bool(np.isfinite(record.made.x[record.at]).all())
 
 
 def _finished(live: Live, record: Record) -> Finished:

@@ -18,6 +18,7 @@ from gdcb.codec import from_body
 from gdcb.errors import BrokenChain, UnknownInstance
 from gdcb.instance import Instance
 from gdcb.ledger.entry import Entry
+from gdcb.ledger.sealing import Sealer
 from gdcb.ledger.store import Place, Store
 from gdcb.ledger.story import request_of
 from gdcb.service.deciding import document
@@ -41,6 +42,7 @@ class Past:
 
     def __init__(self, store: Store, chain: str, known: dict[str, Instance] | None = None) -> None:
         self._store, self.chain = store, chain
+        self._sealer = Sealer(store, chain)
         self._known = {} if known is None else known
         self._events: OrderedDict[int, _Read] = OrderedDict()
         self._bytes = 0
@@ -114,7 +116,7 @@ class Past:
     def _kept(self, entry: Entry) -> _Read:
         """Read an entry, and keep the latest that were read."""
         if entry.seq not in self._events:
-            event = from_body(entry.kind, entry.body)
+            event = self._sealer.event_of(entry)
             rows = {id: row for row, id in enumerate(about(event))}
             self._events[entry.seq] = (event, rows, len(entry.body))
             self._bytes += len(entry.body)
