@@ -121,16 +121,33 @@ class Live(Agent):
         elif isinstance(event, ev.ScalerFitted):
             self.fitted_at = self.at
         elif isinstance(event, ev.ReviewRequested):
-            self._hold(event)
+            self._hold(event, number)
         elif isinstance(event, ev.Reviewed | ev.Expired):
             self.waiting.pop(event.id, None)
         else:
             self._note_act(event, number)
 
-    def _hold(self, event: ev.ReviewRequested) -> None:
+    def _hold(self, event: ev.ReviewRequested, number: int) -> None:
+        units = self._fresh_units(number)
         for id, gate in zip(event.id, event.gate, strict=True):
-            record = self.records[id]
-            self.waiting[id] = Waiting(id, record.unit, gate, self.at, record.judged_at)
+            if id in units:
+                unit, judged_at = units[id]
+            else:
+                record = self.records[id]
+                unit, judged_at = record.unit, record.judged_at
+            self.waiting[id] = Waiting(id, unit, gate, self.at, judged_at)
+
+    def _fresh_units(self, number: int) -> dict[str, tuple[str, int]]:
+        """Return unit and verdict's number of decisions that were made right before an event.
+
+        A large batch that is held whole would else be looked up row by row.
+        """
+        for at in range(number - 1, max(number - 4, -1), -1):
+            made = self.events[at]
+            if isinstance(made, ev.DecisionMade):
+                units = zip(made.id, made.unit, strict=True)
+                return {id: (unit, at + 1) for id, unit in units}
+        return {}
 
     def _note_act(self, event: ev.Event, number: int) -> None:
         if isinstance(event, ev.Paused):

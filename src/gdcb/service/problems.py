@@ -21,8 +21,10 @@ from gdcb.service.answering import Decided, OwnProposal, Stale
 from gdcb.service.deciding import Stopped
 from gdcb.service.desk import Overloaded
 from gdcb.service.observing import TooLate
+from gdcb.service.webhooks.hooks import UnknownHook
 
 log = logging.getLogger("gdcb.service")
+LONGEST = 1_000
 
 
 class BadRequest(GdcbError):
@@ -47,6 +49,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (Conflict, 409, "conflict"),
     (UnknownDecision, 404, "unknown_decision"),
     (UnknownInstance, 404, "unknown_instance"),
+    (UnknownHook, 404, "unknown_webhook"),
     (StoreFull, 507, "store_full"),
     (StoreReadOnly, 503, "store_read_only"),
     (StoreError, 503, "store_unavailable"),
@@ -94,6 +97,12 @@ def problem_of(
 def body(
     code: str, message: str, request: str = "", details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the one error body."""
-    said = {"code": code, "message": message, "request": request}
+    """Return the one error body.
+
+    Half of a pair of surrogates cannot be sent; what a stranger wrote is not repeated at length.
+    """
+    words = message.encode("utf-8", "backslashreplace").decode()
+    if len(words) > LONGEST:
+        words = f"{words[:LONGEST]}…"
+    said = {"code": code, "message": words, "request": request}
     return {"error": said | ({} if details is None else {"details": details})}
