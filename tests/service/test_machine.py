@@ -23,12 +23,24 @@ from gdcb.errors import Conflict, GdcbError
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.store import Store
 from gdcb.replay import check_event
-from gdcb.service import answering, deciding, operating
+from gdcb.service import answering, deciding, observing, operating
 from gdcb.service.schedule import Schedule
-from tests.service.desks import SECOND, everything, learning, night, office
+from tests.service.desks import (
+    SECOND,
+    everything,
+    held_twice,
+    learning,
+    night,
+    office,
+    together,
+)
+from tests.service.test_live import POLICY as BUSY
+from tests.service.test_live import busy
 
 AFTER = 60  # seconds until a hold expires
 POLICY = f'expiry.after = {AFTER}\noutcomes.correction = "replace"\n'
+RAMP = """mode = "ramp", incumbent = { price = 90 },
+steps = [{ since = 2026-01-01T00:00:30Z, share = 0.5 }]""".replace("\n", " ")
 LOW, HIGH = 50.0, 300.0
 Case = dict[str, Any]
 places = st.integers(0, 10**6)
@@ -343,6 +355,59 @@ def test_a_desk_and_its_reference_agree(machine: type[Days]) -> None:
 @pytest.mark.parametrize("machine", [Days, ReportedDays])
 def test_a_desk_and_its_reference_agree_for_long(machine: type[Days]) -> None:
     _run(machine, 150, 60)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        'mode = "shadow", incumbent = { price = 90 }',
+        'mode = "holdback", share = 0.4, incumbent = { price = 90 }',
+        'mode = "holdback", share = 0.4, drawn_by = "unit", incumbent = "arm", arm = "0.8"',
+        RAMP,
+    ],
+)
+def test_what_the_incumbent_runs_is_worked_out_again(launch: str) -> None:
+    """Groups of requests, held rows and outcomes in every launch mode come out the same."""
+    with office(learning(f"{POLICY}launch = {{ {launch} }}\n")) as made:
+        for i in range(4):
+            several = [night(), night(0.9), night(0.2)]
+            together(
+                made,
+                made.request(f"one-{i}", night(), unit=f"u{i}", mask=["1"]),
+                made.request(f"week-{i}", several, unit=["sea", "farm", f"u{i}"], by="bob"),
+            )
+            made.answer(f"week-{i}.1", ["approve", "veto"][i % 2])
+            made.observe({f"one-{i}": 1, f"week-{i}.0": 0, f"week-{i}.1": 1}, label=[0.1])
+            made.clock.pass_by(20)
+        assert everything(replayed(made.store, made.chain)) == made.look(everything)
+        made.check()
+
+
+def test_a_busy_story_is_worked_out_again() -> None:
+    with office(learning(BUSY)) as made:
+        busy(made)
+        assert everything(replayed(made.store, made.chain)) == made.look(everything)
+
+
+def test_two_people_and_a_fallback_are_worked_out_again() -> None:
+    policy = 'execution = "report"\nexpiry = { after = 60, then = "fallback", '
+    with office(held_twice(policy + "fallback = { price = 250 } }\n")) as made:
+        made.decide("week", [night(0.9), night(0.9), night(), night(base=20)])
+        made.answer("week.0", "edit", {"price": 240})
+        made.answer("week.0", by="bob")
+        made.clock.pass_by(60)
+        assert Schedule(made.desk).tick() == 1  # the fallback waits for the owner now
+        made.answer("week.1", "veto")
+        together(
+            made,
+            made.request("late"),
+            lambda turn: observing.execute(turn, "late", {"price": 99.0}, "shop"),
+            lambda turn: observing.execute(turn, "week.0", None, "shop"),
+            lambda turn: observing.execute(turn, "week.2", {"price": 97.0}, "shop"),
+        )
+        made.observe({"late": 1, "week.0": 0, "week.1": 0, "week.2": 1})
+        assert everything(replayed(made.store, made.chain)) == made.look(everything)
+        made.check()
 
 
 def test_the_replay_finds_what_did_not_happen_so() -> None:
