@@ -9,6 +9,7 @@ import typer
 
 from gdcb.cli.check import check
 from gdcb.cli.instances import instances
+from gdcb.cli.ledger import ledger_app
 from gdcb.cli.new import new
 from gdcb.cli.parts import parts
 from gdcb.cli.run import run
@@ -48,3 +49,4 @@ app.command("validate")(validate)
 app.command("parts")(parts)
 app.command("verify")(verify)
 app.command("serve")(serve)
+app.add_typer(ledger_app)
