@@ -117,9 +117,9 @@ class Writer:
         record = answering.find(turn.live, id)
         unit, context = self._asked[id]
         price = float(record.entered[0])
-        verdict, action, _, words = self._feed.person(unit, context, price)
+        verdict, action, given, words = self._feed.person(unit, context, price)
         content = answering.show(turn, id, "manager")
-        code = {"approve": "fits", "veto": "not-now", "edit": "other"}[verdict]
+        code = given if given in turn.policy.codes else "other"
         answering.review(
             turn,
             answering.Review(

@@ -77,6 +77,11 @@ def replay_chain(
     if start > len(live.events):
         follow(live, store.read(chain, len(live.events), start))
     replayer = _Replayer(live, report)
+    if start:
+        (entry,) = store.get(chain, [start - 1])
+        before = live.event_of(entry)
+        if isinstance(before, ev.DecisionMade):
+            replayer.follow(before)
     sizes = [one for one in snapshot_sizes(store, chain, size) if one > start]
     for entry in store.read(chain, start, size):
         replayer.take(entry)
@@ -184,9 +189,8 @@ class _Replayer:
         is_plain = event.label is None and event.outcome.dtype == np.float64
         if not is_due or not is_plain or len(set(event.id)) < n:
             return False
-        if event.outcome.shape != (n, len(live.instance.reward.outcome)) or event.weight.shape != (
-            n,
-        ):
+        shapes = (event.outcome.shape, event.weight.shape)
+        if shapes != ((n, len(live.instance.reward.outcome)), (n,)):
             return False
         if not (np.isfinite(event.weight) & (event.weight >= 0)).all():
             return False
@@ -201,13 +205,9 @@ class _Replayer:
         self._check_new(made)
         if made.version != len(live.events):
             raise Conflict(f"decided on version {made.version} of the state, at {len(live.events)}")
-        is_gone = ~np.isfinite(made.x).all(axis=1)
-        self._gone = {made.id[i] for i in np.flatnonzero(is_gone)}
+        rows = self.follow(made)
+        is_gone = np.array([id in self._gone for id in made.id], dtype=bool)
         self.report.erased += len(self._gone)
-        # Rows do not depend on each other: any known one stands in for what was erased.
-        x = made.x[np.where(is_gone, np.argmin(is_gone), np.arange(is_gone.size))]
-        rows = rows_of(live.places(made.unit), x, made.mask)
-        self._made, self._judged = (made, rows), None
         if is_gone.all() or live.is_lossy:
             self.report.unknown += int((~is_gone).sum())
             return made
@@ -227,6 +227,16 @@ class _Replayer:
             decision, ids, batch, made.row, made.version, units, rows, launched, made.by
         )
         return again if made.key is None else replace(again, sealed=made.sealed, key=made.key)
+
+    def follow(self, made: ev.DecisionMade) -> Rows:
+        """Expect what comes right behind decisions; return their rows as far as they are known."""
+        is_gone = ~np.isfinite(made.x).all(axis=1)
+        self._gone = {made.id[i] for i in np.flatnonzero(is_gone)}
+        # Rows do not depend on each other: any known one stands in for what was erased.
+        x = made.x[np.where(is_gone, np.argmin(is_gone), np.arange(is_gone.size))]
+        rows = rows_of(self.live.places(made.unit), x, made.mask)
+        self._made, self._judged = (made, rows), None
+        return rows
 
     def _check_new(self, made: ev.DecisionMade) -> None:
         before = len(self._ids)
