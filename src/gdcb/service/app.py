@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.service.api import answers, decisions, erasing, evidence, health, hooks, instances
@@ -20,6 +22,7 @@ from gdcb.service.web import audit, dashboard, entrance, people, queue
 from gdcb.service.web.frame import error_page, wants_page
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507)
+_REF = "#/components/schemas/{model}"
 _ABOUT = """
 Gated decisions over HTTP: a bandit proposes, a scaler adapts, gates decide, people approve, and
 every decision stays in a ledger that can be verified and replayed.
@@ -37,6 +40,29 @@ class Application(FastAPI):
             {"": (decisions.decide, DecideOne), "/batch": (decisions.decide_batch, DecideMany)},
         )
         self._envelope = Envelope(lane, house)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document of the API; every operation may be refused with the one error body.
+
+        It is added here: as responses of every route it would cost the start of a process more
+        than all the rest, in models that nothing ever checks.
+        """
+        if self.openapi_schema is None:
+            document = super().openapi()
+            _, found = models_json_schema([(Problem, "serialization")], ref_template=_REF)
+            known = document["components"]["schemas"]
+            for gone in ("HTTPValidationError", "ValidationError"):
+                known.pop(gone, None)
+            known.update(found["$defs"])
+            refused = {"application/json": {"schema": {"$ref": _REF.format(model="Problem")}}}
+            for path in document["paths"].values():
+                for operation in path.values():
+                    operation["responses"] |= {
+                        str(status): {"description": HTTPStatus(status).phrase, "content": refused}
+                        for status in _REFUSALS
+                    }
+            self.openapi_schema = document
+        return self.openapi_schema
 
     async def routed(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer through the routes."""
@@ -81,7 +107,6 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        responses={status: {"model": Problem} for status in _REFUSALS},
     )
     api = (decisions, answers, instances, evidence, hooks, erasing, health)
     # The auditor's before the queue's: '/d/{id}/replay' would else be taken for an answer.

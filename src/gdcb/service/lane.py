@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from fastapi import Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from gdcb.service.envelope import Message, Receive, Send
-from gdcb.service.routing import StrictRequest, refusal, request_id
+from gdcb.service.routing import StrictRequest, check_known, refusal, request_id
 
 if TYPE_CHECKING:
     from gdcb.service.app import Application
@@ -64,8 +63,9 @@ class Lane:
         scope["app"], scope["route"] = self._app, self._routes[rest]
         request = StrictRequest(scope, receive)
         try:
+            await check_known(request)
             asked = model.model_validate(await request.json())
-            answer = await endpoint(unquote(found[1]), request, asked)
+            answer = await endpoint(found[1], request, asked)
         except Exception as error:  # whatever it is, the one error body says so
             status, said, headers = refusal(error, request_id(request))
             answer = JSONResponse(said, status, headers)

@@ -16,7 +16,7 @@ Id = Annotated[
 Unit = Annotated[str, Field(min_length=1, max_length=200, description="Whose learner decides")]
 Words = Annotated[str, Field(max_length=2_000)]
 Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
-Number = Annotated[float, Field(allow_inf_nan=False, strict=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
 Value = bool | Number | Annotated[str, Field(max_length=2_000)]
 Context = Annotated[dict[str, Value], Field(max_length=2_000)]
 Action = Annotated[dict[str, Number | Annotated[str, Field(max_length=200)]], Field(max_length=200)]
@@ -226,6 +226,35 @@ class HookBody(Body):
 
     url: Annotated[str, Field(min_length=1, max_length=2_000)]
     kinds: Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=20)]
+
+
+class HookShown(BaseModel):
+    """A webhook, and how it fares."""
+
+    id: str
+    url: str
+    kinds: list[str]
+    made_by: str
+    made_at: str
+    is_on: bool = Field(description="False after days of failure; resume it then")
+    waiting: int = Field(description="Entries of the ledger behind which it is")
+    failures: int
+    failing_since: str | None
+    last_error: str | None
+    next_at: str | None
+
+
+class NewHook(HookShown):
+    """A new webhook with its secret, which is shown this once."""
+
+    secret: str
+
+
+class HookSecret(BaseModel):
+    """The new secret of a webhook, which is shown this once."""
+
+    id: str
+    secret: str
 
 
 class Waiting(BaseModel):

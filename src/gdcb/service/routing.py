@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
-from gdcb.service.access import Principal, require
+from gdcb.service.access import NotSignedIn, Principal, require
 from gdcb.service.desk import Desk
 from gdcb.service.house import House
 from gdcb.service.problems import BadRequest, body, problem_of
@@ -25,6 +25,23 @@ from gdcb.service.strict_json import loads
 from gdcb.service.turn import Turn
 
 T = TypeVar("T")
+_OBJECT = "expected a JSON object with named fields"
+# What the checker of models says in words of Python, said in words of JSON.
+_SAYS = {
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "list_type": "expected a list",
+    "missing": "expected a value, got none",
+    "extra_forbidden": "there is no such field",
+}
+_UNION = {
+    "bool": "true or false",
+    "float": "a number",
+    "str": "a text",
+    "constrained-str": "a text",
+    "none": "null",
+}
 _PLAIN = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 413: "too_large"}
 
 
@@ -44,14 +61,18 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose requests are strict."""
+    """A route for those who are known, whose requests are strict."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, fed with strict requests."""
-        handler = super().get_route_handler()
+        handler, has_body = super().get_route_handler(), self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            return await handler(StrictRequest(request.scope, request.receive))
+            made = StrictRequest(request.scope, request.receive)
+            await check_known(made)
+            if has_body:  # else what is no JSON at all would be refused as JSON of a wrong form
+                await made.json()
+            return await handler(made)
 
         return strict
 
@@ -71,6 +92,12 @@ async def principal_of(request: Request) -> Principal | None:
     if known is not None:
         house_of(request).door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
     return known
+
+
+async def check_known(request: Request) -> None:
+    """Refuse strangers before their body is read: nobody has us parse megabytes for nothing."""
+    if await principal_of(request) is None:
+        raise NotSignedIn
 
 
 async def enter(
@@ -138,7 +165,22 @@ def refusal(error: Exception, request: str) -> tuple[int, dict[str, Any], dict[s
 
 def _first(error: RequestValidationError | ValidationError) -> str:
     """Return the first thing that is wrong, and where."""
-    what = error.errors()[0]
-    at = ".".join(str(part) for part in what["loc"] if part != "body")
-    says = str(what["msg"]).removeprefix("Value error, ")
-    return f"{at}: {says}" if at else says
+    found = error.errors()
+    what = found[0]
+    at, kind = [part for part in what["loc"] if part != "body"], str(what["type"])
+    says = _SAYS.get(kind) or str(what["msg"]).removeprefix("Value error, ")
+    if not at and kind == "missing":
+        says = _SAYS["model_type"]
+    if kind != "extra_forbidden" and at and at[-1] in _UNION:
+        says = _of_union([one for one in found if one["loc"][:-1] == what["loc"][:-1]])
+        at.pop()
+    where = ".".join(str(part) for part in at)
+    return f"{where}: {says}" if where else says
+
+
+def _of_union(found: list[Any]) -> str:
+    """Return what is wrong with a value that is of no kind that it may be of."""
+    for one in found:
+        if one["type"] not in ("bool_type", "float_type", "string_type"):
+            return str(one["msg"])
+    return f"expected {' or '.join(_UNION[one['loc'][-1]] for one in found)}"

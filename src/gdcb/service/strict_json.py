@@ -26,8 +26,11 @@ def loads(raw: bytes) -> Any:
         raise
     except RecursionError as error:
         raise BadRequest("the body is nested too deep") from error
-    except ValueError as error:
-        raise BadRequest(f"the body is not JSON: {error}"[:300]) from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadRequest(f"the body is not JSON from {where} on") from error
+    except ValueError as error:  # Python reads no whole number of more than some thousand digits
+        raise BadRequest("the body has a number that is too long") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gdcb.service.access import EVERY, require
 from gdcb.service.routing import house_of, principal_of
 
 router = APIRouter(tags=["health"])
-_HERE = ("127.0.0.1", "::1", "testclient")
+_HERE = ("127.0.0.1", "::1")
 
 
 @router.get("/healthz")
