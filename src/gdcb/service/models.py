@@ -31,6 +31,16 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+Subject = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=200,
+        description="Whom it is about, where fields of the instance are personal: they are written "
+        "under a key of this subject, and gone when it is erased",
+    ),
+]  # fmt: skip
+
+
 class DecideOne(Body):
     """A request for one decision."""
 
@@ -43,6 +53,7 @@ class DecideOne(Body):
     incumbent: Action | None = Field(
         None, description="What runs where the proposal does not: shadow, holdback, ramp"
     )
+    subject: Subject | None = None
 
 
 class DecideMany(Body):
@@ -55,6 +66,8 @@ class DecideMany(Body):
     units: Annotated[list[Unit], Field(max_length=10_000)] | None = None
     mask: Mask | None = None
     incumbent: Action | None = None
+    subject: Subject | None = None
+    subjects: Annotated[list[Subject], Field(max_length=10_000)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> DecideMany:
@@ -62,6 +75,8 @@ class DecideMany(Body):
             raise ValueError("give contexts or columns, one of the two")
         if self.unit is not None and self.units is not None:
             raise ValueError("give unit or units, not both")
+        if self.subject is not None and self.subjects is not None:
+            raise ValueError("give subject or subjects, not both")
         return self
 
 
@@ -182,6 +197,23 @@ class ReasonBody(Body):
     """Why."""
 
     reason: Reason
+
+
+class EraseBody(Body):
+    """Whose personal fields are to go, and why; the reason stays and must name nobody."""
+
+    subject: Subject
+    reason: Reason
+
+
+class Erased(BaseModel):
+    """What an erasure did."""
+
+    keys: int = Field(description="Keys that were destroyed; 0: the subject was not known")
+    rows: int = Field(description="Finished decisions that refits no longer see")
+    ended: list[str] = Field(description="Held decisions of the subject that were ended")
+    replayed: bool = Field(description="Whether what is known had been worked out again before")
+    scrubbed: bool = Field(description="Whether the database has overwritten the keys already")
 
 
 class RollbackBody(Body):

@@ -48,6 +48,7 @@ async def decide(name: str, request: Request, asked: DecideOne) -> Any:
         asked.unit,
         asked.mask,
         asked.incumbent,
+        asked.subject,
     )
     answer = await answered(desk.put(deciding.job(wanted)))
     return JSONResponse(deciding.answer_rows(answer, policy)[0], 201 if answer.is_new else 200)
@@ -80,6 +81,7 @@ async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
         asked.units if asked.units is not None else asked.unit or "default",
         asked.mask,
         asked.incumbent,
+        asked.subjects if asked.subjects is not None else asked.subject,
     )
     answer = await answered(desk.put(deciding.job(wanted)))
     said: dict[str, Any] = {"id": wanted.id, "decisions": None, "columns": None}
