@@ -8,6 +8,7 @@ while the last one ran, and no two commands ever see the same state.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -22,6 +23,7 @@ from gdcb.ledger.store import Store, Writing
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 
+log = logging.getLogger("gdcb.service")
 T = TypeVar("T")
 Clock = Callable[[], int]
 SNAPSHOT_EVERY = 5_000
@@ -73,6 +75,10 @@ class Desk:
     store, chain : where its ledger is, and the instance's name there
     clock : µs since 1970
     limit : commands that may wait; more are turned away
+
+    Attributes
+    ----------
+    trouble : what kept the store from writing the last time; None: it wrote
     """
 
     def __init__(self, store: Store, chain: str, clock: Clock = now, limit: int = 2_000) -> None:
@@ -87,6 +93,7 @@ class Desk:
         self._wake = threading.Condition()
         self._is_closed = False
         self.listeners: list[Listener] = []
+        self.trouble: StoreError | None = None
         self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
         self._thread.start()
 
@@ -173,7 +180,10 @@ class Desk:
             return
         turn = Turn(live, self.policy, self.clock())
         for job in jobs:
-            self._run(job, turn)
+            try:
+                self._run(job, turn)
+            except Exception as error:  # a mistake in one look is no reason to end all others
+                job.error = error
         self._answer(jobs)
 
     def _write(self, jobs: list[Job]) -> None:
@@ -181,6 +191,7 @@ class Desk:
         try:
             first, stop = self._commit(jobs)
         except StoreError as error:
+            self.trouble = error
             self._live = None  # what was folded and not committed is worked out again
             self._fail(jobs, error)
             return
@@ -196,8 +207,12 @@ class Desk:
         self._answer(jobs)
         live = self._live
         if live is not None and stop > first:
+            self.trouble = None
             for listener in self.listeners:
-                listener(live, first, stop)
+                try:
+                    listener(live, first, stop)
+                except Exception:  # it is committed and answered, whatever who hears of it does
+                    log.exception("listener of %s", self.chain)
             self._snap(live)
 
     def _commit(self, jobs: list[Job]) -> tuple[int, int]:
@@ -220,6 +235,11 @@ class Desk:
         return first, len(live.events)
 
     def _catch_up(self, live: Live, writing: Writing) -> None:
+        if writing.head.size < len(live.events):
+            raise StoreUnavailable(
+                f"instance '{self.chain}': its ledger had {len(live.events)} entries and has "
+                f"{writing.head.size}; somebody put an earlier state back, ask again"
+            )
         if writing.head.size > len(live.events):
             follow(live, writing.read(len(live.events)))
             self._adopt(live)
@@ -270,5 +290,6 @@ class Desk:
             if head.size == len(live.events):
                 self.store.put_snapshot(live.to_snapshot(head.hash))
                 self._snapshot_at = len(live.events)
-        except StoreError:
+        except Exception:
+            log.exception("snapshot of %s", self.chain)
             self._snapshot_at = len(live.events)

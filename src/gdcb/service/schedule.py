@@ -131,11 +131,20 @@ class Ticker:
 
     def _run(self) -> None:
         while not self._stop.wait(self._every):
-            for schedule in list(self._schedules()):
+            for schedule in self._found():
                 try:
                     schedule.tick()
                 except Exception:
                     log.exception("schedule of %s", schedule.desk.chain)
+
+    def _found(self) -> list[Schedule]:
+        try:
+            return list(self._schedules())
+        except GdcbError as error:  # the store is away: it may be back at the next tick
+            log.warning("schedules wait: %s", error)
+        except Exception:
+            log.exception("schedules wait")
+        return []
 
     def stop(self) -> None:
         """Stop, and wait for the tick that is under way."""
