@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 
 from gdcb.errors import InvalidInput
 
@@ -69,9 +69,9 @@ def connect(url: URL, patience: float) -> Engine:
 
 def _sqlite(url: URL, patience: float) -> Engine:
     mode = str(url.query.get("mode", "rwc"))
-    path = quote(str(Path(url.database or "").absolute()))
+    file = Path(url.database or "").absolute()
     engine = create_engine(
-        URL.create("sqlite", database=f"file:{path}", query={"mode": mode, "uri": "true"}),
+        URL.create("sqlite", database=_address(file), query={"mode": mode, "uri": "true"}),
         connect_args={"timeout": patience, "check_same_thread": False},
         pool_size=8,
         max_overflow=24,
@@ -95,7 +95,45 @@ def _sqlite(url: URL, patience: float) -> Engine:
         is_writing = connection.get_execution_options().get(WRITING, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
 
+    _stay_with(engine, file, mode)
     return engine
+
+
+def _stay_with(engine: Engine, file: Path, mode: str) -> None:
+    """Let go of connections whose file is no longer at its path.
+
+    SQLite goes on writing to a file that was moved or deleted: it would all be acknowledged and
+    lost. Nor must an empty ledger take the place of one that is gone: only the first connection
+    may create it.
+    """
+    is_there = False
+
+    @event.listens_for(engine, "do_connect")
+    def find(_dialect: Any, _record: Any, given: list[Any], _named: Any) -> None:
+        given[0] = f"{_address(file)}?mode={'rw' if is_there and mode == 'rwc' else mode}"
+
+    @event.listens_for(engine, "connect")
+    def remember(_connection: Any, record: Any) -> None:
+        nonlocal is_there
+        is_there, record.info["file"] = True, _identity(file)
+
+    @event.listens_for(engine, "checkout")
+    def check(_connection: Any, record: Any, _proxy: Any) -> None:
+        if record.info["file"] != _identity(file):
+            raise DisconnectionError(f"{file} is not the file that was opened")
+
+
+def _address(file: Path) -> str:
+    return f"file:{quote(str(file))}"
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return which file there is at a path; None: none that can be seen."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _keep_log(connection: sqlite3.Connection, patience: float) -> None:
