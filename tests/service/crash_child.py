@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from gdcb import events as ev
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
 from gdcb.ledger.sql import SqlStore
@@ -187,6 +188,12 @@ def _agree(made: Office) -> bool:
     return True
 
 
+def _versions(live: Live) -> list[int]:
+    fitted = live.events[len(live.events) - 1]
+    assert isinstance(fitted, ev.ScalerFitted)
+    return fitted.versions
+
+
 def _appeal(made: Office) -> bool:
     made.do(observing.appeal, "a", False, "as agreed", "ann")
     return True
@@ -216,7 +223,7 @@ SCRIPT = (
     Step(
         "refit",
         lambda made: made.do(operating.refit, "ann"),
-        lambda made: made.look(lambda live: live.state.scaler.version.tolist()),
+        lambda made: made.look(_versions),
     ),
     Step("propose", _propose, _proposed),
     Step("agree", _agree, lambda made: True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from gdcb.errors import Conflict
 from gdcb.ledger.sql import SqlStore
 from gdcb.service.tables import claims
 from gdcb.service.who import is_same, name_of
+
+_LARGE = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,14 @@ class Claims:
         for claim in self.of(chain, ids).values():
             if not is_same(claim.by, by):
                 raise Conflict(f"{name_of(claim.by)} has claimed decision {claim.id}")
+
+    def try_writing(self) -> None:
+        """Write a lease of nobody, as large as a decision, and delete it; raises what is wrong."""
+        name = f"probe {secrets.token_hex(8)}"
+        with self._store.transaction() as connection:
+            connection.execute(insert(claims).values(chain="", id=name, by="-" * _LARGE, until=0))
+        with self._store.transaction() as connection:
+            connection.execute(delete(claims).where(claims.c.chain == "", claims.c.until == 0))
 
     def tidy(self) -> None:
         """Forget leases that are over."""

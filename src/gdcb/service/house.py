@@ -132,3 +132,17 @@ class House:
     def names(self) -> list[str]:
         """Return all instances."""
         return self.store.chains()
+
+    def check_ready(self) -> int:
+        """Return how many instances there are; `StoreError` where the store cannot work.
+
+        That it can be read is asked. That it cannot be written is known from whoever failed last;
+        then it is tried, since nobody else may come to find out that it is over.
+        """
+        n = len(self.names())
+        troubled = [desk for desk in list(self._desks.values()) if desk.trouble is not None]
+        if troubled:
+            self.claims.try_writing()
+            for desk in troubled:
+                desk.trouble = None
+        return n

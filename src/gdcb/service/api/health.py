@@ -22,13 +22,13 @@ async def alive() -> dict[str, str]:
 
 @router.get("/readyz")
 async def ready(request: Request) -> Response:
-    """Say whether the store can be reached, so that decisions can be made."""
+    """Say whether the store can be read and written, so that decisions can be made."""
     house = house_of(request)
     try:
-        names = await run_in_threadpool(house.names)
+        n = await run_in_threadpool(house.check_ready)
     except StoreError as error:
         return JSONResponse({"status": "not ready", "why": str(error)}, 503)
-    return JSONResponse({"status": "ready", "instances": len(names)})
+    return JSONResponse({"status": "ready", "instances": n})
 
 
 @router.get("/metrics")
