@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from gdcb.ledger import Snapshot, open_store
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.differing import compare
 from gdcb.ledger.recalled import Recalled, recall
-from gdcb.ledger.replaying import ReplayReport, chosen, replay_chain
+from gdcb.ledger.replay_report import ReplayReport
+from gdcb.ledger.replaying import chosen, replay_chain
 from gdcb.records import Decision, flatten
 from tests.ledger.written_ledgers import first_of, rewrite, run_sql, write_small
 
@@ -149,6 +151,14 @@ def _other_status(event: Any) -> Any:
     return replace(event, status=status)
 
 
+def _reworded(event: Any) -> Any:
+    return replace(event, reason=["because", *event.reason[1:]])
+
+
+def _asleep(event: Any) -> Any:
+    return replace(event, verdict="sleep")
+
+
 def _other_outcome(event: Any) -> Any:
     return replace(event, outcome=1.0 - event.outcome)
 
@@ -193,7 +203,7 @@ def test_a_rewritten_outcome_shows_in_later_decisions(ledger: Path) -> None:
 
 def test_a_reworded_reason_is_named_and_is_no_other_decision(ledger: Path) -> None:
     number = first_of(ledger, "GateApplied")
-    rewrite(ledger, "str", number, lambda e: replace(e, reason=["because", *e.reason[1:]]))
+    rewrite(ledger, "str", number, _reworded)
     report = _replayed(ledger)
     assert report.ok
     assert report.kinds["GateApplied"].worded == 1
@@ -203,7 +213,7 @@ def test_a_reworded_reason_is_named_and_is_no_other_decision(ledger: Path) -> No
 
 def test_an_answer_that_nobody_could_give_is_named(ledger: Path) -> None:
     number = first_of(ledger, "Reviewed")
-    rewrite(ledger, "str", number, lambda e: replace(e, verdict="sleep"))
+    rewrite(ledger, "str", number, _asleep)
     report = _replayed(ledger)
     assert not report.ok
     assert report.kinds["Reviewed"].found[0].field == "order"
@@ -337,9 +347,8 @@ def _elsewhere(path: Path, chain: str, machine: str) -> dict[str, Any]:
 
 def _features(beginnings: list[str]) -> str:
     """Return the instruction sets that NumPy chooses by itself here and that begin so."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    here = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+    umath: Any = import_module("numpy._core._multiarray_umath")
+    here = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
     wide = [name for name in here if name == "X86_V4"] if "AVX512" in beginnings else []
     narrow = [name for name in here if name == "X86_V3"] if "AVX2" in beginnings else []
     named = [name for name in here if name.startswith(tuple(beginnings))]

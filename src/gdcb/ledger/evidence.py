@@ -26,6 +26,7 @@ from gdcb.ledger.recalled import Recall, recall
 from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
 from gdcb.records import Decision, Rows
+from gdcb.round import RoundState
 
 FORMAT = 1
 
@@ -73,18 +74,23 @@ def evidence_of(
     entries : [{entry, kind, at, by, hash, row}]: every entry about it
     proofs : what `verify` checks, an entry each; see `gdcb.ledger.proof.proof_of`
     head : {entries, hash}: how far the chain went when this was written
-    recomputed : {verdict, based_on, tolerance, worst, differing}: 'equal', 'to rounding' or
-        'differs'; entries behind the snapshot that was taken as said
+    recomputed : {verdict, based_on, tolerance, worst, differing}: 'equal', 'to rounding',
+        'differs', or 'erased' where its input, or what taught the state behind it, is gone;
+        entries behind the snapshot that was taken as said
     """
     head = store.head(chain)
     said = entries_about(store, chain, id)
     first = said[0]
-    made = _made(first)
     live = recall(store, chain, store.snapshot(chain, first.entry.seq))
     based_on = len(live.events)
     follow(live, store.read(chain, based_on, first.entry.seq))
+    # What stands under a subject's key is told while the key is there; proven is what is written.
+    read = [replace(one, event=live.event_of(one.entry)) for one in said]
+    made = _made(read[0])
     rows = rows_of(live.places([made.unit[0]]), made.x, made.mask)
-    decision = live.propose([(made.batch[0], int(made.row[0]))], rows)
+    decision = None
+    if np.isfinite(made.x).all() and not live.is_lossy:
+        decision = live.propose([(made.batch[0], int(made.row[0]))], rows)
     document: dict[str, Any] = {
         "format": FORMAT,
         "chain": chain,
@@ -94,9 +100,9 @@ def evidence_of(
         "asked_by": first.entry.by if made.by is None else made.by[0],
         "request": _request(first),
     }
-    document |= _standing(said)
+    document |= _standing(read)
     document |= _inputs(live, made, rows, decision, draws)
-    document |= story_of(live.instance, said)
+    document |= story_of(live.instance, read)
     document |= {
         "entries": [
             {**stamp(one), "kind": one.entry.kind, "hash": one.entry.hash.hex(), "row": one.row}
@@ -105,7 +111,7 @@ def evidence_of(
         "proofs": [proof_of(one) for one in said],
         "head": {"entries": head.size, "hash": head.hash.hex()},
         "recomputed": {"based_on": based_on}
-        | _recomputed(live, said, made, rows, decision, tolerance),
+        | _recomputed(live, read, made, rows, decision, tolerance),
     }
     return document
 
@@ -150,11 +156,13 @@ def _told_otherwise(document: Mapping[str, Any], read: dict[int, dict[str, Any]]
         ("action", *_numbers(document["proposed"]["action"], made["action"])),
     ]
     inputs = [value for value in document["input"].values() if isinstance(value, float)]
-    pairs += [("input", value, value if value in made["x"] else None) for value in inputs]
+    if None not in made["x"]:  # else some of it stands under a subject's key
+        pairs += [("input", value, value if value in made["x"] else None) for value in inputs]
     for verdict in document["verdicts"]:
         row = read[verdict["entry"]]
         pairs += [("status", verdict["status"], status_of(row["status"]))]
-        pairs += [("reason", verdict["reason"], row["reason"])]
+        if not row["reason"].startswith("sealed:"):  # else it is told under a subject's key
+            pairs += [("reason", verdict["reason"], row["reason"])]
     for review in document["reviews"]:
         row = read[review["entry"]]
         pairs += [("reason", review["reason"], row["reason"])]
@@ -213,26 +221,22 @@ def _standing(said: list[Said]) -> dict[str, Any]:
 
 
 def _inputs(
-    live: Recall, made: ev.DecisionMade, rows: Rows, decision: Decision, draws: int
+    live: Recall, made: ev.DecisionMade, rows: Rows, decision: Decision | None, draws: int
 ) -> dict[str, Any]:
     instance, space = live.instance, live.instance.space
     state = live.room(int(rows.unit.max()) + 1)[0]
-    try:
-        chance = propensity(instance, live.bandit, state, rows, draws=draws)
-        proposed, error = chance.proposed[0].tolist(), chance.error[0].tolist()
-        cells = [*space.names, "off every arm", "nothing ran"]
-        executed = dict(zip(cells, chance.executed[0].tolist(), strict=True))
-        how: dict[str, Any] | None = {"method": chance.method, "executed": executed}
-    except GdcbError:  # a part that cannot say how likely an arm was
-        proposed = error = [None] * space.n
-        how = None
-    worth, composed = ev.plain(made.worth[0]), decision.actions
+    proposed: list[Any] = [None] * space.n
+    error, how = proposed, None
+    if decision is not None:
+        proposed, error, how = _chances(live, state, rows, draws)
+    worth = ev.plain(made.worth[0])
+    composed = None if decision is None else decision.actions
     arms = [
         {
             "name": space.names[k],
             "allowed": made.mask is None or bool(made.mask[0, k]),
             "nominal": space.coords[k].tolist(),
-            "composed": action_of(instance, composed[0, k]),
+            "composed": None if composed is None else action_of(instance, composed[0, k]),
             "worth": worth[k],
             "probability": proposed[k],
             "error": error[k],
@@ -248,7 +252,7 @@ def _inputs(
         "scaler": {
             "version": int(made.scaler_version[0]),
             "delta": made.delta[0].tolist(),
-            "factors": _factors(instance, state.scaler, rows),
+            "factors": None if decision is None else _factors(instance, state.scaler, rows),
         },
         "arms": arms,
         "propensity": how,
@@ -261,6 +265,21 @@ def _inputs(
             "entered": action_of(instance, entered),
         },
     }
+
+
+def _chances(
+    live: Recall, state: RoundState, rows: Rows, draws: int
+) -> tuple[list[Any], list[Any], dict[str, Any] | None]:
+    """Return how likely each arm was, the error of that, and how it was found."""
+    names = live.instance.space.names
+    try:
+        chance = propensity(live.instance, live.bandit, state, rows, draws=draws)
+    except GdcbError:  # a part that cannot say how likely an arm was
+        return [None] * len(names), [None] * len(names), None
+    cells = [*names, "off every arm", "nothing ran"]
+    executed = dict(zip(cells, chance.executed[0].tolist(), strict=True))
+    how = {"method": chance.method, "executed": executed}
+    return chance.proposed[0].tolist(), chance.error[0].tolist(), how
 
 
 def _factors(instance: Instance, state: Any, rows: Rows) -> dict[str, float] | None:
@@ -277,16 +296,20 @@ def _recomputed(
     said: list[Said],
     made: ev.DecisionMade,
     rows: Rows,
-    decision: Decision,
+    decision: Decision | None,
     tolerance: float,
 ) -> dict[str, Any]:
     """Hold the recorded decision, and the gates' first answer, against what comes out."""
+    if decision is None:
+        return {"verdict": "erased", "tolerance": tolerance, "worst": 0.0, "differing": []}
     number = said[0].entry.seq
     decision = chosen(made, decision, tolerance)
     launched = (made.share, made.drawn_by, made.instead)
     again = made_event(
         decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched, made.by
     )
+    if made.key is not None:
+        again = replace(again, sealed=made.sealed, key=made.key)
     result = Compared()
     result.add(compare(number, made, again, tolerance), 100)
     judged = next((one for one in said if isinstance(one.event, ev.GateApplied)), None)

@@ -61,6 +61,7 @@ def _verdict(document: Mapping[str, Any], wrong: Sequence[str]) -> str:
         "equal": "Worked out again, it comes out the same to the last bit.",
         "to rounding": f"Worked out again, it comes out the same to {again['tolerance']:g}.",
         "differs": "Worked out again, it comes out otherwise.",
+        "erased": "It cannot be worked out again: what it was decided on was erased.",
     }
     lines = [
         f"<p><strong>{_text(document['status'])}</strong>: {_text(document['reason'])}</p>",

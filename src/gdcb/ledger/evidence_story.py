@@ -16,11 +16,13 @@ from gdcb.records import NOT_REACHED, STATUS
 
 
 def context_of(instance: Instance, x: Array) -> dict[str, Any]:
-    """Return a context (p,) by name, as it was given."""
+    """Return a context (p,) by name, as it was given; None where it is not known any more."""
     found: dict[str, Any] = {}
     for name, kind in instance.context.columns.items():
         at = list(instance.context.positions[name])
-        if isinstance(kind, Category):
+        if not np.isfinite(x[at]).all():
+            found[name] = None
+        elif isinstance(kind, Category):
             found[name] = kind.levels[int(np.argmax(x[at]))]
         else:
             found[name] = bool(x[at[0]] > 0.5) if isinstance(kind, Flag) else float(x[at[0]])

@@ -1,0 +1,75 @@
+"""Verify a ledger without gdcb: the standard library and NumPy, on the file of a SQLite ledger.
+
+python examples/verify_ledger.py LEDGER.db recomputes the hash of every entry, the tree of hashes
+over its rows, and the head of every chain. docs/ledger.md says how they are made.
+"""
+
+import json
+import sqlite3
+import sys
+from hashlib import sha256
+
+import numpy as np
+
+COLUMNS = {  # what has a row a decision, in the order of the fields
+    "DecisionMade": "id batch row unit x mask arm action delta scaler_version worth share instead "
+    "by sealed key",
+    "GateApplied": "id status action trail statuses reason",
+    "ReviewRequested": "id gate reason",
+    "ActionExecuted": "id action is_null",
+    "OutcomeObserved": "id outcome label weight",
+}
+
+
+def read(body):
+    """Return the fields of an entry's body: a head in JSON, then the arrays, each padded to 8."""
+    at = 4 + int.from_bytes(body[:4], "little")
+    head = json.loads(body[4:at])
+    fields, at = head["fields"], at + -at % 8
+    for name, kind, shape in head["arrays"]:
+        size = int(np.prod(shape, dtype=int)) * np.dtype(kind).itemsize
+        fields[name] = np.frombuffer(body[at : at + size], kind).reshape(shape)
+        at += size + -size % 8
+    return fields
+
+
+def root(fields, names):
+    """Return the root of the tree over the rows: a row is its texts as JSON, then its numbers."""
+    parts = [fields[name] for name in names if fields.get(name) is not None]
+    texts = list(zip(*[part for part in parts if isinstance(part, list)], strict=True))
+    arrays = [part for part in parts if not isinstance(part, list)]
+    level = []
+    for i, row in enumerate(texts):
+        text = json.dumps(row, separators=(",", ":")).encode()
+        data = b"".join([part[i].tobytes() for part in arrays])
+        leaf = len(text).to_bytes(4, "little") + text + data
+        level.append(sha256(b"\0" + leaf).digest())
+    while len(level) > 1:
+        pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+        level = [sha256(b"\1" + b"".join(p)).digest() if len(p) == 2 else p[0] for p in pairs]
+    return level[0]
+
+
+def verify(path):
+    """Yield what is wrong with a ledger, in sentences."""
+    ledger = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    for chain, size, head in ledger.execute("SELECT name, size, hash FROM chains").fetchall():
+        prev, number = bytes(32), 0
+        query = 'SELECT seq, at, "by", kind, body, root, hash FROM entries WHERE chain = ?'
+        for seq, at, by, kind, body, top, hash in ledger.execute(f"{query} ORDER BY seq", (chain,)):
+            parts = [b"1", chain.encode(), b"%d" % number, b"%d" % at, by.encode(), kind.encode()]
+            parts += [sha256(body).digest(), top, prev]
+            if sha256(b"".join(b"%d:%b," % (len(p), p) for p in parts)).digest() != hash:
+                yield f"{chain}: entry {seq} is not as it was written"
+            if kind in COLUMNS and root(read(body), COLUMNS[kind].split()) != top:
+                yield f"{chain}: entry {seq} has another root than its rows"
+            prev, number = hash, number + 1
+        if (number, prev) != (size, head):
+            yield f"{chain}: it ends after {number} entries, and its head says {size}"
+    ledger.close()
+
+
+if __name__ == "__main__" and len(sys.argv) > 1:
+    found = list(verify(sys.argv[1]))
+    print("\n".join(found) or "nothing is wrong")
+    sys.exit(3 if found else 0)
