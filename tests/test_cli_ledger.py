@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from gdcb import events as ev
 from gdcb.cli.ledger import ledger_app
 from gdcb.ledger import open_store
 from tests.ledger.written_ledgers import first_of, rewrite, run_sql, write_small
@@ -239,3 +241,18 @@ def test_a_ledger_of_a_newer_version_is_refused(ledger: Path) -> None:
     code, _, err = _run("verify", "--db", ledger)
     assert code == 1
     assert "its tables are those of a newer gdcb" in " ".join(err.split())
+
+
+def test_a_ledger_is_verified_without_gdcb(ledger: Path) -> None:
+    """The example knows the format by itself; what it knows must be what is written."""
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "verify_ledger.py"))
+    known = {kind: tuple(columns.split()) for kind, columns in example["COLUMNS"].items()}
+    assert known == {name: kind.columns for name, kind in ev.KINDS.items() if kind.columns}
+    assert list(example["verify"](ledger)) == []
+    for statements, says in (
+        (TAMPERED["who"][0], "str: entry 3 is not as it was written"),
+        (TAMPERED["a root"][0], "str: entry 3 has another root than its rows"),
+        (TAMPERED["the end"][0], "str: it ends after"),
+    ):
+        run_sql(ledger, *statements)
+        assert any(one.startswith(says) for one in example["verify"](ledger))
