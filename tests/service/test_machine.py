@@ -161,6 +161,8 @@ class Days(RuleBasedStateMachine):
         price=st.sampled_from([30.0, 90.0, 100.0, 900.0]),
     )
     def answer(self, at: int, by: str, verdict: str, price: float) -> None:
+        if self.is_paused:
+            verdict = "veto"  # whether anything else may run in a pause is not this test's
         id = self.pick(at, "held")
         case = self.cases[id]
         action = {"price": price} if verdict == "edit" else None
@@ -183,7 +185,7 @@ class Days(RuleBasedStateMachine):
         answer = self.made.asked(id)
         wrong: list[tuple[answering.Review, type[GdcbError]]] = [
             (replace(answer, version=answer.version - 1), answering.Stale),
-            (replace(answer, by="shop"), answering.OwnProposal),
+            (replace(answer, by="shop"), Conflict if self.is_paused else answering.OwnProposal),
         ]
         if case["by"] is not None:
             wrong = [(answer, answering.Decided)]
