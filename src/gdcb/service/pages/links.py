@@ -6,7 +6,7 @@ Pages
     `/audit`, `/changes`, `/changes/{id}`, `/certificate`
 Posts
     `/sign-in` (login and password, or link), `/sign-out`, `/settings`, `/people`,
-    `/people/{id}/{grant|revoke|link|disable|enable}`, `/keys`, `/keys/{id}/revoke`;
+    `/people/{id}/{grant|revoke|link|disable}`, `/keys`, `/keys/{id}/revoke`;
     under `/i/{instance}`: `/pause`, `/resume`, `/refit`, `/queue/bulk`, `/queue/bulk/confirm`,
     `/d/{id}/{claim|release|approve|edit|veto|preview|replay}`,
     `/changes`, `/changes/{id}/{agree|refuse}`

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import re
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,7 @@ from gdcb.service.who import written as who
 router = APIRouter(prefix="/i/{name}", include_in_schema=False)
 PATIENCE = 3.0  # seconds that a page waits for fresh figures before it shows older ones
 SECOND = 1_000_000
+_PAUSE = 0.1
 _READS = ("operate", "audit")
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _DONE = {
@@ -90,14 +92,22 @@ def _read(live: Live) -> tuple[int, int, list[int]]:
 
 
 async def fresh(request: Request, desk: Desk) -> Shown | None:
-    """Return the figures as they are now, or as they were made last; None: there are none yet."""
-    figures = figures_of(request)
-    asked = asyncio.wrap_future(figures.ask(desk.chain, desk.instance))
-    try:
-        return await asyncio.wait_for(asyncio.shield(asked), PATIENCE)
-    except (TimeoutError, GdcbError):
-        asked.cancel()
-        return figures.latest(desk.chain)
+    """Return the figures as they are now, or as they were made last; None: there are none yet.
+
+    After a start the chain is checked to its end first, as far as patience goes: who comes then
+    should not read that nothing is verified.
+    """
+    figures, until = figures_of(request), time.monotonic() + PATIENCE
+    while True:
+        asked = asyncio.wrap_future(figures.ask(desk.chain, desk.instance))
+        try:
+            found = await asyncio.wait_for(asyncio.shield(asked), until - time.monotonic())
+        except (TimeoutError, GdcbError):
+            asked.cancel()
+            return figures.latest(desk.chain)
+        if found.chain.is_whole is not None or time.monotonic() + _PAUSE >= until:
+            return found
+        await asyncio.sleep(_PAUSE)  # who asks goes before what takes long
 
 
 def _framed(frame: Frame, shown: Shown | None) -> Frame:
@@ -156,8 +166,8 @@ def launch_of(policy: Policy, now: int) -> Launch:
         return Launch("live", None, "Every proposal enters the gates.")
     kept = {"given": "what the request names", "arm": f"arm {launch.arm}"}
     incumbent = kept.get(str(launch.incumbent), "the declared action")
-    drawn = "" if share in (0.0, 1.0) else f", drawn a {launch.drawn_by}"
-    return Launch(launch.mode, share, f"The proposal enters the gates{drawn}; else {incumbent}.")
+    drawn = "" if share in (0.0, 1.0) else f" It is drawn for every {launch.drawn_by}."
+    return Launch(launch.mode, share, f"Where the proposal is not live, {incumbent} is.{drawn}")
 
 
 # Operate
