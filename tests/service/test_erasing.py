@@ -411,6 +411,7 @@ def test_replay_says_what_it_cannot_work_out(made: Office) -> None:
     made.decide("after", [night(0.2)] * 3, subject=BOB)
     report = replay_chain(made.store, "rooms")
     assert (report.verdict, report.erased) == ("equal", 5)
+    assert report.decisions.rows == 1 + 3
     # 'before' rests on nothing that was erased; what the gates said of it taught all since.
     assert report.unknown == 4 * 2
     assert report.seals == [report.stop - 4]

@@ -116,6 +116,13 @@ def _show_replay(report: Any, told: dict[str, Any]) -> None:
         f"  {counts['rows']:,} decisions: {counts['equal']:,} equal, "
         f"{counts['to_rounding']:,} to rounding, {counts['differ']:,} differ"
     )
+    if report.erased or report.unknown:
+        out.print(
+            f"  not worked out again: {report.erased:,} whose fields were erased, and "
+            f"{report.unknown:,} on a state that these taught"
+        )
+    for seq in report.seals:
+        out.print(f"  the state that was sealed in entry {seq:,} was taken as said")
     speed = told["events_per_second"]
     out.print(f"  {told['events']:,} events in {told['seconds']:.1f} s ({speed or 0:,} a second)")
     worded = sum(kind.worded for kind in report.kinds.values())

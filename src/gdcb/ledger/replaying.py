@@ -21,7 +21,8 @@ import numpy as np
 from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
-from gdcb.cases import made_event, rows_of
+from gdcb.arguments import check_review
+from gdcb.cases import about, made_event, rows_of
 from gdcb.errors import BrokenChain, Conflict, GdcbError, InvalidInput
 from gdcb.ledger.differing import (
     TOLERANCE,
@@ -36,6 +37,7 @@ from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
 from gdcb.ledger.replay_report import ReplayReport, check_state
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
+from gdcb.parts import check_text
 from gdcb.records import Decision, Rows
 from gdcb.replay import check_event
 
@@ -114,6 +116,11 @@ class _Replayer:
                 f"entry {entry.seq} came where {len(live.events)} was expected; "
                 "`gdcb ledger verify` says what was done to the chain"
             )
+        if entry.kind == "Shown":  # a look teaches nobody, and changes nothing
+            self._judged = None
+            self._count("Shown", Compared(1))
+            live.pass_over(entry.at, entry.by)
+            return
         event: ev.Event | None = None
         try:
             event = live.event_of(entry)
@@ -132,9 +139,15 @@ class _Replayer:
                 found = refused(entry.seq, event, entry.kind, _said(error))
             if len(live.events) == entry.seq:
                 live.skip()
-        kept = sum(len(one.found) for one in self.report.kinds.values())
-        counts = self.report.kinds.setdefault(entry.kind, Compared())
-        counts.add(found, max(KEPT - kept, 0) + len(counts.found))
+        self._count(entry.kind, found)
+
+    def _count(self, kind: str, found: Compared) -> None:
+        counts = self.report.kinds.setdefault(kind, Compared())
+        room = 0
+        if found.found:
+            kept = sum(len(one.found) for one in self.report.kinds.values())
+            room = max(KEPT - kept, 0)
+        counts.add(found, room + len(counts.found))
 
     def _compared(self, seq: int, event: ev.Event) -> Compared:
         live, tolerance = self.live, self.report.tolerance
@@ -149,8 +162,8 @@ class _Replayer:
                 check_event(live, event)
             else:
                 again = followed
-        elif isinstance(event, ev.Shown):
-            return Compared(1)  # a look teaches nobody, and changes nothing
+        elif isinstance(event, ev.Reviewed):
+            self._check_answer(event)
         elif isinstance(event, ev.ScalerFitted):
             live.check_owners(event.owners)
             again = event if live.is_lossy else live.fitted(event.owners)
@@ -164,7 +177,16 @@ class _Replayer:
             self._judged = None
         if self._gone:
             again = with_rows(again, event, self._gone)
-        return compare(seq, event, again, tolerance)
+        found = compare(seq, event, again, tolerance)
+        found.rows = max(found.rows - self._skipped(event, again), found.differ)
+        return found
+
+    def _skipped(self, event: ev.Event, again: ev.Event) -> int:
+        """Return how many rows could not be worked out again, for what was erased."""
+        if isinstance(event, ev.DecisionMade) and again is event:
+            return len(event.id)
+        is_worked_out = isinstance(event, ev.DecisionMade | ev.GateApplied | ev.ActionExecuted)
+        return len(self._gone.intersection(about(event))) if is_worked_out and self._gone else 0
 
     def _check_sealed(self, entry: Entry, event: ev.StateSealed) -> None:
         """Hold a sealed state against what the fold knows; where that is lossy, take it as said."""
@@ -178,6 +200,15 @@ class _Replayer:
         stored = Snapshot(live.chain, entry.seq, entry.prev, data)
         found = check_state(live, stored, entry.prev, self.report.tolerance)
         self.report.states.append(found)
+
+    def _check_answer(self, event: ev.Reviewed) -> None:
+        """Refuse an answer that nobody can have given, or not at this point."""
+        record = self.live.records[event.id]
+        record.check_held()
+        if not record.is_asked:
+            raise Conflict(f"decision {record.id} was answered before anybody was asked")
+        check_review(self.live.instance, event)
+        check_text("reason", event.reason, may_be_empty=True)
 
     def _is_sound(self, event: ev.OutcomeObserved) -> bool:
         """Whether all outcomes could be observed; where not, each is checked for what is wrong."""
