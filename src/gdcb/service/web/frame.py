@@ -31,9 +31,9 @@ _TODO = {
 
 
 async def viewer_of(request: Request) -> Principal | None:
-    """Return who looks at the page; None: nobody is signed in."""
+    """Return who looks at the page; None: nobody is signed in. Pages are for people, not keys."""
     door, headers = house_of(request).door, request.headers
-    if "cookie" not in headers:
+    if "cookie" not in headers or "authorization" in headers:
         return None
     known = door.known(headers)
     return known or await run_in_threadpool(door.authenticate, headers)

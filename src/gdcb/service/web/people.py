@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from gdcb.errors import GdcbError, InvalidInput
+from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.ledger.live import Live
 from gdcb.service import access, operating
 from gdcb.service.access import EVERY, AccessError, Grant, Principal, require
@@ -78,7 +78,7 @@ async def _people(
             )
             for one in keys
         ),
-        instances=tuple(names),
+        instances=tuple(name for name in names if viewer.may("administer", name)),
         secret=secret,
         problem=problem,
     )
@@ -98,7 +98,7 @@ async def add_person(request: Request) -> Response:
 
     def add() -> str:
         grants = [(role, instance)] if role else []
-        made = access.add_person(house.books, viewer, name, login, grants)
+        made = access.add_person(house.books, viewer, login, name, grants)
         return access.make_link(house.books, viewer, made, house.settings.base_url)
 
     return await _with_secret(request, viewer, add, "link", name)
@@ -110,7 +110,7 @@ async def _with_secret(
     """Show a secret once, or say why there is none."""
     try:
         words = await run_in_threadpool(make)
-    except (AccessError, InvalidInput) as error:
+    except (AccessError, Conflict, InvalidInput) as error:
         return page(await _people(request, viewer, problem=str(error)), 422)
     return page(await _people(request, viewer, Secret(kind, name, words)))
 
@@ -143,7 +143,7 @@ async def change_person(id: str, verb: str, request: Request) -> Response:
 
     try:
         told = await run_in_threadpool(change)
-    except (AccessError, InvalidInput) as error:
+    except (AccessError, Conflict, InvalidInput) as error:
         return page(await _people(request, viewer, problem=str(error)), 422)
     return back("/people", told)
 
@@ -157,10 +157,17 @@ async def add_key(request: Request) -> Response:
     grant = (text(form, "role"), text(form, "instance", EVERY))
 
     def make() -> str:
-        lasts = float(days) * 86400 if days else None
+        lasts = _days(days) * 86400 if days else None
         return access.add_key(house.books, viewer, name, [grant], lasts).text
 
     return await _with_secret(request, viewer, make, "key", name)
+
+
+def _days(told: str) -> float:
+    try:
+        return float(told)
+    except ValueError:
+        raise InvalidInput(f"days: expected a number, got {told[:40]!r}") from None
 
 
 @router.post("/keys/{id}/revoke")
@@ -170,7 +177,7 @@ async def revoke_key(id: str, request: Request) -> Response:
     viewer, house = await _administrator(request), house_of(request)
     try:
         await run_in_threadpool(access.revoke_key, house.books, viewer, id)
-    except (AccessError, InvalidInput) as error:
+    except (AccessError, Conflict, InvalidInput) as error:
         return page(await _people(request, viewer, problem=str(error)), 422)
     return back("/people", "The key opens nothing any more.")
 

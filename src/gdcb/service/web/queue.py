@@ -234,7 +234,7 @@ async def answer(name: str, id: str, verb: str, request: Request) -> Response:
             by,
             code,
             words[:2000],
-            _number(form, "version"),
+            _whole("version", text(form, "version")),
             text(form, "content"),
         )
         await command(desk, lambda turn: answering.review(turn, said))
@@ -260,9 +260,9 @@ def _next(live: Live, desk: Desk) -> str:
     return min(rows)[2] if rows else ""
 
 
-def _number(form: FormData, field: str) -> int:
+def _whole(field: str, told: str) -> int:
     try:
-        return int(text(form, field))
+        return int(told)
     except ValueError:
         raise InvalidInput(f"{field}: expected a whole number") from None
 
@@ -357,14 +357,14 @@ async def confirm(name: str, request: Request) -> Response:
     viewer, desk = await enter(request, name, "approve")
     by, verdict = who(viewer), text(form, "verdict")
     ids = texts(form, "row")
-    seen = list(zip(ids, texts(form, "version"), texts(form, "content"), strict=False))
-    if len(seen) < len(ids) or not all(version.isdigit() for _, version, _ in seen):
+    versions, contents = texts(form, "version"), texts(form, "content")
+    if not len(ids) == len(versions) == len(contents):
         raise InvalidInput("the form is not whole; go back and select again")
     await run_in_threadpool(house_of(request).claims.check, name, ids, by)
     code, words = text(form, "code"), text(form, "reason")[:2000]
     said = [
-        Review(id, verdict, None, by, code, words, int(version), content)
-        for id, version, content in seen
+        Review(id, verdict, None, by, code, words, _whole("version", version), content)
+        for id, version, content in zip(ids, versions, contents, strict=True)
     ]
     await command(desk, lambda turn: answering.bulk(turn, said))
     done = "approved" if verdict == "approve" else "vetoed"
