@@ -120,6 +120,11 @@ class Recall(Live):
         self._made = None
         self.events.append(ev.Resumed(""))
 
+    def pass_over(self, at: int, by: str) -> None:
+        """Count an event that is about nothing that is known, with its time and who it is of."""
+        self.at, self.by = at, by
+        self.skip()
+
     def state_after(self, to: int) -> tuple[RoundState, Array]:
         """Return what the learners knew after so many events, folded from the first on."""
         past = recall(self.store, self.chain)
