@@ -128,6 +128,28 @@ def test_reasons_there_and_back() -> None:
     assert gone.reason == [ERASED, asked.reason[1]]
 
 
+def test_what_a_gate_stumbled_over_is_sealed_too() -> None:
+    sealer, keys = keyed(open_store("memory:"), ["ann", "bob"])
+    zeros = np.zeros((2, 1))
+    judged = ev.GateApplied(
+        ["d.0", "d.1"],
+        np.array([2, 2], dtype=np.int8),
+        zeros,
+        np.zeros((2, 2, 1)),
+        np.array([[2], [2]], dtype=np.int8),
+        {"1 0": "no rule for age 83"},
+        ["vetoed", "vetoed"],
+    )
+    written = sealer.worded(judged, keys)
+    assert isinstance(written, ev.GateApplied)
+    assert "83" not in written.faults["1 0"]
+    assert sealer.opened(written) == judged
+    sealer.forget([keys[1]])
+    found = sealer.opened(written)
+    assert isinstance(found, ev.GateApplied)
+    assert (found.reason, found.faults) == (["vetoed", ERASED], {"1 0": ERASED})
+
+
 def test_words_that_only_look_sealed_stay() -> None:
     sealer, _ = keyed(open_store("memory:"), ["ann"])
     asked = ev.ReviewRequested(["a"], ["manager"], ["sealed: by the manager"])

@@ -57,6 +57,11 @@ def unsealed(store: Store, snapshot: Snapshot | None) -> Snapshot | None:
     return None if body is None else replace(snapshot, body=body)
 
 
+def _row(at: str) -> int:
+    """Return the row of a fault, whose place is 'row gate'."""
+    return int(at.partition(" ")[0])
+
+
 class Sealer:
     """Seals what is written to one chain, and opens what is read from it.
 
@@ -153,24 +158,45 @@ class Sealer:
         return replace(made, x=x)
 
     def worded(self, event: Worded, keys: Sequence[str]) -> Worded:
-        """Seal the reasons of verdicts, each under the key of its decision; '' for none."""
+        """Seal what verdicts say, each under the key of its decision; '' for none."""
         reasons = [
-            f"sealed:{key}:{self._sealed(reason.encode(), key, id, 'reason')}" if key else reason
+            self._worded(reason, key, id, "reason")
             for id, key, reason in zip(event.id, keys, event.reason, strict=True)
         ]
-        return replace(event, reason=reasons)
+        if not isinstance(event, ev.GateApplied):
+            return replace(event, reason=reasons)
+        faults = {
+            at: self._worded(said, keys[_row(at)], event.id[_row(at)], "fault")
+            for at, said in event.faults.items()
+        }
+        return replace(event, reason=reasons, faults=faults)
+
+    def _worded(self, text: str, key: str, id: str, field: str) -> str:
+        if not key:
+            return text
+        return f"sealed:{key}:{self._sealed(text.encode(), key, id, field)}"
 
     def _opened_words(self, event: Worded) -> Worded:
         found = [_TEXT.fullmatch(reason) for reason in event.reason]
         if not any(found):
             return event
         self._fetch(one[1] for one in found if one is not None)
-        reasons = list(event.reason)
-        for i, one in enumerate(found):
-            if one is not None:
-                data = self._unsealed(one[2], one[1], event.id[i], "reason")
-                reasons[i] = ERASED if data is None else data.decode()
-        return replace(event, reason=reasons)
+        pairs = zip(event.id, event.reason, strict=True)
+        reasons = [self._read(text, id, "reason") for id, text in pairs]
+        if not isinstance(event, ev.GateApplied):
+            return replace(event, reason=reasons)
+        faults = {
+            at: self._read(said, event.id[_row(at)], "fault") for at, said in event.faults.items()
+        }
+        return replace(event, reason=reasons, faults=faults)
+
+    def _read(self, text: str, id: str, field: str) -> str:
+        """Return a text as it was before it was sealed, if it was."""
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            return text
+        data = self._unsealed(found[2], found[1], id, field)
+        return ERASED if data is None else data.decode()
 
     # Snapshots
 
