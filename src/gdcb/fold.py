@@ -44,6 +44,7 @@ class Fold(Outlook):
         self.discounts: list[tuple[int, float]] = []
         self.voids: list[tuple[int, int]] = []
         self.history: ev.HistoryImported | None = None
+        self.history_at: int | None = None
         self._made: ev.DecisionMade | None = None
         self._logged: tuple[ev.OutcomeObserved, Log] | None = None
 
@@ -79,7 +80,7 @@ class Fold(Outlook):
         elif isinstance(event, ev.RolledBack):
             self._note_rollback(event)
         elif isinstance(event, ev.HistoryImported):
-            self.history = event
+            self.history, self.history_at = event, number
             self.units = {name: place for place, name in enumerate(event.units)}
             log = self.warmed(event)[2] if self.kept.is_on else None
             if log is not None:
@@ -253,7 +254,10 @@ class Fold(Outlook):
 
     def _note_rollback(self, event: ev.RolledBack) -> None:
         self.voids.append((event.to, len(self.events)))
-        self.kept.weigh(lambda numbers: np.where(numbers >= event.to, 0.0, 1.0))
+        first = HISTORY if self.history_at is not None and self.history_at >= event.to else event.to
+        self.kept.weigh(
+            lambda numbers: np.where((numbers >= event.to) | (numbers == first), 0.0, 1.0)
+        )
 
     def discounted(self, event: ev.EvidenceDiscounted) -> turn.RoundState:
         """Work out what is known once old evidence counts for less; changes nothing.

@@ -198,7 +198,7 @@ def decided_again(agent: Fold, made: ev.DecisionMade) -> ev.DecisionMade:
     decision = agent.propose(keys, rows)
     launched = (made.share, made.drawn_by, made.instead)
     again = made_event(
-        decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched
+        decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched, made.by
     )
     if again != made or not _is_drawn(agent, made, keys):
         raise Conflict(f"decision {made.id[0]} comes out differently")

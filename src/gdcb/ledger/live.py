@@ -75,7 +75,6 @@ class Live(Agent):
         self.events = self._story
         self.stored = StoredRecords(self._story, self)
         self.records = self.stored
-        self._history_at: int | None = None
         self.waiting: dict[str, Waiting] = {}
         self.paused: tuple[ev.Paused, int, str] | None = None
         self.retired: tuple[ev.Retired, int, str] | None = None
@@ -116,9 +115,7 @@ class Live(Agent):
         number = len(self.events)
         self._story.remember(number, self.at)
         super().note(event)
-        if isinstance(event, ev.HistoryImported):
-            self._history_at = number
-        elif isinstance(event, ev.ScalerFitted):
+        if isinstance(event, ev.ScalerFitted):
             self.fitted_at = self.at
         elif isinstance(event, ev.ReviewRequested):
             self._hold(event, number)
@@ -181,8 +178,7 @@ class Live(Agent):
 
     def _change(self, event: ev.InstanceChanged) -> None:
         """Put another declaration in force; what was learned stays, but of gates that changed."""
-        if event.proposal is not None:
-            self.proposals.pop(event.proposal, None)
+        self.proposals.clear()  # they were made against what is no longer in force
         if event.declaration == self.text:
             return
         first, self.text = not self.text, event.declaration
@@ -247,7 +243,7 @@ class Live(Agent):
             "room": int(self.group.size),
             "discounts": self.discounts,
             "voids": self.voids,
-            "history": self._history_at,
+            "history": self.history_at,
             "waiting": [[getattr(w, f.name) for f in fields(w)] for w in self.waiting.values()],
             "paused": _told(self.paused),
             "retired": _told(self.retired),
@@ -290,9 +286,9 @@ class Live(Agent):
             if proposal is not None:
                 self.proposals[number] = proposal
         self.fitted_at, self.at, self.by = found["fitted"], found["at"], found["by"]
-        self._history_at = found["history"]
-        if self._history_at is not None:
-            history = self.events[self._history_at]
+        self.history_at = found["history"]
+        if self.history_at is not None:
+            history = self.events[self.history_at]
             self.history = history if isinstance(history, ev.HistoryImported) else None
 
     def _take_learners(self, found: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
 from gdcb.outlook import WORDS
-from gdcb.service.deciding import document, follow
+from gdcb.service.deciding import check_open, document, follow
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
 from gdcb.service.who import is_same, name_of
@@ -86,28 +86,37 @@ def content_of(live: Live, record: Record) -> str:
 
 def review(turn: Turn, answer: Review) -> Record:
     """Take a person's answer to a held decision; what they let through meets the other gates."""
-    live, policy = turn.live, turn.policy
-    record = find(live, answer.id)
-    check_verdict(answer.verdict, answer.action is not None)
-    if answer.code not in policy.codes:
-        raise InvalidInput(f"code: expected one of {', '.join(policy.codes)}; got {answer.code!r}")
-    check_waiting(live, record)
-    if answer.version != record.judged_at or answer.content != content_of(live, record):
-        raise Stale(
-            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
-            f"is version {record.judged_at}); look again and decide on what is there now"
-        )
-    asked_by = record.made.by[record.at] if record.made.by is not None else ""
-    if is_same(asked_by, answer.by) and answer.verdict != "veto":
-        raise OwnProposal(
-            f"decision {answer.id} was asked for by {asked_by}; somebody else answers"
-        )
+    live, record = turn.live, check(turn, answer)
     edited = None
     if answer.action is not None:
         edited = live.instance.encode_action(answer.action).tolist()
     event = ev.Reviewed(answer.id, answer.verdict, edited, answer.by, answer.reason, answer.code)
     check_review(live.instance, event)
     _take(turn, record, event, answer.by)
+    return record
+
+
+def check(turn: Turn, answer: Review) -> Record:
+    """Refuse an answer that does not count: late, unseen, one's own; in a pause nothing runs."""
+    live, codes = turn.live, turn.policy.codes
+    record = find(live, answer.id)
+    check_verdict(answer.verdict, answer.action is not None)
+    if answer.code not in codes:
+        raise InvalidInput(f"code: expected one of {', '.join(codes)}; got {answer.code!r}")
+    check_waiting(live, record)
+    if answer.version != record.judged_at or answer.content != content_of(live, record):
+        raise Stale(
+            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
+            f"is version {record.judged_at}); look again and decide on what is there now"
+        )
+    if answer.verdict == "veto":
+        return record
+    check_open(turn)
+    asked_by = record.made.by[record.at] if record.made.by is not None else ""
+    if is_same(asked_by, answer.by):
+        raise OwnProposal(
+            f"decision {answer.id} was asked for by {name_of(asked_by)}; somebody else answers"
+        )
     return record
 
 
@@ -121,6 +130,7 @@ def expire(turn: Turn, id: str) -> Record:
         raise Conflict(f"decision {id} has not expired: its time is not over")
     action = None
     if policy.expiry.then == "fallback" and policy.expiry.fallback is not None:
+        check_open(turn)  # nothing but the null action runs in a pause
         action = live.instance.encode_action(policy.expiry.fallback).tolist()
     said = f"nobody answered within {policy.expiry.after:g} seconds"
     _take(turn, record, ev.Expired(id, said, action), "policy")
@@ -143,7 +153,8 @@ def deadline(live: Live, policy: Policy, id: str) -> int | None:
 
 def overdue(live: Live, policy: Policy, now: int) -> list[str]:
     """Return the held decisions whose time is over."""
-    if policy.expiry.then == "wait":
+    is_stopped = live.paused is not None or live.retired is not None
+    if policy.expiry.then == "wait" or (policy.expiry.then == "fallback" and is_stopped):
         return []
     limit = now - round(policy.expiry.after * SECOND)
     return [id for id, waiting in live.waiting.items() if waiting.since <= limit]
@@ -213,21 +224,12 @@ def bulk(turn: Turn, answers: Sequence[Review]) -> list[Record]:
     if len({one.id for one in answers}) < len(answers):
         raise InvalidInput("decisions: one is named twice")
     for one in answers:
-        check_verdict(one.verdict, one.action is not None)
         if one.verdict == "edit":
             raise InvalidInput("verdict: decisions are edited one by one")
     gates = set()
     for one in answers:  # all are checked before the first is answered
-        record = find(turn.live, one.id)
-        check_waiting(turn.live, record)
+        check(turn, one)
         gates.add(turn.live.waiting[one.id].gate)
-        if one.version != record.judged_at or one.content != content_of(turn.live, record):
-            raise Stale(f"decision {one.id} is no longer what you saw; look again")
-        asked_by = "" if record.made.by is None else record.made.by[record.at]
-        if is_same(asked_by, one.by) and one.verdict != "veto":
-            raise OwnProposal(f"decision {one.id} was asked for by {one.by}; somebody else answers")
-        if one.code not in turn.policy.codes:
-            raise InvalidInput(f"code: expected one of {', '.join(turn.policy.codes)}")
     if len(gates) > 1:
         held = ", ".join(sorted(gates))
         raise InvalidInput(f"decisions: expected holds of one rule, got {held}")

@@ -22,6 +22,7 @@ from gdcb.records import STATUS, Rows
 from gdcb.service.desk import Job
 from gdcb.service.policy import Policy, incumbent_of
 from gdcb.service.turn import Turn
+from gdcb.service.who import name_of
 
 LONGEST_ID = 120
 _ROW_LIKE = re.compile(r"\.[0-9]+$")
@@ -223,7 +224,7 @@ def check_open(turn: Turn) -> None:
     for what, stopped in (("retired", turn.live.retired), ("paused", turn.live.paused)):
         if stopped is not None:
             event, _, by = stopped
-            raise Stopped(f"the instance is {what} by {by}: {event.reason}")
+            raise Stopped(f"the instance is {what} by {name_of(by)}: {event.reason}")
 
 
 class Stopped(Conflict):

@@ -176,6 +176,7 @@ class Desk:
             follow(live, self.store.read(self.chain, len(live.events)))
             self._adopt(live)
         except Exception as error:
+            self._live = None  # an event may have been folded half
             self._fail(jobs, error)
             return
         turn = Turn(live, self.policy, self.clock())
@@ -242,7 +243,7 @@ class Desk:
             )
         if writing.head.size > len(live.events):
             follow(live, writing.read(len(live.events)))
-            self._adopt(live)
+        self._adopt(live)  # also where the fold was opened again, and has caught up by that
 
     def _adopt(self, live: Live) -> None:
         """Take the policy of the declaration that is in force."""
