@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from gdcb.errors import InvalidInput
 from gdcb.ledger.live import Live
 from gdcb.service import operating
 from gdcb.service.access import EVERY, require
+from gdcb.service.access.names import clean
 from gdcb.service.answering import written
 from gdcb.service.desk import Desk
 from gdcb.service.models import (
@@ -67,6 +69,7 @@ async def create(request: Request, said: CreateBody) -> dict[str, str]:
     house.limiter.take("other", by.id, address)
 
     def make() -> str:
+        check_name(operating.read_declaration(said.declaration).instance.name)
         return operating.create(
             house.store, said.declaration, who(by), said.reason, seed=said.seed, clock=house.clock
         )
@@ -74,6 +77,14 @@ async def create(request: Request, said: CreateBody) -> dict[str, str]:
     name = await run_in_threadpool(make)
     await run_in_threadpool(house.desk, name)
     return {"name": name}
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no address can have, that means every instance, or that looks like one."""
+    if clean("name", name) != name or "/" in name or name in (EVERY, ".", ".."):
+        raise InvalidInput(
+            f"name: expected letters that can stand in an address, and no '/' or '*'; got {name!r}"
+        )
 
 
 @router.get("/{name}", response_model=About)
@@ -251,9 +262,12 @@ async def history(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"history{_SUFFIX[kind]}"
         path.write_bytes(raw)
-        return await run_in_threadpool(
-            import_log, desk, path, who(principal), strict=strict, override=override
-        )
+        try:
+            return await run_in_threadpool(
+                import_log, desk, path, who(principal), strict=strict, override=override
+            )
+        except InvalidInput as error:  # where we keep the file for a moment is nobody's business
+            raise InvalidInput(str(error).replace(str(path), path.name)) from error
 
 
 def import_log(
@@ -261,9 +275,13 @@ def import_log(
 ) -> dict[str, Any]:
     """Certify a log and let a desk start from it; the long part runs outside of the desk."""
     from gdcb.history import certify, open_log
+    from gdcb.history.files import LogFiles
 
     declared = desk.look(lambda live: live.declared).result()
     source = open_log(log, declared.instance, declared.columns, strict=strict)
+    if isinstance(log, Path) and isinstance(source.table, LogFiles):
+        # The ledger keeps the log's name for good, and the path is of a copy that goes.
+        source = replace(source, table=LogFiles(log.name, source.table.files))
     settings: dict[str, Any] = {"level": 0.05, "margin": 0.1, "override": override}
     certificate = certify(source, declared.instance, declared.bandit, **settings)
     taken = desk.submit(
