@@ -1,0 +1,134 @@
+"""`gdcb serve`: a service that starts, says where it is, and stops; and one to look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gdcb.cli import app
+from gdcb.errors import InvalidInput
+from gdcb.ledger.live import opened
+from gdcb.ledger.store import open_store
+from gdcb.service import demo
+from gdcb.service.running import declaration_of
+
+LISTING = """
+name = "listing"
+context.base = { type = "number", low = 1, high = 1000 }
+arms = { part = "list", values = [0.9, 1.0, 1.1] }
+composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = [{ part = "bounds", low = 40, high = 900 }]
+reward = { part = "payoff", outcome = ["booked"], action = 0 }
+bandit = { part = "beta-thompson" }
+"""
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def fetched(url: str) -> tuple[int, bytes]:
+    """Return status and body of an address."""
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return answer.status, answer.read()
+
+
+def test_it_serves_an_instance_and_stops(tmp_path: Path) -> None:
+    """A file is declared once; health, OpenAPI and the sign-in page answer; SIGTERM ends it."""
+    (tmp_path / "listing.toml").write_text(LISTING)
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    command = [
+        sys.executable,
+        "-m",
+        "gdcb",
+        "serve",
+        "--empty",
+        "listing.toml",
+        "--port",
+        str(port),
+    ]
+    for is_first in (True, False):
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"COLUMNS": "200"},
+        )
+        try:
+            until = time.monotonic() + 60
+            while True:
+                try:
+                    assert fetched(f"{base}/healthz")[0] == 200
+                    break
+                except OSError:
+                    assert process.poll() is None
+                    assert time.monotonic() < until
+                    time.sleep(0.1)
+            ready = json.loads(fetched(f"{base}/readyz")[1])
+            assert ready == {"status": "ready", "instances": 1}
+            assert b"/v1/instances/{name}/decisions" in fetched(f"{base}/v1/openapi.json")[1]
+            assert b"<form" in fetched(f"{base}/sign-in")[1]
+            assert b"gdcb_decisions" in fetched(f"{base}/metrics")[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=30)[0]
+        assert f"gdcb serves at {base}" in said
+        assert "/sign-in?link=" in said
+        size = open_store(tmp_path / "gdcb.db").head("listing").size
+        assert size == 1, is_first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--processes", "2"], 2, "needs PostgreSQL"),
+        (["nowhere"], 1, "no instance 'nowhere' that ships a TOML file"),
+        (["missing.toml"], 1, "cannot be read"),
+        (["--port", "0"], 2, "--port"),
+        (["--db", "mysql://x"], 1, "mysql"),
+    ],
+)
+def test_what_cannot_be_served(
+    arguments: list[str], code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is refused with a sentence, and an exit code that says whose fault it is."""
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["serve", "--empty", *arguments])
+    assert result.exit_code == code
+    assert words in " ".join(result.stderr.split())
+
+
+def test_instances_that_ship_a_file() -> None:
+    """A name stands for the file of its domain; a simulated person is refused by the service."""
+    assert 'name = "str"' in declaration_of("str")
+    with pytest.raises(InvalidInput, match="give a path to one"):
+        declaration_of("unknown")
+
+
+def test_the_demo_has_a_past_a_month_and_a_queue(tmp_path: Path) -> None:
+    """A certificate is in force, a month was lived through, and some prices wait."""
+    store = open_store(tmp_path / "demo.db")
+    demo.furnish(store)
+    live = opened(store, demo.NAME)
+    assert live.history is not None
+    assert live.history.certificate["verdict"] == "reweight"
+    assert 10 <= len(live.waiting) <= 40
+    assert len(live.units) == 8
+    days = {live.time_of(i) // demo.DAY for i in range(len(live.events))}
+    assert len(days) == demo.DAYS
+    store.close()
