@@ -225,6 +225,12 @@ def preview_of(live: Live, record: Record, action: Mapping[str, Any]) -> screen.
     )
 
 
+def is_asked_by(record: Record, viewer: str) -> bool:
+    """Return whether a decision was asked for by who looks at it; they may veto it only."""
+    by = record.made.by
+    return by is not None and is_same(by[record.at], viewer)
+
+
 def reasons_of(policy: Policy) -> screen.Reasons:
     """Return the coded reasons to choose from."""
     choices = tuple(Choice(code, words) for code, words in policy.codes.items())

@@ -176,6 +176,7 @@ async def _view(
             "past": build.past_of(live, memory, record),
             "edit": build.edit_fields(live, record, given or {}),
             "reasons": build.reasons_of(desk.policy),
+            "is_own": build.is_asked_by(record, by),
             "answer": None if is_held else build.answer_of(live, record),
             "executed": ()
             if record.executed is None
