@@ -7,7 +7,8 @@ import multiprocessing
 import socket
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
@@ -192,20 +193,27 @@ class Staff:
         return Caller(name, {"authorization": f"Bearer {key.text}"}, self.servers, self.http)
 
 
-def staff_of(store: SqlStore, servers: Sequence[Server], chain: str) -> Staff:
-    """Return who makes callers, with the access of a database."""
-    return Staff(open_books(store.engine), servers, chain)
+@contextmanager
+def staff_of(store: SqlStore, servers: Sequence[Server], chain: str) -> Iterator[Staff]:
+    """Lend who makes callers, with the access of a database; their connections end with it."""
+    staff = Staff(open_books(store.engine), servers, chain)
+    with staff.http:
+        yield staff
 
 
 # What must hold of a ledger, whatever happened to who wrote it
 
 
 def check_ledger(store: Store, chain: str) -> Live:
-    """Check a chain, its index, its snapshot and its executions; return its fold."""
+    """Check a chain, its index, its snapshot and its executions; return its fold.
+
+    Others may go on writing: it is checked up to where it ends now.
+    """
     audit = verify_chain(store, chain)
     assert audit.ok, audit.findings
-    quick, whole = opened(store, chain), begun(store, chain)
-    follow(whole, store.read(chain))
+    size = store.head(chain).size
+    quick, whole = opened(store, chain, size), begun(store, chain)
+    follow(whole, store.read(chain, 0, size))
     assert everything(quick) == everything(whole)
     ids = [id for event in whole.events if isinstance(event, ev.DecisionMade) for id in event.id]
     assert max(Counter(ids).values(), default=1) == 1

@@ -81,8 +81,8 @@ def site(url: str | Path, service: str = "", tick: float = 0.0) -> Iterator[Site
     store = SqlStore(url, patience=3.0)
     operating.create(store, held(service), "ann", "trouble", seed=5)
     house = House(store, Settings(tick=tick, rates=FREE))
-    staff = staff_of(store, [], CHAIN)
-    shop, ann = staff.program("shop", "decide"), staff.person("ann", "approve")
+    with staff_of(store, [], CHAIN) as staff:
+        shop, ann = staff.program("shop", "decide"), staff.person("ann", "approve")
     with TestClient(build(house), raise_server_exceptions=False) as client:
         yield Site(store, client, shop.headers, ann.headers)
     store.close()
