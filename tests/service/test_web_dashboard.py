@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from gdcb import events as ev
@@ -22,14 +21,12 @@ from gdcb.ledger.live import Live, opened
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import demo, operating
 from gdcb.service.access import Principal
-from gdcb.service.api import evidence
 from gdcb.service.app import build
 from gdcb.service.desk import Desk
 from gdcb.service.figures import searching
 from gdcb.service.figures.searching import Question, by_id, search
 from gdcb.service.house import House, Settings
 from gdcb.service.pages.views.audit import AuditFilters
-from gdcb.service.web import audit, dashboard
 from gdcb.service.web.audit import question_of
 from tests.service import desks
 from tests.service.access_builders import person, session
@@ -110,22 +107,10 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def whole(house: House) -> FastAPI:
-    """Return the application, with the routes under test before all others."""
-    app = build(house)
-    if not any(getattr(route, "path", "") == "/i/{name}/audit" for route in app.routes):
-        there = list(app.router.routes)
-        app.router.routes.clear()
-        for part in (dashboard, audit, evidence):
-            app.include_router(part.router)
-        app.router.routes += there
-    return app
-
-
-def open_site(path: Path, name: str) -> Iterator[Site]:
+def open_site(path: Path | str, name: str) -> Iterator[Site]:
     store = SqlStore(path)
     house = House(store, Settings(base_url="http://testserver", tick=0.0))
-    with TestClient(whole(house)) as client:
+    with TestClient(build(house)) as client:
         yield Site(house, client, name)
     store.close()
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
-from gdcb.cases import rows_of
+from gdcb.cases import Record, rows_of
 from gdcb.codec import from_body
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live, begun, opened
 from gdcb.ledger.store import Store
+from gdcb.ledger.story import CACHED_RECORDS
 from gdcb.records import Setting
 from gdcb.service.figures.window import Window
 
@@ -47,6 +48,8 @@ class Forecast:
             if isinstance(event, ev.DecisionMade) and event.version == entry.seq:
                 window.expected(event.id, expected(live, event))
             live.take(event, entry.at, entry.by)
+            if isinstance(event, ev.DecisionMade):
+                _keep(live, event)
         return stop < size
 
     def _begin(self, size: int) -> Live:
@@ -56,6 +59,15 @@ class Forecast:
             if snapshot is not None and size - snapshot.size <= FAR:
                 return opened(self.store, self.chain, snapshot.size)
         return begun(self.store, self.chain) if size <= FAR else opened(self.store, self.chain)
+
+
+def _keep(live: Live, event: ev.DecisionMade) -> None:
+    """Keep new decisions at hand: to put one together from a store reads all of its request."""
+    records = live.records
+    for at, (id, unit) in enumerate(zip(event.id, event.unit, strict=True)):
+        records[id] = Record(event, at, live.units[unit])
+    for old in list(records)[: max(0, len(records) - CACHED_RECORDS)]:
+        del records[old]
 
 
 def expected(live: Live, event: ev.DecisionMade) -> Array:

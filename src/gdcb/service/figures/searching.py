@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from gdcb import events as ev
-from gdcb.cases import Record, about
-from gdcb.codec import from_body
 from gdcb.instance import Instance
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.store import Store
 from gdcb.ledger.story import request_of
-from gdcb.records import PASSED
+from gdcb.records import HELD, PASSED, STATUS
+from gdcb.service.figures.stories import Reading, Story, stories
 
 PAGE = 50
 MOST_ENTRIES = 20_000
@@ -22,7 +21,6 @@ BLOCK = 200
 MOST_ROWS = 20_000
 AT_ONCE = 200  # decisions that are put together at a time
 _LAST = 10**9  # behind all rows of an entry
-_BEHIND = 3  # entries right behind decisions that say what the gates made of them at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +41,6 @@ class Question:
     rule: str = ""
     since: int | None = None
     until: int | None = None
-
-
-@dataclass(slots=True)
-class Story:
-    """One decision with what became of it: its entry, when it was made, which rules, and who."""
-
-    record: Record
-    seq: int
-    at: int
-    rules: list[str] = field(default_factory=list)
-    asked_by: str = ""
-    answered_by: str = ""
-
-    @property
-    def cursor(self) -> str:
-        """Where it stands, for the next page."""
-        return f"{self.seq}.{self.record.at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +71,7 @@ def by_id(store: Store, chain: str, instance: Instance, id: str) -> list[Story]:
     else:
         return []
     (entry,) = store.get(chain, [wanted[0][0]])
-    return stories(store, chain, instance, [(entry, at) for _, at in wanted])
+    return stories(Reading(store, chain), instance, [(entry, at) for _, at in wanted])
 
 
 def search(
@@ -122,12 +103,13 @@ def search(
     is_back, cursor = not before, _place(after or before)
     found: list[Story] = []
     edge: tuple[int, int, int] | None = None  # how far was looked: time, entry and row
-    n = 0
-    for some in _candidates(store, chain, low, high, asked.unit, cursor, is_back, most):
+    n, reading = 0, Reading(store, chain)
+    names = [gate.name for gate in instance.chain.gates]
+    for some in _candidates(reading, low, high, asked, names, cursor, is_back, most):
         if isinstance(some, Entry):  # all of a block was looked at
             edge = some.at, some.seq, 0 if is_back else _LAST
             continue
-        found += [one for one in stories(store, chain, instance, some) if _fits(one, asked)]
+        found += [one for one in stories(reading, instance, some) if _fits(one, asked)]
         edge, n = (some[-1][0].at, some[-1][0].seq, some[-1][1]), n + len(some)
         if len(found) > size or n >= MOST_ROWS:
             break
@@ -181,23 +163,28 @@ def _blocks(
 
 
 def _candidates(
-    store: Store,
-    chain: str,
+    reading: Reading,
     low: int,
     high: int,
-    unit: str,
+    asked: Question,
+    names: list[str],
     cursor: tuple[int, int] | None,
     is_back: bool,
     most: int,
 ) -> Iterator[list[tuple[Entry, int]] | Entry]:
-    """Yield decisions of a unit, a few at a time, in the order of the search.
+    """Yield decisions that may fit, a few at a time, in the order of the search.
 
     After each block of entries, the last of them that was looked at.
     """
-    for block in _blocks(store, chain, low, high, cursor, is_back, most):
+    for block in _blocks(reading.store, reading.chain, low, high, cursor, is_back, most):
         found: list[tuple[Entry, int]] = []
         for entry in reversed(block) if is_back else block:
-            found += _rows(entry, unit, cursor, is_back)
+            if entry.kind != "DecisionMade":
+                continue
+            rows = _may_fit(reading, entry, asked, names)
+            if cursor is not None and entry.seq == cursor[0]:
+                rows = [i for i in rows if (i < cursor[1] if is_back else i > cursor[1])]
+            found += [(entry, i) for i in (reversed(rows) if is_back else rows)]
             while len(found) >= AT_ONCE:
                 yield found[:AT_ONCE]
                 found = found[AT_ONCE:]
@@ -206,62 +193,26 @@ def _candidates(
         yield block[0] if is_back else block[-1]
 
 
-def _rows(
-    entry: Entry, unit: str, cursor: tuple[int, int] | None, is_back: bool
-) -> list[tuple[Entry, int]]:
-    """Return the decisions of a unit in an entry that lie beyond the cursor."""
-    if entry.kind != "DecisionMade":
+def _may_fit(reading: Reading, entry: Entry, asked: Question, names: list[str]) -> list[int]:
+    """Return the decisions in an entry that may fit, as far as the gates' first answer tells.
+
+    What they did not hold stands as they said.
+    """
+    made = reading.take(entry).event
+    if not isinstance(made, ev.DecisionMade):
         return []
-    event = from_body(entry.kind, entry.body)
-    if not isinstance(event, ev.DecisionMade):
-        return []
-    rows = [i for i, one in enumerate(event.unit) if unit in ("", one)]
-    if cursor is not None and entry.seq == cursor[0]:
-        rows = [i for i in rows if (i < cursor[1] if is_back else i > cursor[1])]
-    return [(entry, i) for i in (reversed(rows) if is_back else rows)]
-
-
-def stories(
-    store: Store, chain: str, instance: Instance, wanted: Sequence[tuple[Entry, int]]
-) -> list[Story]:
-    """Put decisions together from their entries, with as few questions to the store as may be."""
-    made = {entry.seq: (entry, from_body(entry.kind, entry.body)) for entry, _ in wanted}
-    found: dict[str, Story] = {}
-    for entry, at in wanted:
-        event = made[entry.seq][1]
-        if isinstance(event, ev.DecisionMade):
-            asked_by = event.by[at] if event.by is not None else entry.by
-            found[event.id[at]] = Story(
-                Record(event, at, 0), entry.seq, entry.at, asked_by=asked_by
-            )
-    rows = {request_of(id)[:2]: id for id in found}
-    touches = store.touches(chain, sorted({request for request, _ in rows}))
-    later = {touch.seq for touch in touches if (touch.request, touch.row) in rows}
-    size = store.head(chain).size
-    behind = {n for seq in made for n in range(seq + 1, min(size, seq + 1 + _BEHIND))}
-    numbers = sorted(behind | later)
-    names = [gate.name for gate in instance.chain.gates]
-    for entry in store.get(chain, numbers) if numbers else []:
-        if entry.kind == "DecisionMade":
-            continue
-        event = from_body(entry.kind, entry.body)
-        for row, id in enumerate(about(event)):
-            if id in found:
-                _note(found[id], event, row, entry, names)
-    return list(found.values())
-
-
-def _note(one: Story, event: ev.Event, row: int, entry: Entry, names: list[str]) -> None:
-    """Note what an event says of a decision."""
-    one.record.note(event, row, entry.seq)
-    if isinstance(event, ev.Reviewed):
-        one.answered_by = event.by
-    elif isinstance(event, ev.Expired):
-        one.answered_by = entry.by
-    elif isinstance(event, ev.GateApplied):
-        acted = np.flatnonzero(event.statuses[row] > PASSED).tolist()
-        # Who asked and was answered with yes has acted too: nothing is taken off again.
-        one.rules += [names[g] for g in acted if names[g] not in one.rules]
+    may = np.array([asked.unit in ("", unit) for unit in made.unit], dtype=bool)
+    if asked.status or asked.rule:
+        for said in reading.get([entry.seq + 1]):
+            judged = said.event
+            if isinstance(judged, ev.GateApplied) and judged.id == made.id:
+                waits = judged.status == HELD
+                if asked.status:
+                    may &= waits | (judged.status == STATUS.index(asked.status))
+                if asked.rule:
+                    mine = [g for g, name in enumerate(names) if name == asked.rule]
+                    may &= waits | (judged.statuses[:, mine] > PASSED).any(axis=1)
+    return [int(i) for i in np.flatnonzero(may)]
 
 
 def _fits(one: Story, asked: Question) -> bool:

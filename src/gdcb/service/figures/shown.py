@@ -191,8 +191,5 @@ def _note(is_person: bool, n: Array, alarms: Sequence[Drifted]) -> str:
 
 
 def _reach(running: Running) -> str:
-    n = running.window.n
-    return (
-        f"Figures are of the latest {some(n, 'decision')}, among the entries from number "
-        f"{running.first:,} on."
-    )
+    said = f"Figures are of the latest {some(running.window.n, 'decision')}"
+    return f"{said}, from entry {running.first:,} on." if running.first else f"{said}."

@@ -14,7 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from gdcb.instance import Instance
 from gdcb.ledger.evidence import evidence_of
 from gdcb.service.desk import Desk
-from gdcb.service.figures.searching import Answer, Question, Story, by_id, search
+from gdcb.service.figures.searching import Answer, Question, by_id, search
+from gdcb.service.figures.stories import Story
 from gdcb.service.pages.views.audit import STATUSES, AuditFilters, AuditView, Found
 from gdcb.service.pages.views.frame import Notice
 from gdcb.service.pages.wording import clock

@@ -12,10 +12,12 @@ from gdcb.service.pages.views import audit as screen
 from gdcb.service.pages.views.decision import Action, GateStep, Quantity
 from gdcb.service.pages.views.frame import Frame
 from gdcb.service.pages.views.review import Factor
+from gdcb.service.web.build import digits_of
 from gdcb.service.who import name_of
 
 Document = Mapping[str, Any]
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_ACTED = ("modified", "vetoed", "held", "expired")
 _ANSWERS = {"approve": "approved", "edit": "edited", "veto": "vetoed"}
 
 
@@ -49,7 +51,7 @@ def evidence_view(frame: Frame, document: Document, at: int, composition: str) -
         factors=tuple(factors(document)),
         composition=composition,
         nominal=(Quantity("arm", proposed["arm"]),),
-        gates=() if last is None else tuple(_step(gate) for gate in last["gates"]),
+        gates=() if last is None else tuple(steps(last)),
         seen=tuple(seen(document)),
         outcome=tuple(outcome(document)),
         versions=(
@@ -74,7 +76,8 @@ def moment(written: str) -> int:
 
 def action(named: Mapping[str, Any] | None) -> Action:
     """Return an action by name as pages show it; empty where nothing runs."""
-    return tuple(Quantity(name, _value(value)) for name, value in (named or {}).items())
+    found = ((name, _value(value)) for name, value in (named or {}).items())
+    return tuple(Quantity(name, value, digits=digits_of(value)) for name, value in found)
 
 
 def _value(value: Any) -> float | str | None:
@@ -91,22 +94,25 @@ def _arms(document: Document) -> list[tuple[Mapping[str, Any], bool]]:
 def _rule(document: Document) -> str:
     """Return the gate that had the last word; of one that was let through, who had been asked."""
     for verdict in reversed(document["verdicts"]):
-        acted = [g["name"] for g in verdict["gates"] if g["status"] in screen.STATUSES[1:]]
+        acted = [g["name"] for g in verdict["gates"] if g["status"] in _ACTED]
         if acted:
             return str(acted[-1])
     return ""
 
 
-def _step(gate: Mapping[str, Any]) -> GateStep:
-    version = gate["version"]
-    return GateStep(
-        gate["name"],
-        gate["status"],
-        action(gate["entered"]),
-        action(gate["left"]),
-        gate["fault"] or "",
-        "" if version is None else str(version),
-    )
+def steps(verdict: Mapping[str, Any]) -> Iterator[GateStep]:
+    """Yield what each gate did; the reason of a verdict is that of the last gate that acted."""
+    acted = [i for i, gate in enumerate(verdict["gates"]) if gate["status"] in _ACTED]
+    for i, gate in enumerate(verdict["gates"]):
+        reason = verdict["reason"] if acted and i == acted[-1] else ""
+        yield GateStep(
+            gate["name"],
+            gate["status"],
+            action(gate["entered"]),
+            action(gate["left"]),
+            gate["fault"] or reason,
+            "" if gate["version"] is None else str(gate["version"]),
+        )
 
 
 def factors(document: Document) -> Iterator[Factor]:
