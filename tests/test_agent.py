@@ -298,7 +298,7 @@ def test_a_refit_can_be_asked_for() -> None:
     assert agent.state.scaler.versions.tolist() == [1]
     constant = Agent(pricing(), BetaThompson())
     constant.refit()
-    assert constant.events == []
+    assert not len(constant.events)
 
 
 def test_a_fit_that_was_refused_is_not_reported_as_in_force() -> None:

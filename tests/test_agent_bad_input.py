@@ -330,7 +330,7 @@ def test_no_decision_is_left_half_made(gate: Any) -> None:
     try:
         case = agent.decide({"base": 200.0}, id="x")
     except GdcbError:
-        assert agent.events == []
+        assert not len(agent.events)
     else:
         assert case.status == agent["x"].status == "vetoed"
         assert "boom" in case.reason

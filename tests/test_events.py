@@ -42,7 +42,7 @@ def stories() -> list[ev.Event]:
     agent.discount(0.5, "the reward fell", since=9)
     agent.correct(first.id, {"booked": 0}, "cancelled", by="bea")
     agent.roll_back(12, "a bad week")
-    return agent.events
+    return list(agent.events)
 
 
 def test_the_story_has_every_kind() -> None:

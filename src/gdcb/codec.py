@@ -70,7 +70,7 @@ def from_body(kind: str, body: bytes) -> ev.Event:
 def unpack(body: bytes) -> dict[str, Any]:
     """Read what `pack` wrote, values and arrays by name; ValueError and its kin where it is not."""
     (length,) = _LENGTH.unpack_from(body)
-    head = json.loads(body[4 : 4 + length], parse_constant=_refuse)
+    head = _HEADS.decode(body[4 : 4 + length].decode())
     values: dict[str, Any] = dict(head["fields"])
     at = 4 + length + -(4 + length) % 8
     for name, kind, shape in head["arrays"]:
@@ -141,3 +141,6 @@ def _little(name: str, array: Array) -> Array:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is no number of an event")
+
+
+_HEADS = json.JSONDecoder(parse_constant=_refuse)

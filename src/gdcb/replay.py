@@ -30,7 +30,6 @@ from gdcb.outlook import Key
 from gdcb.parts import check_text
 from gdcb.records import Rows
 
-
 # What people and clocks say of one decision; an act about the whole instance teaches nobody.
 Said = ev.Reviewed | ev.Expired | ev.OutcomeCorrected | ev.LabelObserved | ev.AppealDecided
 _SAID = get_args(Said)

@@ -20,6 +20,8 @@ class Told:
     columns: ClassVar[tuple[str, ...]] = ()
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if not isinstance(other, Told) or type(other) is not type(self):
             return False
         names = [field.name for field in dataclasses.fields(self)]
