@@ -2,9 +2,10 @@
 
 What each may be answered, and nothing else:
 
-- approve, edit, veto: 200, it counts; 409 'decided', with the name of who was first (or 'policy',
-  where its time was over); 409 'stale', only where the first answer made another person be asked;
-- pause, resume: 200, whether it was news or not; answers of people count during a pause;
+- veto: 200, it counts; 409 'decided', with the name of who was first (or 'policy', where its time
+  was over); 409 'stale', only where the first answer made another person be asked;
+- approve, edit: the same, and 409 'stopped' during a pause, in which nothing is let through;
+- pause, resume: 200, whether it was news or not;
 - decide: 201; 409 'stopped', during a pause;
 - expire, by the clock of any process: once, where nobody was first.
 """
@@ -32,7 +33,7 @@ from gdcb.service import operating
 from gdcb.service.who import name_of
 from tests.postgres import Cluster
 from tests.service.desks import held_twice, night
-from tests.service.race_clients import Caller, Server, check_ledger, staff_of
+from tests.service.race_clients import Caller, Server, Staff, check_ledger, staff_of
 
 CHAIN = "rooms"
 EXPIRY_S = 2.5
@@ -74,7 +75,10 @@ class Race:
 
     def run(self) -> None:
         """Hold fifty decisions, and let everybody at them shortly before their time is over."""
-        staff = staff_of(self.store, self.servers, CHAIN)
+        with staff_of(self.store, self.servers, CHAIN) as staff:
+            self._run(staff)
+
+    def _run(self, staff: Staff) -> None:
         people = [staff.person(f"p{i:02d}", "approve") for i in range(N_REVIEWERS)]
         operators = [staff.person(f"o{i}", "operate") for i in range(2)]
         shop = staff.program("shop", "decide")
@@ -171,7 +175,8 @@ class Race:
             error = one.answer["error"]
             is_told = error["code"] == "decided" and error["details"]["by"] in names
             is_stale = error["code"] == "stale" and id in self.twice and by != "policy"
-            if one.status != 409 or not (is_told or is_stale):
+            is_stopped = error["code"] == "stopped" and one.verdict != "veto"
+            if one.status != 409 or not (is_told or is_stale or is_stopped):
                 found.append(f"{id}: {one.by} got {one.status} {error}")
         if winners and len(answers) == 1:
             found += self._of_winner(live, winners[0])
@@ -204,6 +209,8 @@ class Race:
                 is_paused = isinstance(event, ev.Paused)
             elif isinstance(event, ev.DecisionMade) and is_paused:
                 found.append(f"{event.id} were decided during a pause")
+            elif isinstance(event, ev.Reviewed) and is_paused and event.verdict != "veto":
+                found.append(f"{event.id} was let through during a pause")
         return found
 
 
