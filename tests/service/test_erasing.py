@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gdcb import events as ev
 from gdcb.codec import from_body
@@ -439,6 +441,66 @@ def test_one_erasure_after_another(made: Office) -> None:
     report = replay_chain(made.store, "rooms")
     assert report.ok
     assert (report.erased, report.unknown) == (18, 0)
+
+
+_SUBJECTS = st.sampled_from([ANN, BOB, CY])
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("decide"), st.lists(_SUBJECTS, min_size=1, max_size=3)),
+        st.tuples(st.just("observe"), st.integers(0, 9)),
+        st.tuples(st.just("erase"), _SUBJECTS),
+        st.tuples(st.just("refit"), st.just(0)),
+        st.tuples(st.just("correct"), st.integers(0, 9)),
+        st.tuples(st.just("back"), st.integers(0, 9)),
+    ),
+    min_size=4,
+    max_size=14,
+)
+
+
+@given(_STEPS)
+@settings(max_examples=25, deadline=None)
+def test_whatever_happens_a_fold_from_the_start_knows_what_the_desk_knows(steps: Any) -> None:
+    with office(learning(POLICY)) as made:
+        ran: list[str] = []
+        for i, (what, of) in enumerate(steps):
+            try:
+                _step(made, i, what, of, ran)
+            except Conflict:
+                continue  # refused, so nothing happened
+        known = made.look(everything)
+        again = from_start(made.store)
+        assert everything(again) == known
+        assert not again.is_lossy
+        assert verify_chain(made.store, "rooms").ok
+        report = replay_chain(made.store, "rooms")
+        assert report.ok, report.as_json()
+        n_gone = made.look(lambda live: _n_erased(live))
+        assert report.erased == n_gone
+
+
+def _step(made: Office, i: int, what: str, of: Any, ran: list[str]) -> None:
+    """Do one thing; `ran` are the decisions that ran so far."""
+    if what == "decide":
+        contexts_of_all = [night(0.1 * (i % 9)) for _ in of]
+        rows = made.rows(f"n{i}", contexts_of_all, subject=of)
+        ran += [row["id"] for row in rows if row["has_run"]]
+    elif what == "observe" and ran:
+        made.observe({ran[of % len(ran)]: float(i % 2)}, label=[0.1], reason="counted")
+    elif what == "correct" and ran:
+        made.observe({ran[of % len(ran)]: float(of % 2)}, reason="counted again", label=[0.1])
+    elif what == "erase":
+        done = erase(made, of)
+        assert done.replayed == (done.keys > 0)
+    elif what == "refit":
+        made.do(operating.refit, "root")
+    elif what == "back":
+        made.do(operating.roll_back, max(1, made.size - of), "bad data", "root")
+
+
+def _n_erased(live: Live) -> int:
+    made = [event for event in live.events if isinstance(event, ev.DecisionMade)]
+    return sum(int(np.isnan(event.x).any(axis=1).sum()) for event in made)
 
 
 # Several processes, and what they remember

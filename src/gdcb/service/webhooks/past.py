@@ -117,6 +117,9 @@ class Past:
         """Read an entry, and keep the latest that were read."""
         if entry.seq not in self._events:
             event = self._sealer.event_of(entry)
+            if isinstance(event, ev.SubjectErased):
+                self._sealer.forget(event.keys)
+                self._events, self._bytes = OrderedDict(), 0
             rows = {id: row for row, id in enumerate(about(event))}
             self._events[entry.seq] = (event, rows, len(entry.body))
             self._bytes += len(entry.body)
