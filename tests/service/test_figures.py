@@ -24,7 +24,7 @@ from gdcb.errors import StoreUnavailable
 from gdcb.ledger.live import Live, opened
 from gdcb.ledger.store import Store, open_store
 from gdcb.records import HELD, MODIFIED, PASSED, STATUS, VETOED, Setting
-from gdcb.service import answering, demo
+from gdcb.service import answering, demo, erasing
 from gdcb.service.figures import running, verified
 from gdcb.service.figures.background import Background
 from gdcb.service.figures.calibration import bins_of, coverage_of
@@ -609,6 +609,27 @@ def test_a_certificate_is_remembered_from_the_beginning(furnished: Furnished) ->
         certified = shown(reader, live.at).certified
         assert certified is not None
         assert certified == running.Certified(live.time_of(1), False, {"verdict": "refuse"})
+
+
+def test_personal_fields_are_read_until_they_are_erased() -> None:
+    with desks.office(desks.plain('personal = ["busy"]\n')) as made:
+        made.decide("a", [night(0.2), night(0.3)], subject=["ann", "bob"])
+        made.observe({"a.0": 1.0, "a.1": 0.0})
+        live = opened(made.store, made.chain)
+        reader = read(made.store, made.chain, live)
+        assert reader.running.window.x[:2, 1].tolist() == [0.2, 0.3]
+        assert shown(reader, live.at).contrast.n_live == 2
+        before = reader.running.window.predicted[:2].tolist()
+        erasing.run(made.desk, "ann", "they asked for it", "root")
+        reader.catch_up()
+        window = reader.running.window
+        assert np.isnan(window.x[:2, 1]).tolist() == [True, False]
+        assert window.predicted[:2].tolist() == before
+        assert window.n == 2
+        assert reader.running.next == made.size
+        kept = reader.running
+        reader.catch_up()
+        assert reader.running is kept
 
 
 def test_nothing_yet() -> None:

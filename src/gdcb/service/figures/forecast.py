@@ -15,7 +15,6 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.cases import Record, rows_of
-from gdcb.codec import from_body
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live, begun, opened
 from gdcb.ledger.store import Store
@@ -44,7 +43,7 @@ class Forecast:
             return True
         stop = min(size, len(live.events) + AT_ONCE)
         for entry in self.store.read(self.chain, len(live.events), stop):
-            event = from_body(entry.kind, entry.body)
+            event = live.event_of(entry)
             if isinstance(event, ev.DecisionMade) and event.version == entry.seq:
                 window.expected(event.id, expected(live, event))
             live.take(event, entry.at, entry.by)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gdcb.codec import from_body
 from gdcb.instance import Instance
+from gdcb.ledger.sealing import Sealer
 from gdcb.ledger.store import Store
 from gdcb.service.figures.forecast import Forecast
 from gdcb.service.figures.regretted import Regretted
@@ -40,20 +41,36 @@ class Reader:
     forecast: Forecast = field(init=False)
     regretted: Regretted = field(default_factory=Regretted)
     size: int = 0
+    _is_read: bool = False
 
     def __post_init__(self) -> None:
+        self._begin()
+        self.verified = Verified(self.store, self.chain)
+        self.forecast = Forecast(self.store, self.chain)
+
+    def _begin(self) -> None:
+        """Begin to read, not further back than the look-back."""
         self.size = self.store.head(self.chain).size
         first = max(0, self.size - self.look_back)
-        self.running = Running(self.instance, first, self.rows)
+        read = Sealer(self.store, self.chain).event_of
+        self.running = Running(self.instance, first, self.rows, read)
         if first:  # a history comes before the first decision
             for entry in self.store.read(self.chain, 0, min(first, BEGINNING)):
                 if entry.kind in ("HistoryImported", "CertificateGiven"):
                     self.running.note(from_body(entry.kind, entry.body), entry.at)
-        self.verified = Verified(self.store, self.chain)
-        self.forecast = Forecast(self.store, self.chain)
 
     def catch_up(self) -> None:
-        """Read the entries that are new."""
+        """Read the entries that are new; where somebody was erased, all are read again."""
+        self._follow()
+        if self.running.has_erased and self._is_read:
+            predicted = self.running.window
+            self._begin()
+            self._follow()
+            ids = [predicted.ids[row] for row in predicted.order()]
+            self.running.window.expected(ids, predicted.predicted[predicted.order()])
+        self.running.has_erased, self._is_read = False, True
+
+    def _follow(self) -> None:
         self.size = self.store.head(self.chain).size
         self.running.follow(self.store.read(self.chain, self.running.next, self.size))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,16 +38,22 @@ class Running:
     first : number of the first entry that is taken
     next : number of the entry that comes next
     rows : decisions that are kept at most
+    read : reads an entry's event; a chain with personal fields gives one that opens them
+    has_erased : whether a subject was erased, whose fields are still here
     """
 
     instance: Instance
     first: int = 0
     rows: int = ROWS
+    read: Callable[[Entry], ev.Event] = field(
+        default=lambda entry: from_body(entry.kind, entry.body)
+    )
     next: int = field(init=False)
     window: Window = field(init=False)
     hours: Hours = field(init=False)
     drift: Drift = field(init=False)
     certified: Certified | None = None
+    has_erased: bool = False
 
     def __post_init__(self) -> None:
         self.next = self.first
@@ -63,8 +69,7 @@ class Running:
     def follow(self, entries: Iterable[Entry]) -> None:
         """Take entries that come next."""
         for entry in entries:
-            event = from_body(entry.kind, entry.body)
-            self.take(event, entry.at)
+            self.take(self.read(entry), entry.at)
             self.next = entry.seq + 1
 
     def take(self, event: ev.Event, at: int) -> None:
@@ -87,7 +92,9 @@ class Running:
         self.drift.take(event, window, at)
 
     def note(self, event: ev.Event, at: int) -> None:
-        """Remember a certificate."""
+        """Remember a certificate, and that something must be forgotten."""
+        if isinstance(event, ev.SubjectErased):
+            self.has_erased = True
         if isinstance(event, ev.HistoryImported | ev.CertificateGiven):
             is_taken = isinstance(event, ev.HistoryImported)
             self.certified = Certified(at, is_taken, event.certificate)
