@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from gdcb.errors import InvalidInput
 from gdcb.ledger.live import Live
@@ -29,7 +30,11 @@ from gdcb.service.who import written as who
 router = APIRouter(prefix="/v1/instances/{name}", route_class=StrictRoute, tags=["decisions"])
 
 
-@router.post("/decisions", status_code=201, response_model=Decision)
+def _again(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model, "description": "Decided before: the same answer again"}}
+
+
+@router.post("/decisions", status_code=201, response_model=Decision, responses=_again(Decision))
 async def decide(name: str, request: Request, asked: DecideOne) -> Any:
     """Propose, gate and, unless a gate holds it, release one decision.
 
@@ -54,7 +59,7 @@ async def decide(name: str, request: Request, asked: DecideOne) -> Any:
     return JSONResponse(deciding.answer_rows(answer, policy)[0], 201 if answer.is_new else 200)
 
 
-@router.post("/decisions/batch", status_code=201, response_model=Batch)
+@router.post("/decisions/batch", status_code=201, response_model=Batch, responses=_again(Batch))
 async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
     """Decide a batch together, all rows or none; its rows have the ids ID.0, ID.1 and so on.
 

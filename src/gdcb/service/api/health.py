@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.errors import StoreError
@@ -31,7 +31,7 @@ async def ready(request: Request) -> Response:
     return JSONResponse({"status": "ready", "instances": n})
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Return figures in Prometheus's text format: to this machine, or to a key that may audit."""
     house = house_of(request)
