@@ -1,7 +1,7 @@
 """Verify a ledger without gdcb: the standard library and NumPy, on the file of a SQLite ledger.
 
 python examples/verify_ledger.py LEDGER.db recomputes the hash of every entry, the tree of hashes
-over its rows, and the head of every chain. docs/ledger.md says how they are made.
+over its rows, and the head of every chain. docs/service/ledger.md says how they are made.
 """
 
 import json
