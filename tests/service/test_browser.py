@@ -15,9 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
 from gdcb import events as ev
-from gdcb.service import answering
 from gdcb.service.desk import now
-from gdcb.service.turn import Turn
 from tests.browser import chromium
 from tests.service.test_pages_browser import AXE, LOOK_RULES, LOOKS, Look, focused, violations
 from tests.service.visiting import (
@@ -432,18 +430,11 @@ def test_news_of_the_queue_come_by_themselves(ann: Visitor, there: Visited) -> N
     page = ann.page
     page.clock.install()
     page.goto(QUEUE)
-    there.house.desk(ROOMS).submit(lambda turn: _answered(turn, "news.1")).result()
+    there.answer("news.1", "Bob [b0b]", "approve", "fits", "")
     there.hold("newer")
     page.clock.run_for(10_500)
     expect(page.locator("#news")).to_have_text("1 new decision waits. 1 was settled.")
     expect(page.locator(".row.is-gone .who")).to_have_text("approved by Bob")
-
-
-def _answered(turn: Turn, id: str) -> None:
-    record = answering.find(turn.live, id)
-    content = answering.content_of(turn.live, record)
-    said = answering.Review(id, "approve", None, "Bob [b0b]", "fits", "", record.judged_at, content)
-    answering.review(turn, said)
 
 
 # Looks and settings

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastapi import FastAPI
+
 from gdcb import events as ev
 from gdcb.cases import Record
 from gdcb.codec import from_body
@@ -19,6 +21,7 @@ from gdcb.service.access.links import redeem
 from gdcb.service.app import build
 from gdcb.service.desk import now
 from gdcb.service.house import House, Settings
+from gdcb.service.turn import Turn
 from tests.browser import served
 from tests.service import desks
 from tests.service.access_builders import CHEAP, token_of
@@ -26,7 +29,7 @@ from tests.service.desks import Office, night
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ROOMS, CABINS = "rooms", "cabins"
 SHORT = 2.5  # seconds until a held decision of the cabins expires
@@ -62,12 +65,24 @@ def furnish(path: Path) -> None:
     store.close()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One request that came: whether with a session's cookie, and how it was answered."""
+
+    method: str
+    path: str
+    has_cookie: bool
+    status: int
+
+
 @dataclass
 class Visited:
-    """A running service: where it is, and what is behind it."""
+    """A running service: where it is, what is behind it, and what it was asked so far."""
 
     base: str
     house: House
+    app: FastAPI
+    asked: list[Asked] = field(default_factory=list)
 
     # What there is to visit
 
@@ -79,6 +94,17 @@ class Visited:
             desk.instance, desk.policy, id, contexts, n == 1, more.pop("by", "shop"), unit, **more
         )
         desk.put(deciding.job(wanted)).result(timeout=30)
+
+    def answer(self, id: str, by: str, verdict: str, code: str, reason: str) -> None:
+        """Have somebody answer a held decision of the rooms, past the pages."""
+
+        def run(turn: Turn) -> None:
+            record = answering.find(turn.live, id)
+            content = answering.content_of(turn.live, record)
+            said = (id, verdict, None, by, code, reason, record.judged_at, content)
+            answering.review(turn, answering.Review(*said))
+
+        self.house.desk(ROOMS).submit(run).result(timeout=30)
 
     def link(self, login: str, *given: tuple[str, str]) -> str:
         """Add somebody, with every role where none is given, and return their one-time link."""
@@ -156,10 +182,20 @@ class _Later:
 
     def __init__(self) -> None:
         self.app: ASGIApp | None = None
+        self.asked: list[Asked] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert self.app is not None, "nobody visits before the service is built"
-        await self.app(scope, receive, send)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                cookies = [value for name, value in scope["headers"] if name == b"cookie"]
+                has = any(b"gdcb=" in value for value in cookies)
+                found = Asked(scope["method"], scope["path"], has, message["status"])
+                self.asked.append(found)
+            await send(message)
+
+        await self.app(scope, receive, sending)
 
 
 @contextmanager
@@ -174,7 +210,7 @@ def visited(furnished: Path, path: Path) -> Iterator[Visited]:
         house.start()
         later.app = app
         try:
-            yield Visited(base, house)
+            yield Visited(base, house, app, later.asked)
         finally:
             figures = getattr(app.state, "figures", None)
             if figures is not None:

@@ -122,9 +122,20 @@ async def news(name: str, request: Request, since: int = 0) -> Response:
 async def review_page(name: str, id: str, request: Request) -> Response:
     """Show one decision: what is proposed, why it waits, and the three answers."""
     viewer, desk = await enter(request, name, *_READS)
-    if viewer.may("approve", name):
+    if viewer.may("approve", name) and is_looked_at(request):
         await _show(request, desk, id, viewer)
     return page(await _view(request, name, id, viewer, desk))
+
+
+def is_looked_at(request: Request) -> bool:
+    """Whether a page is opened for somebody to see, by what the browser says of the request.
+
+    A neighbouring site may ask for it as a picture, in a frame that stays empty, or ahead of time:
+    nobody sees it then, and the ledger must not say that somebody did.
+    """
+    headers = request.headers
+    dest = headers.get("sec-fetch-dest", "document")
+    return dest == "document" and "sec-purpose" not in headers
 
 
 async def _show(request: Request, desk: Desk, id: str, viewer: Principal) -> None:
