@@ -17,6 +17,7 @@ from gdcb.bandits import BetaThompson
 from gdcb.composition import ActionColumn
 from gdcb.declaration import _build
 from gdcb.errors import InvalidInput
+from gdcb.events import ReviewRequested
 from gdcb.gates import (
     Approval,
     Bounds,
@@ -263,7 +264,7 @@ def test_live_flagged_decisions_wait_and_the_story_replays() -> None:
             assert "the person put another action in its place (it is above 150)" in case.reason
         agent.observe(case.id, {"booked": i % 2})
     counts = agent.state.kernels[0].counts
-    held = sum("held" in str(event) for event in agent.events)
+    held = sum(isinstance(event, ReviewRequested) for event in agent.events)
     assert 0 < counts.sum() < 12
     assert held > 0
     again = Agent.replay(agent.events, instance, bandit, 2)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gdcb.cli.check import check
+from gdcb.cli.decide import decide
 from gdcb.cli.instances import instances
 from gdcb.cli.ledger import ledger_app
 from gdcb.cli.new import new
@@ -49,4 +50,5 @@ app.command("validate")(validate)
 app.command("parts")(parts)
 app.command("verify")(verify)
 app.command("serve")(serve)
+app.command("decide")(decide)
 app.add_typer(ledger_app)

@@ -147,6 +147,7 @@ class StoredRecords(Records):
         self._story, self._fold = story, fold
         self.places: dict[str, Place] = {}
         self.touches: list[Touch] = []
+        self._last: tuple[tuple[str, int, int], dict[int, list[Touch]]] = (("", -1, -1), {})
 
     def add(self, event: ev.DecisionMade, places: Sequence[int]) -> None:
         """Add nothing: a decision is found by its events."""
@@ -221,7 +222,14 @@ class StoredRecords(Records):
             record.note(event, at, number)
 
     def _touched(self, request: str, row: int) -> list[Touch]:
+        """Return the touches of a row; those of a request are fetched once for all its rows."""
         story = self._story
-        known = story.store.touches(story.chain, [request])
-        ours = [touch for touch in (*known, *self.touches) if touch.request == request]
-        return [touch for touch in ours if touch.row == row and touch.seq < len(story)]
+        now = (request, len(story), len(self.touches))
+        if self._last[0] != now:
+            found: dict[int, list[Touch]] = {}
+            known = story.store.touches(story.chain, [request])
+            for touch in (*known, *self.touches):
+                if touch.request == request and touch.seq < len(story):
+                    found.setdefault(touch.row, []).append(touch)
+            self._last = (now, found)
+        return self._last[1].get(row, [])

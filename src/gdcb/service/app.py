@@ -96,6 +96,9 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         finally:
             if beside is not None:
                 await run_in_threadpool(beside.stop)
+            figures = getattr(app.state, "figures", None)
+            if figures is not None:
+                await run_in_threadpool(figures.stop)
             await run_in_threadpool(house.stop)
 
     app = Application(
