@@ -2,7 +2,7 @@
 
     python -m benchmarks.load                       (about two minutes, SQLite)
     python -m benchmarks.load --seconds 600 --over 120
-    python -m benchmarks.load --db postgresql://USER@HOST:PORT/DATABASE --processes 1 2 4
+    python -m benchmarks.load --postgres 1 2 4      (a temporary PostgreSQL, so many processes)
 
 Server and load are processes of their own. Single decisions: the rate of the floor (an endpoint
 with the same group commit that decides nothing) and of the service, each as fast as it answers;
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from benchmarks.load.client import Make, Seen, drive, post
 from benchmarks.load.server import prepare
 from gdcb.ledger.chain_check import check_chain
 from gdcb.service.running import sql_store
+from tests.postgres import new_cluster
 
 PATH = "/v1/instances/listing/decisions"
 CONNECTIONS = 64
@@ -110,7 +111,42 @@ def batches(key: str, run: str) -> Make:
 
 def load(server: Server, make: Make, seconds: float, rate: float | None, connections: int) -> Seen:
     """Drive one server."""
-    return asyncio.run(drive("127.0.0.1", server.port, make, seconds, connections, rate))
+    return asyncio.run(drive("127.0.0.1", [server.port], make, seconds, connections, rate))
+
+
+def on_postgres(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure single decisions and batches on PostgreSQL, with several numbers of processes."""
+    found: dict[str, Any] = {}
+    with ExitStack() as stack:
+        cluster = new_cluster(fsync=True)
+        stack.callback(cluster.remove)
+        for n in args.postgres:
+            db = cluster.url(cluster.create())
+            key = prepare(db)
+            said = json.dumps({"db": db, "waiting": args.waiting, "tick": 1.0})
+            with ExitStack() as servers:
+                all = [
+                    servers.enter_context(running("benchmarks.load.server", GDCB_LOAD=said))
+                    for _ in range(n)
+                ]
+                ports = [server.port for server in all]
+
+                def go(make: Make, connections: int, ports: list[int] = ports) -> Seen:
+                    return asyncio.run(
+                        drive("127.0.0.1", ports, make, args.burst, connections, None)
+                    )
+
+                go(singles(key, "warm"), CONNECTIONS)
+                one, many = go(singles(key, "s"), CONNECTIONS), go(batches(key, "b"), 4)
+            found[f"processes_{n}"] = {
+                "single": round(len(one.acknowledged) / one.wall),
+                "batch_rows": round(ROWS * len(many.acknowledged) / many.wall),
+                "p50_ms": round(one.quantile(0.5), 1),
+                "p99_ms": round(one.quantile(0.99), 1),
+                "status": dict(one.status + many.status),
+                "lost": lost(db, [one, many]),
+            }
+    return found
 
 
 def lost(db: str, seen: list[Seen]) -> int:
@@ -201,8 +237,12 @@ def main() -> None:
     parser.add_argument("--burst", type=float, default=4.0, help="seconds of each closed loop")
     parser.add_argument("--target", type=float, default=0.5, help="share of the floor's rate")
     parser.add_argument("--waiting", type=int, default=256, help="commands that may wait")
+    parser.add_argument("--postgres", type=int, nargs="+", default=[], help="processes")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.postgres:
+        Console().print(shown(on_postgres(args)))
+        return
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         found = measure(args, Path(folder))
     if args.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -71,9 +71,17 @@ Make = Callable[[int], tuple[str, bytes]]
 
 
 async def drive(
-    host: str, port: int, make: Make, seconds: float, connections: int, rate: float | None
+    host: str,
+    ports: Sequence[int],
+    make: Make,
+    seconds: float,
+    connections: int,
+    rate: float | None,
 ) -> Seen:
-    """Send requests: `rate` a second whatever comes back, or as many as are answered (None)."""
+    """Send requests: `rate` a second whatever comes back, or as many as are answered (None).
+
+    Connections are spread over the ports.
+    """
     loop, seen = asyncio.get_running_loop(), Seen()
     idle: deque[Wire] = deque()
     sent, waiting = 0, 0
@@ -106,7 +114,8 @@ async def drive(
         waiting += 1
         wire.send(raw, due, name)
 
-    for _ in range(connections):
+    for i in range(connections):
+        port = ports[i % len(ports)]
         _, wire = await loop.create_connection(lambda: Wire(done), host, port)
         idle.append(wire)
     begun = time.perf_counter()
