@@ -22,11 +22,11 @@ from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
 from gdcb.events import to_json
 from gdcb.kept import Kept
+from gdcb.ledger.changing import check_change, kernels_under
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
-from gdcb.parts import describe
 from gdcb.records import Log, copy, from_bytes, to_bytes
 from gdcb.round import RoundState
 
@@ -186,7 +186,7 @@ class Live(Agent):
             return
         declared = declaration.parse(event.declaration)
         check_change(self.declared, declared)
-        kernels = _kernels(self, declared)
+        kernels = kernels_under(self, declared)
         self.declared, self.instance = declared, declared.instance
         self.state.kernels = kernels
 
@@ -354,67 +354,6 @@ def follow(live: Live, entries: Iterable[Entry]) -> None:
         if entry.seq != len(live.events):
             raise BrokenChain(f"entry {entry.seq} came where {len(live.events)} was expected")
         live.take(live.event_of(entry), entry.at, entry.by)
-
-
-def check_change(old: Declaration, new: Declaration) -> None:
-    """Refuse a change under which what was learned would no longer mean the same.
-
-    What gates say and the service's policy may change. Another context, other arms, another
-    composition, scaler, reward or bandit is another instance. So are other gates: verdicts are
-    written down gate by gate, and those on decisions that are held or have no outcome yet are
-    read again.
-    """
-    one, other = old.instance, new.instance
-    gates = [[(gate.name, gate.is_person) for gate in it.chain.gates] for it in (one, other)]
-    if gates[0] != gates[1]:
-        names = ", ".join(name for name, _ in gates[0]) or "none"
-        raise Conflict(
-            f"gates: expected {names}, in this order; their settings may change, a gate more or "
-            "less is a new instance"
-        )
-    pairs: list[tuple[str, Any, Any]] = [
-        (name, getattr(one, name), getattr(other, name))
-        for name in (
-            "context",
-            "arms",
-            "composition",
-            "scaler",
-            "reward",
-            "null",
-            "cells",
-            "rules",
-        )
-    ]
-    pairs += [("adjustment", one.adjustment, other.adjustment), ("bandit", old.bandit, new.bandit)]
-    pairs += [("name", one.name, other.name)]
-    for name, before, after in pairs:
-        if settings_of(before) != settings_of(after):
-            raise Conflict(
-                f"{name}: what was learned would no longer mean the same; gates and [service] may "
-                "change, anything else is a new instance"
-            )
-
-
-def settings_of(part: Any) -> str:
-    """Return a part's settings as text: the same for two that do the same."""
-    return json.dumps(describe(part), sort_keys=True)  # as text, since NaN is no number's equal
-
-
-def _kernels(live: Live, declared: Declaration) -> tuple[Any, ...]:
-    """Return what is known of each gate: of those that stayed as they are, what was learned."""
-    chain, n_columns = declared.instance.chain, len(declared.instance.actions)
-    n_groups = int(live.group.max()) + 1
-    fresh = chain.init_kernels(live.group.size, n_groups, n_columns)
-    known = {
-        gate.name: (settings_of(gate), kernel)
-        for gate, kernel in zip(live.instance.chain.gates, live.state.kernels, strict=True)
-    }
-    return tuple(
-        known[gate.name][1]
-        if gate.name in known and known[gate.name][0] == settings_of(gate)
-        else kernel
-        for gate, kernel in zip(chain.gates, fresh, strict=True)
-    )
 
 
 def _told(told: tuple[Any, int, str] | None) -> list[Any]:

@@ -15,8 +15,9 @@ from gdcb.arrays import Array
 from gdcb.cases import Record, made_event, rows_of
 from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.instance import Instance
+from gdcb.ledger.changing import settings_of
 from gdcb.ledger.entry import check_names
-from gdcb.ledger.live import Live, settings_of
+from gdcb.ledger.live import Live
 from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
 from gdcb.service.desk import Job

@@ -11,8 +11,8 @@ from gdcb.arguments import check_discount, check_rollback, check_said
 from gdcb.codec import to_body
 from gdcb.declaration import Declaration
 from gdcb.errors import Conflict, InvalidInput
+from gdcb.ledger.changing import check_change
 from gdcb.ledger.entry import Draft
-from gdcb.ledger.live import check_change
 from gdcb.ledger.store import Store
 from gdcb.parts import check_text
 from gdcb.service.answering import OwnProposal
