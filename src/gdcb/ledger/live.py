@@ -208,7 +208,7 @@ class Live(Agent):
         self.check_whole(past)
         state = copy(past.state)
         if past.text != self.text:  # of gates that were others then, nothing is known
-            state.kernels = copy(_kernels(past, self.declared))
+            state.kernels = copy(kernels_under(past, self.declared))
         return state, past.group
 
     def check_whole(self, past: Live) -> None:
