@@ -12,7 +12,6 @@ from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
@@ -20,7 +19,6 @@ from gdcb.ledger.sql import SqlStore
 from gdcb.service import access, operating
 from gdcb.service.access import CONSOLE, FOR_KEYS, ROLES, Rate, RateLimits
 from gdcb.service.access.links import redeem
-from gdcb.service.api import hooks
 from gdcb.service.app import Application, build
 from gdcb.service.house import House, Settings
 from tests.service import desks
@@ -229,8 +227,6 @@ def site(
     house.door.cost = CHEAP
     app = build(house)
     assert isinstance(app, Application)
-    if "/v1/instances/{name}/webhooks" not in {one.path for one in iter_route_contexts(app.routes)}:
-        app.include_router(hooks.router)
     try:
         with TestClient(app, BASE, raise_server_exceptions=False, follow_redirects=False) as client:
             yield Site(app, house, client, clock)

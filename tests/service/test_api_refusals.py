@@ -69,6 +69,7 @@ UNREADABLE: list[tuple[str, bytes, int, str, str]] = [
     ("deep ends", b"[" * 10**5 + b"]" * 10**5, 400, "bad_request", "the body is nested too deep"),
     ("objects", b'{"a":' * 10**5, 400, "bad_request", "the body is nested too deep"),
     ("digits", b"9" * 5_000, 400, "bad_request", "the body has a number that is too long"),
+    ("nul", b'{"a": [{"b\\u0000": 1}]}', 400, "bad_request", "the body has the character NUL"),
     ("twice", b'{"a": 1, "a": 1}', 400, "bad_request", "the body names 'a' twice"),
     ("twice in", b'{"a": {"b": 1, "b": 2}}', 400, "bad_request", "the body names 'b' twice"),
     ("large", b'"' + b"x" * SMALL + b'"', 413, "too_large", "the body is larger than 1 MiB"),
@@ -217,7 +218,7 @@ def test_a_batch_is_refused_whole(here: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["none", "a1.0", "a2", "%00", "%F0%9F%8F%A0", "a%20b", "x" * 5000, "a1%2F..", "-1", "a1."]
+    "id", ["none", "a1.0", "a2", "%F0%9F%8F%A0", "a%20b", "x" * 5000, "a1%2F..", "-1", "a1."]
 )
 def test_a_decision_that_was_never_made(here: Site, id: str) -> None:
     before = here.heads()
@@ -234,6 +235,22 @@ def test_a_decision_that_was_never_made(here: Site, id: str) -> None:
 
 
 # Addresses
+
+
+def test_an_address_with_nul_is_refused(here: Site) -> None:
+    """PostgreSQL keeps no text with NUL; it would fail whatever shares its transaction."""
+    for method, path in (
+        ("GET", f"{DECIDE}/a%00b"),
+        ("POST", f"{DECIDE}/%00/claim"),
+        ("GET", "/v1/instances/%00"),
+        ("POST", "/v1/instances/ro%00oms/decisions"),
+        ("DELETE", f"{AT}/webhooks/%00"),
+        ("GET", f"{AT}/queue?rule=a%00"),
+        ("GET", f"/i/{ROOMS}/audit?id=%00"),
+        ("GET", "/sign-in?link=%00"),
+    ):
+        answer = here.ask(method, path, here.ann)
+        refused(here, answer, 400, "bad_request", "the address has the character NUL")
 
 
 def test_an_address_that_is_none(here: Site) -> None:
@@ -342,25 +359,34 @@ def test_an_overloaded_desk_turns_requests_away(sqlite_template: Path, tmp_path:
 
 # Our own trouble
 
+_WHERE = "store 'postgresql://gdcb@10.0.0.7:5432/ledger': it refused (FATAL: 5432/x)"
+
 
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (StoreFull("the disk is full"), 507, "store_full"),
-        (StoreReadOnly("the database is read only"), 503, "store_read_only"),
-        (StoreUnavailable("the database does not answer"), 503, "store_unavailable"),
-        (StoreError("the database is odd"), 503, "store_unavailable"),
+        (StoreFull(_WHERE), 507, "store_full"),
+        (StoreReadOnly(_WHERE), 503, "store_read_only"),
+        (StoreUnavailable(_WHERE), 503, "store_unavailable"),
+        (StoreError(_WHERE), 503, "store_unavailable"),
     ],
 )
-def test_trouble_with_the_store(
-    here: Site, monkeypatch: pytest.MonkeyPatch, error: StoreError, status: int, code: str
+def test_trouble_with_the_store_is_told_without_its_address(
+    here: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: StoreError,
+    status: int,
+    code: str,
 ) -> None:
     def fail(*_: Any) -> Any:
         raise error
 
     monkeypatch.setattr(here.house.store, "writing", fail)
     answer = here.post(DECIDE, here.shop, _GOOD)
-    refused(here, answer, status, code, str(error))
+    said = refused(here, answer, status, code, "the ledger: it refused")
+    assert said["message"] == "the ledger: it refused"
+    assert f"request {said['request']}: {_WHERE}" in caplog.text
     assert (answer.headers.get("retry-after") == "2") == (status == 503)
 
 

@@ -245,6 +245,7 @@ def test_what_is_no_form_is_refused(here: Site, eve: Visitor) -> None:
     many = b"&".join(b"row=%d" % i for i in range(2_001))
     plain = {"content-type": "application/x-www-form-urlencoded"}
     assert here.ask("POST", "/settings", cookie | plain, content=many).status_code == 400
+    assert here.ask("POST", "/settings", cookie | plain, content=b"a%00=b").status_code == 400
     parts = {"content-type": "multipart/form-data; boundary=x"}
     sent = b'--x\r\nContent-Disposition: form-data; name="theme"; filename="a"\r\n\r\nz\r\n--x--'
     assert here.ask("POST", "/settings", cookie | parts, content=sent).status_code == 400
@@ -632,6 +633,6 @@ def test_files_of_the_package_and_no_others(here: Site) -> None:
     css = here.get("/static/gdcb.css")
     assert (css.status_code, css.headers["content-type"]) == (200, "text/css; charset=utf-8")
     assert css.headers["cache-control"] == "public, max-age=3600"
-    for name in ("..%2Frender.py", "../render.py", "render.py", "%00.css", ".css", "x" * 300):
+    for name in ("..%2Frender.py", "../render.py", "render.py", ".css", "x" * 300):
         assert here.get(f"/static/{name}").status_code == 404, name
     assert here.get("/favicon.ico").status_code == 204

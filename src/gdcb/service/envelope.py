@@ -9,9 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from fastapi.responses import JSONResponse
+
 from gdcb.service.access import security_headers
 from gdcb.service.house import House
-from gdcb.service.problems import BadRequest
+from gdcb.service.problems import BadRequest, problem_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -55,8 +57,11 @@ class Envelope:
                 ]
             await send(message)
 
+        # No database keeps it, and a program that sends it is looking for a hole.
+        has_nul = "\0" in scope["path"] or b"%00" in scope["query_string"]
+        app = _refuse_address if has_nul else self._app
         try:
-            await self._app(scope, _limited(receive, self._house.settings.largest), sending)
+            await app(scope, _limited(receive, self._house.settings.largest), sending)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
@@ -65,6 +70,12 @@ class Envelope:
                 timer = self._house.metrics.seconds.labels(path, str(status))
                 self._timers[path, status] = timer
             timer.observe(time.perf_counter() - begun)
+
+
+async def _refuse_address(scope: Message, receive: Receive, send: Send) -> None:
+    error = BadRequest("the address has the character NUL, which no name of ours has")
+    status, said, headers = problem_of(error, scope["state"]["request_id"])
+    await JSONResponse(said, status, headers)(scope, receive, send)
 
 
 def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

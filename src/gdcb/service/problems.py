@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from gdcb.errors import (
@@ -25,6 +26,8 @@ from gdcb.service.webhooks.hooks import UnknownHook
 
 log = logging.getLogger("gdcb.service")
 LONGEST = 1_000
+_WHERE = re.compile(r"^store '.*?': ", re.DOTALL)
+_DRIVER = re.compile(r" \(.*\)$", re.DOTALL)
 
 
 class BadRequest(GdcbError):
@@ -86,12 +89,25 @@ def problem_of(
                 headers["retry-after"] = str(wait)
             if status == 401:
                 headers["www-authenticate"] = 'Bearer realm="gdcb"'
+            if isinstance(error, StoreError):
+                log.warning("request %s: %s", request, error)
+                return status, body(code, placeless(error), request), headers
             return status, body(code, str(error), request, details), headers
     if isinstance(error, GdcbError):
         return 422, body("invalid_input", str(error), request), {}
     log.error("request %s", request, exc_info=error)
     said = f"something went wrong on our side; the log has it under request {request}"
     return 500, body("internal", said, request), {}
+
+
+def placeless(error: StoreError) -> str:
+    """Return what is wrong with the store, without where it is and what its driver said.
+
+    >>> placeless(StoreError("store 'postgresql://ann@10.0.0.7/a': it is full; make room (53100)"))
+    'the ledger: it is full; make room'
+    """
+    words = _DRIVER.sub("", _WHERE.sub("the ledger: ", str(error)))
+    return "the ledger does not answer; ask again in a moment" if "/" in words else words
 
 
 def body(

@@ -1,4 +1,4 @@
-"""JSON as strangers send it: no NaN, no name twice, not too deep, not too large."""
+"""JSON as strangers send it: no NaN, no NUL, no name twice, not too deep, not too large."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def loads(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8") from error
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        found = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        if "\\u0000" in text and _has_nul(found):
+            raise BadRequest("the body has the character NUL, which no text of ours has")
+        return found
     except BadRequest:
         raise
     except RecursionError as error:
@@ -31,6 +34,15 @@ def loads(raw: bytes) -> Any:
         raise BadRequest(f"the body is not JSON from {where} on") from error
     except ValueError as error:  # Python reads no whole number of more than some thousand digits
         raise BadRequest("the body has a number that is too long") from error
+
+
+def _has_nul(found: Any) -> bool:
+    """Whether any text in a document has the character that databases cannot keep."""
+    if isinstance(found, str):
+        return "\0" in found
+    if isinstance(found, dict):
+        return any(_has_nul(part) for pair in found.items() for part in pair)
+    return isinstance(found, list) and any(_has_nul(part) for part in found)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gdcb.errors import StoreError
 from gdcb.service.access import EVERY, require
+from gdcb.service.problems import placeless
 from gdcb.service.routing import house_of, principal_of
 
 router = APIRouter(tags=["health"])
@@ -27,7 +28,7 @@ async def ready(request: Request) -> Response:
     try:
         n = await run_in_threadpool(house.check_ready)
     except StoreError as error:
-        return JSONResponse({"status": "not ready", "why": str(error)}, 503)
+        return JSONResponse({"status": "not ready", "why": placeless(error)}, 503)
     return JSONResponse({"status": "ready", "instances": n})
 
 

@@ -61,6 +61,8 @@ async def form_of(request: Request, is_sign_in: bool = False) -> FormData:
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         raise BadRequest("expected a form", 415, "unsupported_media_type")
     form = await request.form(max_files=0, max_fields=2_000)
+    if any("\0" in part for pair in form.multi_items() for part in pair if isinstance(part, str)):
+        raise BadRequest("the form has the character NUL, which no text of ours has")
     token = form.get("csrf") or request.headers.get("x-csrf-token")
     house_of(request).door.check_forgery(request.method, request.headers, token, is_sign_in)
     return form
