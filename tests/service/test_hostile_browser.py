@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -545,6 +545,39 @@ def test_forged_requests_change_nothing(
     expect(ann.page.get_by_role("heading", name="Waiting for a person")).to_be_visible()
 
 
+def _cookie(victim: Victim) -> dict[str, str]:
+    [token] = [one.get("value") for one in victim.context.cookies() if one.get("name") == "gdcb"]
+    return {"cookie": f"gdcb={token}"}
+
+
+def test_a_token_that_leaked_is_not_enough(
+    there: Visited, ann: Victim, elsewhere: Elsewhere, aim: Aim
+) -> None:
+    """Another site that knows the form's token and has the cookie sent is told by its origin."""
+    token = there.house.door.form_token(_cookie(ann))
+    pages = [replace(one, fields=dict(one.fields) | {"csrf": token}) for one in aim.pages]
+    before = everything(there)
+    n, n_with_cookie = _attack(ann, there, elsewhere, Aim(pages, []), "forms", "near")
+    assert n == n_with_cookie == len(pages)
+    assert everything(there) == before
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "made up", "another's"])
+def test_a_form_of_ours_needs_its_own_token(there: Visited, ann: Victim, whose: str) -> None:
+    """On our own page, where origin and cookie are right, the token alone decides."""
+    other = there.house.door.form_token({"cookie": f"gdcb={there.session(f'm{next(_numbers)}')}"})
+    token = {"nobody's": "", "made up": "0" * 64, "another's": other}[whose]
+    mark = f"t{next(_numbers)}"
+    there.hold(mark)
+    ann.page.goto(f"/i/{ROOMS}/d/{mark}")
+    before = everything(there)
+    ann.page.locator("#approve [name=csrf]").evaluate("(e, to) => { e.value = to; }", token)
+    with ann.page.expect_response("**/approve") as got:
+        ann.page.locator("#approve button").click()
+    assert got.value.status == 403
+    assert everything(there) == before
+
+
 def test_the_trap_would_work_without_the_check(
     browser: Browser, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -692,4 +725,4 @@ def test_nothing_is_left_behind_after_signing_out(there: Visited, ann: Victim, p
 
 def test_there_are_forty_attempts() -> None:
     """Counted, so that none goes missing."""
-    assert len(TEXTS) + 2 * len(FORGED) + 2 + 3 + len(AWAY) + 3 + 3 >= 40
+    assert len(TEXTS) + 2 * len(FORGED) + 4 + 2 + 3 + len(AWAY) + 3 + 3 >= 40
