@@ -215,12 +215,11 @@ def called(text: str, name: str) -> str:
 
 
 @contextmanager
-def site(
-    empty: Path, folder: Path, declared: str | None = None, settings: Settings | None = None
+def served(
+    store: SqlStore, declared: str | None = None, settings: Settings | None = None
 ) -> Iterator[Site]:
-    """Run the application on a copy of an empty database, with two instances of a declaration."""
-    store, clock = SqlStore(shutil.copy(empty, folder / f"{secrets.token_hex(4)}.db")), Clock()
-    text = desks.held() if declared is None else declared
+    """Run the application on a store, with two instances of a declaration."""
+    clock, text = Clock(), desks.held() if declared is None else declared
     for name, seed in ((ROOMS, 7), (CABINS, 8)):
         operating.create(store, called(text, name), "cy", "first", seed=seed, clock=clock)
     house = House(store, settings or Settings(BASE, tick=0, rates=PLENTY), clock)
@@ -232,3 +231,13 @@ def site(
             yield Site(app, house, client, clock)
     finally:
         store.close()
+
+
+@contextmanager
+def site(
+    empty: Path, folder: Path, declared: str | None = None, settings: Settings | None = None
+) -> Iterator[Site]:
+    """Run the application on a copy of an empty database of SQLite."""
+    path = shutil.copy(empty, folder / f"{secrets.token_hex(4)}.db")
+    with served(SqlStore(path), declared, settings) as made:
+        yield made

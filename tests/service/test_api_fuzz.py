@@ -16,9 +16,11 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
 from gdcb.ledger.chain_check import check_store
+from gdcb.ledger.sql import SqlStore
+from tests.postgres import Cluster
 from tests.service import desks
 from tests.service.desks import night
-from tests.service.http import BASE, CABINS, ROOMS, Headers, Site, problem, site
+from tests.service.http import BASE, CABINS, ROOMS, Headers, Site, problem, served, site
 
 load_all_checks()
 # What must hold of every answer. That bad data is refused is tested by hand: much of what an
@@ -162,6 +164,20 @@ def test_no_request_breaks_the_service_in_the_long_run(
     here: Site, who: str, mode: GenerationMode
 ) -> None:
     _hold(here, who, mode, 300)
+
+
+@pytest.mark.soak
+@WHO
+@BOTH
+def test_no_request_breaks_the_service_on_postgresql(
+    postgres: Cluster, postgres_template: str, who: str, mode: GenerationMode
+) -> None:
+    name = postgres.create(f"TEMPLATE {postgres_template}")
+    with served(SqlStore(postgres.url(name)), desks.learning()) as made:
+        made.decide("a1")
+        made.decide("h1", 0.9)
+        _hold(made, who, mode, 60)
+    postgres.drop(name)
 
 
 def test_the_document_is_valid_and_whole(here: Site) -> None:

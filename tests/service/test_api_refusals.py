@@ -13,12 +13,14 @@ import httpx
 import pytest
 
 from gdcb.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Rate, RateLimits, security_headers
 from gdcb.service.house import Settings
 from gdcb.service.problems import CODES, LONGEST
+from tests.postgres import Cluster
 from tests.service import desks
 from tests.service.desks import night
-from tests.service.http import BASE, PLENTY, ROOMS, Site, problem, site
+from tests.service.http import BASE, PLENTY, ROOMS, Site, problem, served, site
 
 AT = f"/v1/instances/{ROOMS}"
 DECIDE = f"{AT}/decisions"
@@ -232,6 +234,36 @@ def test_a_decision_that_was_never_made(here: Site, id: str) -> None:
         assert answer.status_code == 404, answer.text
         assert problem(answer)["code"] in ("unknown_decision", "not_found")
     assert here.heads() == before
+
+
+def test_odd_ids_are_unknown_on_postgresql_too(postgres: Cluster, postgres_template: str) -> None:
+    """What SQLite takes as it comes, PostgreSQL may refuse: neither answer is our failure."""
+    name = postgres.create(f"TEMPLATE {postgres_template}")
+    with served(SqlStore(postgres.url(name))) as made:
+        before = made.heads()
+        for id in (
+            "none",
+            "a.99999999999999999999999",
+            f"a.{'9' * 400}",
+            "%F0%9F%8F%A0",
+            "x" * 3000,
+        ):
+            for method, path, said in (
+                ("GET", f"{DECIDE}/{id}", None),
+                ("POST", f"{DECIDE}/{id}/claim", None),
+                ("POST", f"{DECIDE}/{id}/outcome", {"outcome": {"booked": 1}}),
+                ("POST", f"{AT}/outcomes", {"outcomes": [{"id": id, "outcome": {"booked": 1}}]}),
+                ("DELETE", f"{AT}/webhooks/{id}", None),
+                ("GET", f"/v1/instances/{id}", None),
+                ("GET", f"/i/{ROOMS}/d/{id}", None),
+                ("GET", f"/i/{ROOMS}/audit?id={id}&unit={id}", None),
+            ):
+                answer = made.ask(method, path, made.ann, json=said)
+                assert answer.status_code in (200, 404, 422), (path[:80], answer.text)
+        assert made.heads() == before
+        answer = made.post(DECIDE, made.shop, {"context": night(), "unit": "a\x00b"})
+        refused(made, answer, 400, "bad_request", "the body has the character NUL")
+    postgres.drop(name)
 
 
 # Addresses
