@@ -379,13 +379,14 @@ def test_an_overloaded_desk_turns_requests_away(sqlite_template: Path, tmp_path:
 
         desk.look(linger)
         assert begun.wait(30)
-        desk.submit(lambda _: None)
+        waits = desk.submit(lambda _: None)
         before = here.heads()
         answer = here.post(DECIDE, here.shop, _GOOD)
         refused(here, answer, 429, "overloaded", "1 requests wait already")
         assert answer.headers["retry-after"] == "1"
         assert here.heads() == before
         end.set()
+        waits.result(30)
         assert here.decide("a1")["status"] == "passed"
 
 
