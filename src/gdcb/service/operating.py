@@ -15,6 +15,8 @@ from gdcb.ledger.changing import check_change
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.store import Store
 from gdcb.parts import check_text
+from gdcb.service.access import EVERY
+from gdcb.service.access.names import clean
 from gdcb.service.answering import OwnProposal
 from gdcb.service.desk import Clock, now
 from gdcb.service.policy import policy_of
@@ -52,6 +54,7 @@ def create(
     """Write an instance's first event; return its name. An instance is declared once."""
     declared = read_declaration(text)
     chain = declared.instance.name if name is None else name
+    check_name(chain)
     check_said("reason", reason, "say why the instance is made")
     agent = Agent(declared.instance, declared.bandit, seed)
     event = ev.InstanceChanged(text, seed, agent.fingerprint(), None, reason)
@@ -60,6 +63,14 @@ def create(
             raise Conflict(f"instance '{chain}' exists already; propose a change of it instead")
         writing.append([Draft("InstanceChanged", to_body(event), b"", clock(), by)])
     return chain
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no address can have, that means every instance, or that looks like one."""
+    if clean("name", name) != name or "/" in name or name in (EVERY, ".", ".."):
+        raise InvalidInput(
+            f"name: expected letters that can stand in an address, and no '/' or '*'; got {name!r}"
+        )
 
 
 def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:

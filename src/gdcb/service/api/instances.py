@@ -14,7 +14,6 @@ from gdcb.errors import InvalidInput
 from gdcb.ledger.live import Live
 from gdcb.service import operating
 from gdcb.service.access import EVERY, require
-from gdcb.service.access.names import clean
 from gdcb.service.answering import written
 from gdcb.service.desk import Desk
 from gdcb.service.models import (
@@ -69,7 +68,6 @@ async def create(request: Request, said: CreateBody) -> dict[str, str]:
     house.limiter.take("other", by.id, address)
 
     def make() -> str:
-        check_name(operating.read_declaration(said.declaration).instance.name)
         return operating.create(
             house.store, said.declaration, who(by), said.reason, seed=said.seed, clock=house.clock
         )
@@ -77,14 +75,6 @@ async def create(request: Request, said: CreateBody) -> dict[str, str]:
     name = await run_in_threadpool(make)
     await run_in_threadpool(house.desk, name)
     return {"name": name}
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that no address can have, that means every instance, or that looks like one."""
-    if clean("name", name) != name or "/" in name or name in (EVERY, ".", ".."):
-        raise InvalidInput(
-            f"name: expected letters that can stand in an address, and no '/' or '*'; got {name!r}"
-        )
 
 
 @router.get("/{name}", response_model=About)
