@@ -250,8 +250,8 @@ def test_a_database_says_what_is_missing_and_never_its_password(tmp_path: Path) 
         open_log("sqlite://", instance, query="SELECT * FROM lost")
     with pytest.raises(InvalidInput, match="expected a SELECT"):
         open_log("sqlite://", instance, query="CREATE TABLE t (a INT)")
-    with pytest.raises(InvalidInput, match=r"driver psycopg2? of this database is missing"):
-        open_log("postgresql+psycopg://u:secret@h/d", instance, query="SELECT 1")
+    with pytest.raises(InvalidInput, match="driver pymysql of this database is missing"):
+        open_log("mysql+pymysql://u:secret@h/d", instance, query="SELECT 1")
     with pytest.raises(InvalidInput, match="SQLAlchemy knows no such database"):
         open_log("nosuch://u:secret@h/d", instance, query="SELECT 1")
     with pytest.raises(InvalidInput, match="belongs to a database URL"):

@@ -11,7 +11,6 @@ import base64
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -44,7 +43,7 @@ from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 from gdcb.parts import check_number, check_text, describe
 from gdcb.records import Log, Rows, from_bytes, to_bytes
-from gdcb.replay import replay
+from gdcb.replay import is_near, replay
 from gdcb.round import RoundState
 
 if TYPE_CHECKING:  # logs are read and judged with packages that decisions do not need
@@ -54,24 +53,6 @@ DEFAULT_UNIT = "default"
 
 
 Warmed = tuple[RoundState, Array, Log | None]
-_SAME = 1e-6  # relative: another processor sums in another order
-
-
-def is_near(one: Any, other: Any) -> bool:
-    """Whether two documents are the same, numbers up to rounding and everything else exactly.
-
-    >>> is_near({"p": 0.1, "arm": "a"}, {"p": 0.1 + 1e-12, "arm": "a"}), is_near([1.0], [1.1])
-    (True, False)
-    """
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(is_near(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_near, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= _SAME * max(1.0, abs(one), abs(other))
-    if isinstance(one, str) and isinstance(other, str):  # sentences hold rounded figures
-        return re.sub(r"[\d.,]+", "#", one) == re.sub(r"[\d.,]+", "#", other)
-    return bool(one == other)
 
 
 class Agent(Fold):

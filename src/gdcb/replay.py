@@ -7,8 +7,9 @@ taken at that point.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from gdcb.records import Rows
 # What people and clocks say of one decision; an act about the whole instance teaches nobody.
 Said = ev.Reviewed | ev.Expired | ev.OutcomeCorrected | ev.LabelObserved | ev.AppealDecided
 _SAID = get_args(Said)
+_SAME = 1e-6  # relative: another processor sums in another order
 
 
 def replay(agent: Fold, events: Iterable[ev.Event]) -> None:
@@ -210,3 +212,20 @@ def _is_drawn(agent: Fold, made: ev.DecisionMade, keys: list[Key]) -> bool:
         return made.share is None and made.instead is None
     is_live = agent.is_live(keys, made.unit, made.share, made.drawn_by)
     return bool((np.isnan(made.instead).any(axis=1) == is_live).all())
+
+
+def is_near(one: Any, other: Any) -> bool:
+    """Whether two documents are the same, numbers up to rounding and everything else exactly.
+
+    >>> is_near({"p": 0.1, "arm": "a"}, {"p": 0.1 + 1e-12, "arm": "a"}), is_near([1.0], [1.1])
+    (True, False)
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_near(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= _SAME * max(1.0, abs(one), abs(other))
+    if isinstance(one, str) and isinstance(other, str):  # sentences hold rounded figures
+        return re.sub(r"[\d.,]+", "#", one) == re.sub(r"[\d.,]+", "#", other)
+    return bool(one == other)

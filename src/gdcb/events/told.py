@@ -44,6 +44,7 @@ def is_same(one: Any, other: Any) -> bool:
 def to_json(event: Told) -> str:
     """Write an event as one line of JSON, for people; null where a number is not finite.
 
+    >>> from gdcb.events import Expired
     >>> to_json(Expired("7", "no answer in 4 hours"))
     '{"event": "Expired", "id": "7", "reason": "no answer in 4 hours", "action": null}'
     """
