@@ -21,8 +21,6 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from gdcb.service.running import share_processor
-
 
 class Asked(BaseModel):
     """A body of the size of a request to decide."""
@@ -67,7 +65,6 @@ class Writer:
 
 def application() -> FastAPI:
     """Return the floor's application; the database is named by the environment."""
-    share_processor()
     app = FastAPI(openapi_url=None)
     writer = Writer(os.environ["GDCB_FLOOR"])
 

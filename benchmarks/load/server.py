@@ -12,7 +12,7 @@ from gdcb.service import operating
 from gdcb.service.access import CONSOLE, Rate, RateLimits, add_key, open_books
 from gdcb.service.app import build
 from gdcb.service.house import House, Settings
-from gdcb.service.running import share_processor, sql_store
+from gdcb.service.running import sql_store
 
 LISTING = """
 name = "listing"
@@ -59,7 +59,6 @@ def prepare(db: str, text: str = LISTING) -> str:
 
 def application() -> FastAPI:
     """Return the application of one process; the environment says where the ledger is."""
-    share_processor()
     said = json.loads(os.environ["GDCB_LOAD"])
     rates = RateLimits(_FREE, _FREE, _FREE, _FREE, _FREE, _FREE)
     settings = Settings(rates=rates, waiting=said["waiting"], tick=said["tick"])

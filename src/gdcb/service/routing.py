@@ -25,6 +25,7 @@ from gdcb.service.strict_json import loads
 from gdcb.service.turn import Turn
 
 T = TypeVar("T")
+_WHO = "gdcb_principal"
 _OBJECT = "expected a JSON object with named fields"
 # What the checker of models says in words of Python, said in words of JSON.
 _SAYS = {
@@ -84,13 +85,18 @@ def house_of(request: Request) -> House:
 
 
 async def principal_of(request: Request) -> Principal | None:
-    """Return who asks; None: nobody who is known."""
+    """Return who asks; None: nobody who is known. Of one request that is found out once."""
+    state = request.scope.setdefault("state", {})
+    if _WHO in state:
+        found: Principal | None = state[_WHO]
+        return found
     door, headers = house_of(request).door, request.headers
     known = door.known(headers)
     if known is None and ("authorization" in headers or "cookie" in headers):
         known = await run_in_threadpool(door.authenticate, headers)
     if known is not None:
-        house_of(request).door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
+        door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
+    state[_WHO] = known
     return known
 
 

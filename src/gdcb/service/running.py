@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -98,7 +97,6 @@ def declaration_of(one: str) -> str:
 
 def application() -> FastAPI:
     """Return the application of one process, by the plan that its parent left."""
-    share_processor()
     plan = Plan(**(json.loads(os.environ[_PLAN]) | {"instances": ()}))
     store = sql_store(plan.db)
     house = House(store, Settings(base_url=plan.base_url))
@@ -110,12 +108,3 @@ def _is_demo(store: SqlStore) -> bool:
     """Whether this ledger was furnished as a demo; a real one never gets made-up nights."""
     first = next(iter(store.read(demo.NAME, 0, 1)), None)
     return first is not None and first.by == demo.BY
-
-
-def share_processor() -> None:
-    """Let the desk's thread have its turn soon.
-
-    Every call into the database gives the interpreter up, and gets it back only when the thread
-    that answers HTTP has had its slice: 5 ms by default, several times in a transaction.
-    """
-    sys.setswitchinterval(0.0005)

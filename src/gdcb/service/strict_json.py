@@ -21,7 +21,9 @@ def loads(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise BadRequest("the body is not UTF-8") from error
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        if text.startswith("\ufeff"):
+            raise json.JSONDecodeError("a byte order mark", text, 0)
+        found = _STRICT.decode(text)
         if "\\u0000" in text and _has_nul(found):
             raise BadRequest("the body has the character NUL, which no text of ours has")
         return found
@@ -56,3 +58,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> float:
     raise BadRequest(f"the body has {constant}, which is no number")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refuse)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from gdcb.errors import InvalidInput
@@ -122,6 +123,7 @@ class Limiter:
         return self._level(key, rate, at) >= rate.burst
 
 
+@lru_cache(maxsize=10_000)
 def network(address: str) -> str:
     """Return what counts as one address: of IPv6 the first 64 bits, which one household has.
 
