@@ -38,7 +38,7 @@ tune: $(READY) $(BFCL) ## Tune all methods of all instances anew (an hour on two
 
 # Two workers on two cores: products that start threads of their own would only wait for each other.
 test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 soak: $(READY) $(BFCL) ## Run the long tests
 	$(BIN)/python -m pytest -m soak

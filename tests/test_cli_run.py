@@ -403,7 +403,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Called, Path]:
         start_new_session=True,
     )
     try:
-        assert wait_until((folder / ".parts" / "b0000-B1.npz").exists, 60.0)
+        first = [folder / ".parts" / f"b0000-{name}.npz" for name in ("ground", "B1")]
+        assert wait_until(lambda: all(part.exists() for part in first), 60.0)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert wait_until(lambda: not is_group(process.pid))

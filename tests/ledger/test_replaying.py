@@ -355,7 +355,7 @@ def _features(beginnings: list[str]) -> str:
     return " ".join(dict.fromkeys([*named, *wide, *narrow]))
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", ["two threads", "no AVX2"])
 def test_every_choice_comes_out_on_another_machine(written: dict[str, Path], machine: str) -> None:
     told = _elsewhere(written["str"], "str", machine)
     assert told["verdict"] in ("equal", "to rounding"), told["differing"][:3]
