@@ -24,6 +24,17 @@ _SLOTS = {
 _COUNTED = {"Reviewed": "review", "Expired": "review", "GateApplied": "gate"}
 
 
+def slot_name(kind: str, answers: int, number: int) -> str:
+    """Return the slot of an event about a decision that was answered so often.
+
+    >>> slot_name("ActionExecuted", 0, 9), slot_name("Reviewed", 1, 9), slot_name("Shown", 0, 9)
+    ('executed', 'review:1', 'Shown:9')
+    """
+    if kind in _SLOTS:
+        return _SLOTS[kind]
+    return f"{_COUNTED[kind]}:{answers}" if kind in _COUNTED else f"{kind}:{number}"
+
+
 class Indexing:
     """Goes through a chain's events in order; `answers` counts the answers to held decisions."""
 
@@ -56,16 +67,9 @@ class Indexing:
         kind = type(event).__name__
         for row, id in enumerate(about(event)):
             request, at, _ = request_of(id)
-            yield Touch(request, at, self._slot(kind, id, number), number, row)
+            yield Touch(request, at, slot_name(kind, self._answers.get(id, 0), number), number, row)
         if isinstance(event, ev.Reviewed | ev.Expired):
             self._answers[event.id] = self._answers.get(event.id, 0) + 1
-
-    def _slot(self, kind: str, id: str, number: int) -> str:
-        if kind in _SLOTS:
-            return _SLOTS[kind]
-        if kind in _COUNTED:
-            return f"{_COUNTED[kind]}:{self._answers.get(id, 0)}"
-        return f"{kind}:{number}"
 
 
 def _places(event: ev.DecisionMade, number: int) -> Iterator[Place]:

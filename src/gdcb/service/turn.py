@@ -11,20 +11,12 @@ from gdcb.codec import leaves, to_body
 from gdcb.errors import Conflict
 from gdcb.ledger import merkle
 from gdcb.ledger.entry import Draft
+from gdcb.ledger.indexing import slot_name
 from gdcb.ledger.live import Live
 from gdcb.ledger.sealing import Worded
 from gdcb.ledger.store import Place, Touch, Writing
 from gdcb.ledger.story import request_of
 from gdcb.service.policy import Policy, policy_of
-
-# Under which slot an event about one decision is found; those that may come again are counted.
-_SLOTS = {
-    "ActionExecuted": "executed",
-    "OutcomeObserved": "outcome",
-    "LabelObserved": "label",
-    "AppealDecided": "appeal",
-}
-_COUNTED = {"Reviewed": "review", "Expired": "review", "GateApplied": "gate"}
 
 
 @dataclass(slots=True)
@@ -112,16 +104,9 @@ class Turn:
         for row, id in enumerate(about(event)):
             if id not in self._fresh:
                 request, at, _ = request_of(id)
-                slot = self._slot(event, id, number)
+                answers = self.live.records[id].answers
+                slot = slot_name(type(event).__name__, answers, number)
                 stored.touches.append(Touch(request, at, slot, number, row))
-
-    def _slot(self, event: ev.Event, id: str, number: int) -> str:
-        kind = type(event).__name__
-        if kind in _SLOTS:
-            return _SLOTS[kind]
-        if kind in _COUNTED:
-            return f"{_COUNTED[kind]}:{self.live.records[id].answers}"
-        return f"{kind}:{number}"
 
     def write(self, writing: Writing) -> None:
         """Hand everything to the store's transaction."""

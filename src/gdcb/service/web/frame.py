@@ -20,7 +20,7 @@ from gdcb.service.problems import BadRequest
 from gdcb.service.routing import house_of, look, request_id
 from gdcb.service.who import name_of
 
-_TODO = {
+_ADVICE = {
     401: "Sign in, and try again.",
     403: "Somebody with the role can do it, or grant it to you.",
     404: "Look whether the address is right.",
@@ -176,7 +176,7 @@ async def error_page(
         frame=frame,
         status=status,
         sentence=sentence,
-        todo=_TODO.get(status, "Go back and try again."),
+        todo=_ADVICE.get(status, "Go back and try again."),
     )
     answer = page(view, status)
     answer.headers.update(headers)
