@@ -142,7 +142,7 @@ def test_what_a_gate_stumbled_over_is_sealed_too() -> None:
     )
     written = sealer.worded(judged, keys)
     assert isinstance(written, ev.GateApplied)
-    assert "83" not in written.faults["1 0"]
+    assert "no rule" not in written.faults["1 0"]
     assert sealer.opened(written) == judged
     sealer.forget([keys[1]])
     found = sealer.opened(written)
