@@ -633,6 +633,7 @@ def test_files_of_the_package_and_no_others(here: Site) -> None:
     css = here.get("/static/gdcb.css")
     assert (css.status_code, css.headers["content-type"]) == (200, "text/css; charset=utf-8")
     assert css.headers["cache-control"] == "public, max-age=3600"
-    for name in ("..%2Frender.py", "../render.py", "render.py", ".css", "x" * 300):
+    names = ("..%2Frender.py", "../render.py", "render.py", ".css", "x" * 300)
+    for name in (*names, "x" * 300 + ".css", "GDCB.css", "gdcb.css.css"):
         assert here.get(f"/static/{name}").status_code == 404, name
     assert here.get("/favicon.ico").status_code == 204
