@@ -188,6 +188,37 @@ def test_destroyed_keys_open_nothing(store: Store) -> None:
     assert np.array_equal(found.x, [[1.0, np.nan], [3.0, 4.0]], equal_nan=True)
 
 
+def test_keys_that_were_let_go_of_are_fetched_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdcb.ledger.sealing._MOST", 4)
+    sealer, keys = keyed(store, ["ann"])
+    for i in range(20):
+        with store.writing("prices") as writing:
+            sealer.keys_for(writing, [f"subject {i}"], 0, 17)
+    assert keys[0] not in sealer._ciphers
+    assert len(sealer._ciphers) <= 6
+    asked = ev.ReviewRequested(["d.0", "d.1"], ["manager"] * 2, ["busy 0.9", "fine"])
+    written = sealer.worded(asked, [keys[0], ""])
+    assert "busy" not in written.reason[0]
+    assert sealer.opened(written) == asked
+
+
+def test_keys_that_nobody_else_sees_yet_stay(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdcb.ledger.sealing._MOST", 4)
+    sealer, old = keyed(store, [f"subject {i}" for i in range(9)])
+    asked = ev.ReviewRequested(["d.0", "d.1"], ["manager"] * 2, ["busy 0.9", "busy 0.8"])
+    with store.writing("prices") as writing:
+        [fresh] = sealer.keys_for(writing, ["ann"], 0, 17)
+        # The old one must be fetched, and the store has the other only after the transaction.
+        assert old[0] not in sealer._ciphers
+        written = sealer.worded(asked, [fresh, old[0]])
+        assert sealer.opened(written) == asked
+        vault = sealer.new_key(CHAIN, 1)
+        sealer.learn([vault])
+        assert sealer.unboxed(sealer.boxed(b"state", 1)) == b"state"
+
+
 def test_a_transaction_that_is_undone_destroys_nothing(store: Store) -> None:
     _, keys = keyed(store, ["ann"])
 

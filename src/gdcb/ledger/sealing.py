@@ -16,7 +16,7 @@ import binascii
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -86,6 +86,7 @@ class Sealer:
         if new:
             writing.add_keys(new, now)
         known |= {key.subject: key for key in new}
+        self._make_room()
         self.learn(known.values())
         return [known[subject].name for subject in subjects]
 
@@ -95,22 +96,34 @@ class Sealer:
         return Key(name, subject, AESGCM.generate_key(256))
 
     def learn(self, keys: Iterable[Key]) -> None:
-        """Remember keys."""
-        self._ciphers |= {key.name: AESGCM(key.secret) for key in keys}
+        """Remember keys, as the newest."""
+        for key in keys:
+            self._ciphers.pop(key.name, None)
+            self._ciphers[key.name] = AESGCM(key.secret)
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget keys that were destroyed."""
         self._ciphers |= dict.fromkeys(names)
 
     def _fetch(self, names: Iterable[str]) -> None:
+        """See that keys are at hand, until others are asked for."""
         wanted = set(names)
-        if len(self._ciphers) > _MOST:
-            self._ciphers.clear()
         missing = [name for name in wanted if name not in self._ciphers]
         if missing:
+            self._make_room(wanted)
             # A key is kept with the first entry that names it: one that is not there is gone.
             self.forget(missing)
             self.learn(self.store.keys(self.chain, missing))
+
+    def _make_room(self, wanted: Set[str] = frozenset()) -> None:
+        """Let go of the older half once there are many; the store has them.
+
+        The newest stay: the store does not show those of a transaction that is not at its end.
+        """
+        if len(self._ciphers) > _MOST:
+            for name in list(self._ciphers)[: len(self._ciphers) // 2]:
+                if name not in wanted:
+                    del self._ciphers[name]
 
     # Events
 
@@ -159,6 +172,7 @@ class Sealer:
 
     def worded(self, event: Worded, keys: Sequence[str]) -> Worded:
         """Seal what verdicts say, each under the key of its decision; '' for none."""
+        self._fetch(key for key in keys if key)
         reasons = [
             self._worded(reason, key, id, "reason")
             for id, key, reason in zip(event.id, keys, event.reason, strict=True)
