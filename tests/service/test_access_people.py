@@ -218,7 +218,7 @@ def test_a_key_is_shown_once_and_only_its_hash_is_kept(books: Books) -> None:
             assert secret not in repr(rows)
             assert bytes.fromhex(secret) not in [cell for row in rows for cell in row]
     found = door(books).authenticate(bearer(key.text))
-    assert found == Principal(key.id, "nightly", "key", grants(("decide", "str")))
+    assert found == Principal(key.id, "nightly", "key", grants(("decide", "str")), "console")
 
 
 def test_a_key_ends_when_it_expires(books: Books) -> None:

@@ -369,6 +369,54 @@ def test_nobody_agrees_to_what_they_proposed(here: Site) -> None:
     }
 
 
+def own_key(made: Site, who: Headers, *given: tuple[str, str]) -> Headers:
+    """Return the headers of a key that somebody made themselves."""
+    maker = made.house.door.authenticate(who)
+    assert maker is not None
+    return {"authorization": f"Bearer {add_key(made.house.books, maker, 'till', given).text}"}
+
+
+def test_nobody_approves_what_a_key_of_theirs_asked_for(here: Site) -> None:
+    """Else whoever may make a key would be both pairs of eyes."""
+    at = f"/v1/instances/{ROOMS}"
+    key = own_key(here, here.ann, ("decide", ROOMS), ("operate", ROOMS))
+    for id in ("key-1", "key-2"):
+        made = here.post(f"{at}/decisions", key, {"id": id, "context": night(0.9)})
+        assert made.json()["status"] == "held"
+    before = here.heads()
+    for verdict, action in (("approve", None), ("edit", {"price": 90})):
+        answer = here.review("key-1", verdict, here.ann, action=action)
+        assert (answer.status_code, problem(answer)["code"]) == (403, "own_proposal")
+        assert problem(answer)["message"] == (
+            "decision key-1 was asked for by till, a key that Ann made; somebody else answers"
+        )
+    many = {
+        "verdict": "approve",
+        "code": "fits",
+        "decisions": [{"id": id, **here.seen(id)} for id in ("key-1", "key-2")],
+    }
+    answer = here.post(f"{at}/reviews", here.ann, many)
+    assert (answer.status_code, problem(answer)["code"]) == (403, "own_proposal")
+    assert here.heads() == before
+    assert here.review("key-1", "veto", here.ann).json()["status"] == "vetoed"
+    assert here.review("key-2", "approve", here.bob).json()["status"] == "passed"
+
+
+def test_nobody_agrees_to_what_a_key_of_theirs_proposed(here: Site) -> None:
+    at = f"/v1/instances/{ROOMS}"
+    key = own_key(here, here.ann, ("operate", ROOMS))
+    text = here.get(f"{at}/declaration", here.ann).json()["declaration"]
+    said = {"declaration": text + "\nbulk = 4", "reason": "fewer"}
+    number = here.post(f"{at}/changes", key, said).json()["number"]
+    before = here.heads()
+    answer = here.post(f"{at}/changes/{number}/agree", here.ann, {})
+    assert (answer.status_code, problem(answer)["code"]) == (403, "own_proposal")
+    assert "was proposed by till, a key that Ann made" in problem(answer)["message"]
+    assert here.heads() == before
+    done = here.post(f"{at}/changes/{number}/refuse", here.bob, {"reason": "no"})
+    assert done.json() == {"news": True}
+
+
 def test_a_script_needs_the_pages_token(here: Site) -> None:
     """A session alone changes nothing: the page's token, and our own origin, must come with it."""
     who = here.person("script", ("operate", ROOMS))

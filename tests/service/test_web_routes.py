@@ -401,6 +401,41 @@ def test_own_proposals_are_not_approved_on_pages(here: Site, eve: Visitor) -> No
     assert eve.post(f"{AT}/d/own/veto", seen | {"code": "not-now"}).status_code == 303
 
 
+def test_what_ones_key_asked_for_is_not_approved_on_pages(
+    here: Site, eve: Visitor, joe: Visitor
+) -> None:
+    """Nor is what it proposed: a key and whoever made it are one pair of eyes."""
+    page = eve.post("/keys", {"name": "till", "role": "decide", "instance": ROOMS, "days": "30"})
+    found = re.search(r"gdcb_[0-9a-f]{16}_[0-9a-f]{64}", page.text)
+    assert found is not None
+    who = {"authorization": f"Bearer {found[0]}"}
+    said = {"id": "by-key", "context": night(0.9)}
+    assert here.post(f"/v1/instances/{ROOMS}/decisions", who, said).status_code == 201
+    assert "to approve or edit it takes somebody else" in _text(eve.get(f"{AT}/d/by-key"))
+    seen = here.seen("by-key")
+    answer = eve.post(f"{AT}/d/by-key/approve", seen | {"code": "fits"})
+    assert answer.status_code == 403
+    bulk = {"row": ["by-key"], "version": [str(seen["version"])], "content": [seen["content"]]}
+    form = bulk | {"verdict": "approve", "code": "fits"}
+    assert eve.post(f"{AT}/queue/bulk/confirm", form).status_code in (403, 409)
+    assert here.get(f"/v1/instances/{ROOMS}/decisions/by-key", here.ann).json()["status"] == "held"
+    assert joe.post(f"{AT}/d/by-key/approve", seen | {"code": "fits"}).status_code == 303
+    viewer = here.house.door.authenticate({"cookie": f"gdcb={eve.cookies['gdcb']}"})
+    assert viewer is not None
+    made = access.add_key(here.house.books, viewer, "robot", [("operate", CABINS)])
+    at = f"/v1/instances/{CABINS}"
+    text = here.get(f"{at}/declaration", here.ann).json()["declaration"]
+    said = {"declaration": text.replace("bulk = 3", "bulk = 2"), "reason": "fewer"}
+    robot = {"authorization": f"Bearer {made.text}"}
+    number = here.post(f"{at}/changes", robot, said).json()["number"]
+    to = f"/i/{CABINS}/changes/{number}"
+    page = eve.get(to)
+    assert "somebody else must agree" in _text(page)
+    content = hidden(joe.get(to).text, "content")
+    assert eve.post(f"{to}/agree", {"content": content, "reason": "yes"}).status_code == 403
+    assert joe.post(f"{to}/refuse", {"content": content, "reason": "no"}).status_code == 303
+
+
 def test_a_claim_on_pages(here: Site, eve: Visitor, joe: Visitor) -> None:
     here.decide("claim", 0.9)
     at = f"{AT}/d/claim"

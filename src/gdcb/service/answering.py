@@ -17,9 +17,10 @@ from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
 from gdcb.outlook import WORDS
 from gdcb.service.deciding import check_open, document, follow
+from gdcb.service.holding import offered
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
-from gdcb.service.who import is_same, name_of
+from gdcb.service.who import called, is_same, name_of
 
 SECOND = 1_000_000
 
@@ -70,12 +71,17 @@ def find(live: Live, id: str) -> Record:
 
 
 def content_of(live: Live, record: Record) -> str:
-    """Return the hash of what a reviewer decides on: input, proposal, verdict so far."""
+    """Return the hash of what a reviewer decides on: input, proposal, verdict so far.
+
+    While it is held, what an approval would let through is part of it: the document does not say.
+    """
     shown: dict[str, Any] = {
         "chain": live.chain,
         "decision": document(live.instance, record),
         "x": record.made.x[record.at].tolist(),
     }
+    if record.status == "held":
+        shown["offered"] = offered(record).tolist()
     if record.made.sealed is not None:
         # The hash is written down: it must not let anybody guess at what was erased.
         shown["x"] = record.made.sealed[record.at]
@@ -115,7 +121,8 @@ def check(turn: Turn, answer: Review) -> Record:
     asked_by = record.made.by[record.at] if record.made.by is not None else ""
     if is_same(asked_by, answer.by):
         raise OwnProposal(
-            f"decision {answer.id} was asked for by {name_of(asked_by)}; somebody else answers"
+            f"decision {answer.id} was asked for by {called(asked_by, answer.by)}; somebody else "
+            "answers"
         )
     return record
 

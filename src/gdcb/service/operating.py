@@ -21,7 +21,7 @@ from gdcb.service.answering import OwnProposal
 from gdcb.service.desk import Clock, now
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
-from gdcb.service.who import is_same
+from gdcb.service.who import called, is_same
 
 LONGEST_TEXT = 2_000
 LARGEST_DECLARATION = 1_000_000
@@ -85,11 +85,13 @@ def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:
 
 
 def agree(turn: Turn, proposal: int, reason: str, by: str) -> None:
-    """Put a proposed declaration in force; whoever proposed it cannot."""
+    """Put a proposed declaration in force; whoever proposed it, by a key of theirs too, cannot."""
     _check_alive(turn)
     event, _, proposed_by = _proposal(turn, proposal)
     if is_same(proposed_by, by):
-        raise OwnProposal(f"change {proposal} was proposed by {by}; somebody else must agree")
+        raise OwnProposal(
+            f"change {proposal} was proposed by {called(proposed_by, by)}; somebody else must agree"
+        )
     declared = read_declaration(event.declaration)
     check_change(turn.live.declared, declared)
     agent = Agent(declared.instance, declared.bandit, turn.live.seed)

@@ -132,7 +132,7 @@ def find_key(books: Books, key: str, hashed: bytes) -> Found | None:
     """Return whose key has this id and hash, if it has not ended; marks it as used."""
     row, kept, at = tables.principals, tables.keys, books.clock()
     asked = (
-        select(row.c.name, kept.c.hash, kept.c.expires_at, kept.c.used_at)
+        select(row.c.name, row.c.made_by, kept.c.hash, kept.c.expires_at, kept.c.used_at)
         .join(kept, kept.c.id == row.c.id)
         .where(row.c.id == key, row.c.ended_at.is_(None))
     )
@@ -145,7 +145,7 @@ def find_key(books: Books, key: str, hashed: bytes) -> Found | None:
         held = grants_of(connection, [key]).get(key, frozenset())
     if found.used_at is None or at - found.used_at >= MARK_EVERY:
         books.mark(update(kept).where(kept.c.id == key).values(used_at=at))
-    return Found(Principal(key, found.name, "key", held), found.expires_at)
+    return Found(Principal(key, found.name, "key", held, found.made_by), found.expires_at)
 
 
 def seconds(what: str, value: object, most: float) -> int:

@@ -25,11 +25,11 @@ ROLES: dict[str, tuple[str, str]] = {
     ),
     "approve": (
         "see the queue, claim held decisions, approve, edit or veto them, decide appeals",
-        "answer what one proposed oneself",
+        "answer what one proposed oneself, or a key that one made",
     ),
     "operate": (
         "see the dashboard, pause, resume, refit, set the launch mode, roll back, propose changes",
-        "put one's own proposed change in force",
+        "put one's own proposed change in force, or that of a key that one made",
     ),
     "audit": (
         "search decisions, read and export evidence, verify and replay the chain",
@@ -76,6 +76,7 @@ class Principal:
     name : what people read
     kind : 'person', 'key' or 'console' (the command line on the database itself)
     grants : roles, each on one instance or on every one
+    made_by : of a key, the id of who made it: what the key does they did, where four eyes are due
 
     Examples
     --------
@@ -88,6 +89,7 @@ class Principal:
     name: str
     kind: Literal["person", "key", "console"]
     grants: frozenset[Grant]
+    made_by: str = ""
 
     def may(self, role: str, instance: str) -> bool:
         """Return whether a grant covers the role on the instance."""
