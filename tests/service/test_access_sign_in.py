@@ -407,6 +407,20 @@ def test_a_session_idles_out(books: Books) -> None:
     assert entrance.authenticate(here) is None
 
 
+def test_what_a_page_asks_by_itself_keeps_no_session(books: Books) -> None:
+    ann, entrance = person(books, "ann"), door(books)
+    here = cookie(session(books, ann))
+    for _ in range(3):
+        forward(books, 1200 - 0.001)
+        assert entrance.authenticate(here, is_use=False) == ann
+    assert entrance.known(here) is None  # so that a click right after it is marked
+    assert entrance.authenticate(here) == ann
+    forward(books, 3599)
+    assert entrance.authenticate(here, is_use=False) == ann
+    forward(books, 1)
+    assert entrance.authenticate(here, is_use=False) is None
+
+
 def test_a_session_ends_however_busy(books: Books) -> None:
     ann, entrance = person(books, "ann"), door(books)
     here = cookie(session(books, ann))

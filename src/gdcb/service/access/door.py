@@ -53,10 +53,11 @@ class Door:
         self.base_url = links.base_of(self.base_url)
         self.is_https = self.base_url.startswith("https://")
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal | None:
+    def authenticate(self, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
         """Return who sent the request; None: nobody who is known.
 
-        What is not known from a moment ago is looked up in the database; `known` never does.
+        What is not known from a moment ago is looked up in the database; `known` never does. Where
+        a page asked by itself (`is_use` is false) a session goes on idling.
         """
         secret = self._secret(headers)
         if secret is None:
@@ -70,10 +71,11 @@ class Door:
         if key is not None:
             found = find_key(self.books, key, hashed)
         else:
-            found = find_session(self.books, hashed, self.session_limits)
+            found = find_session(self.books, hashed, self.session_limits, is_use)
         if found is None:
             return None
-        self._keep(hashed, found, at, state)
+        if is_use:  # else a person's next click would be answered from memory, and never be marked
+            self._keep(hashed, found, at, state)
         return found.principal
 
     def known(self, headers: Mapping[str, str]) -> Principal | None:

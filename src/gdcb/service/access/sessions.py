@@ -18,7 +18,7 @@ MARK_EVERY = 60 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """How long a session lasts, in seconds: without a request, and in all."""
+    """How long a session lasts, in seconds: without use, and in all."""
 
     idle_s: float = 3600.0
     whole_s: float = 43_200.0
@@ -55,8 +55,14 @@ def open_session(
     return token
 
 
-def find_session(books: Books, token: bytes, limits: SessionLimits) -> Found | None:
-    """Return whose session a token's hash opens, if it has not ended; marks it as used."""
+def find_session(
+    books: Books, token: bytes, limits: SessionLimits, is_use: bool = True
+) -> Found | None:
+    """Return whose session a token's hash opens, if it has not ended.
+
+    It is marked as used, but not where nobody did anything: a page asks for news by itself, and
+    would keep a session open at a desk that everybody has left.
+    """
     table, people, at = tables.sessions, tables.principals, books.clock()
     asked = (
         select(people.c.id, people.c.name, table.c.made_at, table.c.seen_at)
@@ -68,10 +74,10 @@ def find_session(books: Books, token: bytes, limits: SessionLimits) -> Found | N
         if row is None or not row.made_at <= at < limits.end(row.made_at, row.seen_at):
             return None
         held = grants_of(connection, [row.id]).get(row.id, frozenset())
-    if at - row.seen_at >= MARK_EVERY:
+    if is_use and at - row.seen_at >= MARK_EVERY:
         seen = update(table).where(table.c.hash == token, table.c.seen_at < at)
         books.mark(seen.values(seen_at=at))
-    until = limits.end(row.made_at, max(row.seen_at, at))
+    until = limits.end(row.made_at, max(row.seen_at, at) if is_use else row.seen_at)
     return Found(Principal(row.id, row.name, "person", held), until)
 
 

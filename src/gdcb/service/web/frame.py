@@ -28,6 +28,7 @@ _ADVICE = {
     429: "Wait a moment, and try again.",
     503: "Wait a moment, and try again; nothing was lost.",
 }
+_BY_ITSELF = "gdcb_by_itself"
 
 
 async def viewer_of(request: Request) -> Principal | None:
@@ -35,12 +36,19 @@ async def viewer_of(request: Request) -> Principal | None:
     door, headers = house_of(request).door, request.headers
     if "cookie" not in headers or "authorization" in headers:
         return None
-    known = door.known(headers)
-    return known or await run_in_threadpool(door.authenticate, headers)
+    known, is_use = door.known(headers), not getattr(request.state, _BY_ITSELF, False)
+    return known or await run_in_threadpool(door.authenticate, headers, is_use)
 
 
-async def enter(request: Request, name: str, *roles: str) -> tuple[Principal, Desk]:
-    """Return who looks, and the desk of an instance; refuse who has none of the roles on it."""
+async def enter(
+    request: Request, name: str, *roles: str, is_use: bool = True
+) -> tuple[Principal, Desk]:
+    """Return who looks, and the desk of an instance; refuse who has none of the roles on it.
+
+    `is_use` is false where the page asks by itself: that keeps nobody signed in.
+    """
+    if not is_use:
+        setattr(request.state, _BY_ITSELF, True)
     house, viewer = house_of(request), await viewer_of(request)
     role = next((one for one in roles if viewer is not None and viewer.may(one, name)), roles[0])
     allowed = require(viewer, role, name)

@@ -70,7 +70,7 @@ async def queue(
     reload: int = 0,
 ) -> Response:
     """Show what waits for a person."""
-    viewer, desk = await enter(request, name, *_READS)
+    viewer, desk = await enter(request, name, *_READS, is_use=reload <= 0)
     leases = await run_in_threadpool(house_of(request).claims.of, name)
     filters = QueueFilters(rule[:200], unit[:200], claimed[:20], text[:200])
     by, first = who(viewer), max(0, offset)
@@ -102,7 +102,7 @@ async def queue(
 @router.get("/queue.json")
 async def news(name: str, request: Request, since: int = 0) -> Response:
     """Return what changed in the queue since an entry."""
-    _, desk = await enter(request, name, *_READS)
+    _, desk = await enter(request, name, *_READS, is_use=False)
 
     def read(live: Live) -> QueueNews:
         gone, n_new = [], 0

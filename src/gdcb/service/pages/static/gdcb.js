@@ -70,11 +70,13 @@
     const parts = [];
     if (fresh) parts.push(fresh === 1 ? "1 new decision waits." : `${fresh} new decisions wait.`);
     if (news.gone.length) parts.push(news.gone.length === 1 ? "1 was settled." : `${news.gone.length} were settled.`);
-    if (!parts.length) return;
+    if (parts.length) tell(parts.join(" "));
+  };
+  const tell = (words) => {
     const line = one("#queue-news");
-    one("span", line).textContent = parts.join(" ");
+    one("span", line).textContent = words;
     line.classList.add("is-shown");
-    say(parts.join(" "));
+    say(words);
   };
   let fresh = 0, wait = 10000;
   const ask = async () => {
@@ -84,7 +86,10 @@
         url.search = location.search;
         url.searchParams.set("since", queue.dataset.version);
         const answer = await fetch(url, { headers: { Accept: "application/json" } });
-        if (answer.status === 401 || answer.status === 403) return;
+        if (answer.status === 401 || answer.status === 403) {
+          tell("You were signed out, or may no longer look. Nothing here is renewed.");
+          return;
+        }
         if (!answer.ok) throw new Error(String(answer.status));
         apply(await answer.json());
         wait = 10000;
