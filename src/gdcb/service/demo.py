@@ -14,7 +14,10 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+from gdcb import events as ev
+from gdcb.cases import Record
 from gdcb.errors import GdcbError
+from gdcb.instances.made_log import decoded
 from gdcb.instances.str_pricing import live as operator
 from gdcb.ledger.live import Live
 from gdcb.ledger.store import Store
@@ -30,6 +33,8 @@ DAYS = 30
 NIGHTS_A_DAY = 16
 LAST_NIGHTS = 150
 DAY = 86_400_000_000
+ROUNDS = 3  # after which a guest has booked a night, or nobody has
+LOOK_BACK = 2_000  # events in which a feed looks for prices that are out when it starts
 
 Told = Callable[[str, int, int], None]
 
@@ -39,23 +44,43 @@ def declaration() -> str:
     return (files("gdcb.instances.str_pricing") / "str.toml").read_text(encoding="utf-8")
 
 
+def is_ours(store: Store) -> bool:
+    """Whether a ledger was furnished as a demo, or begun to be; a real one never gets more."""
+    first = next(iter(store.read(NAME, 0, 1)), None)
+    return first is not None and first.by == BY
+
+
+def is_half(store: Store) -> bool:
+    """Whether somebody stopped while a demo was furnished: the last of its days is missing."""
+    last = _id(DAYS - 1)
+    return is_ours(store) and last not in store.places(NAME, [last])
+
+
+def _id(day: int) -> str:
+    return f"day{day + 1:02d}"
+
+
 def furnish(store: Store, told: Told = lambda *_: None) -> None:
     """Make the instance, certify a month of its past, and live through another one.
 
     The clock of that month is set back, so that figures over time have something to show; the
-    entries are chained and signed with these times as any others.
+    entries are chained and signed with these times as any others. Where it was stopped half-way it
+    goes on: what was done already is asked for under the same id, and is no news.
     """
-    start = now() - DAYS * DAY
+    first = next(iter(store.read(NAME, 0, 1)), None)
+    start = now() - DAYS * DAY if first is None else first.at
     moment = [start]
-    operating.create(
-        store, declaration(), BY, "an operator to look at", seed=7, clock=lambda: moment[0]
-    )
+    if first is None:
+        operating.create(
+            store, declaration(), BY, "an operator to look at", seed=7, clock=lambda: moment[0]
+        )
     desk = Desk(store, NAME, clock=lambda: moment[0])
     try:
-        told("certifying a month of history", 0, DAYS)
-        last = (datetime.fromtimestamp(start / 1e6, UTC) - timedelta(days=1)).date()
-        moment[0] += 60_000_000
-        import_log(desk, operator.past(operator.SEED, last=last), BY)
+        if store.head(NAME).size == 1:
+            told("certifying a month of history", 0, DAYS)
+            last = (datetime.fromtimestamp(start / 1e6, UTC) - timedelta(days=1)).date()
+            moment[0] += 60_000_000
+            import_log(desk, operator.past(operator.SEED, last=last), BY)
         feed = operator.Feed(operator.SEED)
         for day in range(DAYS):
             moment[0] = start + day * DAY + 6 * 3_600_000_000
@@ -63,12 +88,12 @@ def furnish(store: Store, told: Told = lambda *_: None) -> None:
             nights = feed.nights(LAST_NIGHTS if is_last else NIGHTS_A_DAY, first=day * NIGHTS_A_DAY)
             if is_last:
                 moment[0] = now() - 3_600_000_000
-            ids = price(desk, nights, f"day{day + 1:02d}")
+            ids = price(desk, nights, _id(day))
             if not is_last:
                 moment[0] += 3_600_000_000
                 answer(desk, feed, ids, nights)
             moment[0] += 3_600_000_000 if not is_last else 0
-            observe(desk, feed, ids, nights)
+            observe(desk, feed, ids)
             told("living through a month", day + 1, DAYS)
     finally:
         desk.close()
@@ -103,38 +128,53 @@ def _seen(live: Live, id: str) -> tuple[int, str, dict[str, Any]]:
     return record.judged_at, answering.content_of(live, record), proposed
 
 
-def observe(
-    desk: Desk, feed: operator.Feed, ids: Iterable[str], nights: list[operator.Night]
-) -> None:
-    """Report whether guests booked the nights that have a price."""
-
-    def ran(live: Live) -> dict[str, dict[str, Any] | None]:
-        found = {}
-        for id in ids:
-            record = live.records[id]
-            if record.executed is not None and record.seen is None:
-                found[id] = live.instance.decode_action(record.executed)
-        return found
-
-    prices = desk.look(ran).result()
+def observe(desk: Desk, feed: operator.Feed, ids: Iterable[str]) -> None:
+    """Report whether guests booked those of the nights that have a price and no outcome yet."""
+    prices = desk.look(partial(_ran, ids=list(ids))).result()
     given = [
-        observing.Outcome(id, feed.outcome(unit, context, (prices[id] or {}).get("price")))
-        for id, (unit, context) in zip(ids, nights, strict=True)
-        if id in prices and prices[id] is not None
+        observing.Outcome(id, feed.outcome(unit, context, price))
+        for id, (unit, context), price in prices
     ]
     if given:
         desk.submit(lambda turn: observing.observe(turn, given, BY)).result()
 
 
+def _ran(live: Live, ids: list[str]) -> list[tuple[str, operator.Night, float]]:
+    """Return the nights on sale whose outcome is not known: which, what was asked, and the price.
+
+    What was asked stands in the ledger, so that a feed need not remember it.
+    """
+    found = []
+    for record in (live.records[id] for id in ids):
+        if record.executed is None or record.seen is not None:
+            continue
+        ran = live.instance.decode_action(record.executed)
+        if ran is not None:
+            columns = decoded(live.instance.context, record.made.x[[record.at]])
+            night = record.unit, {name: values[0] for name, values in columns.items()}
+            found.append((record.id, night, ran["price"]))
+    return found
+
+
 class Feed:
-    """Nights that come in while one looks: a thread that asks for prices and reports bookings."""
+    """Nights that come in while one looks: a thread that asks for prices and reports bookings.
+
+    A booking is reported a few rounds after a price is out, whoever let it through and whenever:
+    what somebody approves in the queue has guests too.
+
+    Parameters
+    ----------
+    desk : opens the desk of the instance
+    every : seconds between two rounds
+    """
 
     def __init__(self, desk: Callable[[], Desk], every: float = 6.0) -> None:
         self._desk, self._every = desk, every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo feed", daemon=True)
         self._feed = operator.Feed(operator.SEED)
-        self._before: list[tuple[list[str], list[operator.Night]]] = []
+        self._next: int | None = None  # number of the first event that was not looked at
+        self._out: dict[str, int] = {}  # prices that are out, and for how many rounds
 
     def start(self) -> None:
         """Begin."""
@@ -151,10 +191,33 @@ class Feed:
         round = desk.look(lambda live: len(live.events)).result() * 1_000
         while not self._stop.wait(self._every):
             round += 3
-            nights = self._feed.nights(2, first=DAYS * NIGHTS_A_DAY + LAST_NIGHTS + round)
-            try:
-                self._before.append((price(desk, nights, f"night{round}"), nights))
-                if len(self._before) > 3:
-                    observe(desk, self._feed, *self._before.pop(0))
-            except GdcbError as error:  # paused, or the store is away: it goes on later
-                log.info("demo feed: %s", error)
+            self.step(desk, round)
+
+    def step(self, desk: Desk, round: int) -> None:
+        """Ask for the prices of two nights, and report the bookings that are due."""
+        nights = self._feed.nights(2, first=DAYS * NIGHTS_A_DAY + LAST_NIGHTS + round)
+        try:
+            price(desk, nights, f"night{round}")
+            new, self._next = desk.look(self._released).result()
+            self._out = {id: age + 1 for id, age in self._out.items()} | dict.fromkeys(new, 0)
+            for id in [id for id, age in self._out.items() if age >= ROUNDS]:
+                del self._out[id]  # first: one that is refused is not tried for ever
+                observe(desk, self._feed, [id])
+        except GdcbError as error:  # paused, or the store is away: it goes on later
+            log.info("demo feed: %s", error)
+
+    def _released(self, live: Live) -> tuple[list[str], int]:
+        """Return our own nights whose prices have come out since the last look."""
+        stop = len(live.events)
+        first = max(0, stop - LOOK_BACK) if self._next is None else self._next
+        found = []
+        for event in live.events[first:stop]:
+            if isinstance(event, ev.ActionExecuted):
+                found += [id for id in event.id if _is_fed(live.records[id])]
+        return found, stop
+
+
+def _is_fed(record: Record) -> bool:
+    """Whether a feed asked for it; who tries the API out reports what comes of it themselves."""
+    by = record.made.by
+    return by is not None and by[record.at] == BY
