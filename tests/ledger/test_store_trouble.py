@@ -193,6 +193,23 @@ def test_another_program_holds_the_lock(database: str) -> None:
     store.close()
 
 
+def test_what_cannot_be_overwritten_now_is_said(database: str) -> None:
+    store = open_store(database, patience=0.3)
+    fill(store, 1)
+    if database.startswith("sqlite"):
+        other: Any = sqlite3.connect(database.removeprefix("sqlite:///"), isolation_level=None)
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM subject_keys").fetchall()
+        fill(store, 1)
+    else:
+        other = psycopg.connect(database)
+        other.execute("SELECT * FROM subject_keys")
+    assert not store.scrub()
+    other.close()
+    assert store.scrub()
+    store.close()
+
+
 def test_a_writer_in_this_process_holds_the_lock(tmp_path: Path) -> None:
     for url in ("memory:", tmp_path / "ledger.db"):
         store = open_store(url, patience=0.1)
