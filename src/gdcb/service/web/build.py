@@ -14,6 +14,7 @@ from gdcb.ledger.live import Live
 from gdcb.pages.numbers import Estimate
 from gdcb.service import answering, showing
 from gdcb.service.claims import Claim as Lease
+from gdcb.service.holding import Asked, asked_of, offered
 from gdcb.service.pages.views import review as screen
 from gdcb.service.pages.views.decision import (
     Action,
@@ -52,8 +53,10 @@ def digits_of(value: Any) -> int | None:
 def waiting_of(
     live: Live, policy: Policy, record: Record, lease: Lease | None, viewer: str
 ) -> Waiting:
-    """Return a held decision as the queue shows it."""
-    waits = live.waiting.get(record.id)
+    """Return a decision as the queue and the review screen show it, held or not any more."""
+    asked = asked_of(live, record)
+    offer = offered(record) if asked is None else asked.action
+    proposal = record.made.action[record.at]
     claim = None
     if lease is not None:
         claim = Claim(name_of(lease.by), lease.until, is_same(lease.by, viewer))
@@ -64,9 +67,9 @@ def waiting_of(
     return Waiting(
         id=record.id,
         unit=record.unit,
-        proposed=action_of(live.instance, record.entered),
-        held=held_of(live, record, "" if waits is None else waits.gate),
-        asked=live.at if waits is None else waits.since,
+        proposed=action_of(live.instance, offer),
+        held=held_of(live, record, asked),
+        asked=live.time_of(record.judged_at) if asked is None else asked.since,
         current=action_of(live.instance, null),
         deadline=answering.deadline(live, policy, record.id),
         expiry=policy.expiry.then,
@@ -75,33 +78,44 @@ def waiting_of(
         claim=claim,
         version=record.judged_at,
         content=answering.content_of(live, record),
+        original=() if np.array_equal(offer, proposal) else action_of(live.instance, proposal),
+        is_live=record.is_live,
+        status=record.status,
     )
 
 
-def held_of(live: Live, record: Record, rule: str) -> Held:
-    """Return why a decision waits: the rule, and what it found against which limit."""
-    verdict = record.verdict
-    words = record.reason.partition(": ")[2] or record.reason
-    if verdict is None or not rule:
-        return Held(rule or "gate", words)
-    at = int(verdict.gate[0])
-    gate: Any = live.instance.chain.gates[at]
-    found = getattr(gate, "found", None)
-    if found is None:
-        return Held(rule, words)
-    value, limit = found(verdict.trail[0, at], record.rows)
-    return Held(rule, words, value, limit)
+def held_of(live: Live, record: Record, asked: Asked | None) -> Held:
+    """Return why a decision waits, or did: the rule, and what it found against which limit."""
+    if asked is None:
+        return Held("", record.reason)
+    words = asked.reason.partition(": ")[2] or asked.reason
+    words = words.removeprefix("it waits for a person: ")  # the heading says so
+    gate: Any = live.instance.chain.gates[asked.at]
+    found, why = getattr(gate, "found", None), getattr(gate, "why", None)
+    # What was said of an answer before comes behind the rule's own words. Where the rule's settings
+    # have changed since, the rule of now does not say what it found then.
+    if found is None or why is None or words.partition(";")[0] != why(asked.action, record.rows):
+        return Held(asked.gate, words)
+    return Held(asked.gate, words, *found(asked.action, record.rows))
 
 
 def risk_of(instance: Instance, record: Record) -> float:
-    """Return how far out a proposal is, 0 to 1: what decides between equal deadlines.
+    """Return how far out what would run is, 0 to 1: what decides between equal deadlines.
 
-    The distance of the proposed arm from the middle of all arms, as a share of the farthest one's.
+    The distance of its arm from the middle of all arms, as a share of the farthest one's. Where
+    the proposal itself would not run, the arm is the nearest one; what is like none is furthest.
     """
+    made, at, offer = record.made, record.at, offered(record)
+    arm = int(made.arm[at])
+    if not np.array_equal(offer, made.action[at]) and np.isfinite(made.x[at]).all():
+        phi, delta = instance.composition, made.delta[at : at + 1]
+        arm = int(phi.locate(instance.space, offer[None, None], delta, record.rows.x).arm[0, 0])
     coords = instance.space.coords
     distance = np.abs(coords - np.median(coords, axis=0)).max(axis=1)
     largest = float(distance.max())
-    return float(distance[int(record.made.arm[record.at])] / largest) if largest > 0 else 0.0
+    if largest <= 0:
+        return 0.0
+    return 1.0 if arm < 0 else float(distance[arm] / largest)
 
 
 def answer_of(live: Live, record: Record) -> Answer | None:
@@ -124,22 +138,33 @@ def answer_of(live: Live, record: Record) -> Answer | None:
 
 
 def arms_of(live: Live, record: Record) -> tuple[tuple[screen.Arm, ...], str]:
-    """Return all arms with their value and interval as known now, the best first."""
+    """Return all arms with their value and interval as known now, the best first.
+
+    None is the proposal where the incumbent's action stands in its place.
+    """
     spread, actions = showing.drawn(live, record)
     names, chosen = live.instance.space.names, int(record.made.arm[record.at])
-    mask = None if record.made.mask is None else record.made.mask[record.at]
     found = [
         screen.Arm(
             names[i],
             action_of(live.instance, actions[i]),
             Estimate(float(spread.mean[i]), float(spread.low[i]), float(spread.high[i])),
             float(spread.best[i]),
-            i == chosen,
-            "" if mask is None or mask[i] else "not allowed for this request",
+            i == chosen and record.is_live,
+            _note(record, int(i)),
         )
         for i in np.argsort(-spread.mean, kind="stable")
     ]
     return tuple(found), "expected reward behind the gates"
+
+
+def _note(record: Record, arm: int) -> str:
+    """Return what is to be said of an arm: that it may not run, or does not."""
+    mask = record.made.mask
+    if mask is not None and not mask[record.at, arm]:
+        return "not allowed for this request"
+    is_kept_back = arm == int(record.made.arm[record.at]) and not record.is_live
+    return "the learner’s choice, which does not run here" if is_kept_back else ""
 
 
 def factors_of(live: Live, record: Record) -> tuple[screen.Factor, ...]:
@@ -178,7 +203,7 @@ def edit_fields(
     live: Live, record: Record, given: Mapping[str, Any]
 ) -> tuple[screen.EditField, ...]:
     """Return the columns of the action as a form asks for them."""
-    proposed = live.instance.decode_action(record.entered) or {}
+    proposed = live.instance.decode_action(offered(record)) or {}
     fields = []
     for column in live.instance.actions:
         value = given.get(column.name, proposed.get(column.name))

@@ -62,13 +62,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A decision that waits for a person.
+    """A decision that waits for a person, or one that is looked at when it does no more.
 
     Parameters
     ----------
     id : of the decision
     unit : whose learner decided
-    proposed : the action that would run; `current` is what runs now, empty where nothing does
+    proposed : the action that an approval lets through; `current` is what runs now, empty where
+        nothing does
     held : why it waits
     asked : since when
     deadline : until when, or None: no limit
@@ -77,6 +78,10 @@ class Waiting:
     risk : what decides the order among equal deadlines, 0 to 1, or None
     claim : who has it
     version : number of the entry that was seen, and `content` its hash: the answer is bound to both
+    original : what the learner proposed, where `proposed` is something else: gates or people who
+        came before have changed it, or the incumbent's action stands in its place
+    is_live : whether the proposal entered the gates, and not the incumbent's action
+    status : of the decision; 'held' while it waits
     """
 
     id: str
@@ -92,6 +97,14 @@ class Waiting:
     claim: Claim | None = None
     version: int = 0
     content: str = ""
+    original: Action = ()
+    is_live: bool = True
+    status: str = "held"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it still waits; what does not can be looked at, and not answered."""
+        return self.status == "held"
 
     @property
     def at_expiry(self) -> str:

@@ -120,7 +120,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewView(View):
-    """One held decision.
+    """One decision, held or not any more.
 
     Parameters
     ----------
@@ -164,8 +164,13 @@ class ReviewView(View):
     waiting: int | None = None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be answered: it was, or nobody was ever asked."""
+        is_answered = self.answer is not None or self.conflict is not None
+        return is_answered or not self.case.is_held
+
+    @property
     def is_open(self) -> bool:
         """Whether it can still be answered, and by this viewer: nobody else has claimed it."""
-        is_settled = self.answer is not None or self.conflict is not None
         is_taken = self.case.claim is not None and not self.case.claim.is_mine
-        return not is_settled and not is_taken and self.frame.may("approve")
+        return not self.is_settled and not is_taken and self.frame.may("approve")
