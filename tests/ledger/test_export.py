@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from benchmarks import replay
 from gdcb import declaration
 from gdcb.cases import about
 from gdcb.codec import from_body
 from gdcb.errors import InvalidInput, UnknownInstance
 from gdcb.history import open_log
-from gdcb.ledger import decided, export_tables, open_store
+from gdcb.ledger import decided, export, export_tables, open_store
 from gdcb.ledger.export import FILES, export_chain
 from tests.ledger.written_ledgers import write_small
 
@@ -140,3 +142,59 @@ reward = { part = "payoff", outcome = ["booked"] }
 """
     found = export_tables.context_columns(declaration.parse(text))
     assert found == {"status": "context_status", "base": "base"}
+
+
+LISTED = """name = "odd"
+context.base = { type = "number", low = 1, high = 9 }
+arms = { part = "list", values = [0.9, 1.0] }
+composition = { part = "multiply", base = ["base"], names = ["price"] }
+bandit = { part = "beta-thompson" }
+reward = { part = "payoff", outcome = ["booked"] }
+"""
+SERVED = """
+# Who is asked.
+[service]
+# A day.
+words = "the history"
+note = '''
+[history]
+'''
+"""
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        "",
+        '[history]\naction = ["tariff"]\noutcome = ["sold"]\n',
+        '[history]\n# action = ["price"]\n# time = "at"\n\n',
+        'history = { action = ["tariff"] }\n',
+        'history.action = ["tariff"]\nhistory.outcome = [\n  "sold",\n]\n',
+        '[ "history" ]\naction = [\n\n"tariff",\n]  # of old\n[history.context]\nbase = "b"\n',
+    ],
+)
+def test_the_columns_of_an_older_log_are_replaced(history: str) -> None:
+    text = LISTED + history + SERVED
+    cut = export._without_history(text)
+    assert tomllib.loads(cut) == tomllib.loads(LISTED + SERVED)
+    assert "tariff" not in cut
+    assert cut.endswith(SERVED.rstrip("\n")), "the rest stands as it was written"
+    assert cut.startswith(LISTED)
+    found = export._with_history(LISTED + history, declaration.parse(LISTED + history))
+    assert declaration.parse(found).columns.action == ("executed_price",)
+    assert declaration.parse(found).columns.outcome == ("outcome_booked",)
+
+
+def test_an_export_names_its_own_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = '[history]\naction = ["tariff"]\noutcome = ["sold"]\n'
+    monkeypatch.setattr(replay, "LISTED", replay.LISTED + history)
+    store = open_store("memory:")
+    writer = replay.Writer(store, "list", together=6)
+    writer.singles(6)
+    writer.desk.close()
+    export_chain(store, writer.chain, tmp_path / "out")
+    declared = declaration.read(tmp_path / "out" / "instance.toml")
+    log = tmp_path / "out" / "decisions.parquet"
+    source = open_log(log, declared.instance, declared.columns, strict=True)
+    assert sum(batch.n for batch in source.batches()) == 6
+    assert source.report.rejected == 0

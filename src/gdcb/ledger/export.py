@@ -7,6 +7,7 @@ exported ends at the head as it was at the start.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 ROWS = 20_000
+# How a statement about the columns of a log begins.
+_HISTORY = re.compile(r"""\s*\[?\s*(history|"history"|'history')\s*[].=]""")
 FILES = ("decisions.parquet", "events.parquet", "reviews.parquet", "instance.toml")
 
 
@@ -147,9 +150,11 @@ def _frames(
 
 
 def _with_history(text: str, declared: Declaration) -> str:
-    """Return a declaration with the table that names the columns of `decisions.parquet`."""
-    if "history" in tomllib.loads(text):
-        return text
+    """Return a declaration with the table that names the columns of `decisions.parquet`.
+
+    One that it had names the columns of the log that the instance came from.
+    """
+    text = _without_history(text)
     instance = declared.instance
     names = [one.name for one in instance.actions]
     columns = {
@@ -166,6 +171,42 @@ def _with_history(text: str, declared: Declaration) -> str:
     lines += ['reviewer = "reviewer"', 'unit = "unit"', 'time = "at"']
     note = "# The columns of decisions.parquet, for `gdcb check`."
     return "\n".join([text.rstrip(), "", note, "[history]", *lines, ""])
+
+
+def _without_history(text: str) -> str:
+    """Take the table of a log's columns out of a declaration, and leave the rest as it stands."""
+    data = tomllib.loads(text)
+    rest = {name: value for name, value in data.items() if name != "history"}
+    lines, first = text.splitlines(), 0
+    while first < len(lines):
+        after = _after_history(lines, first, rest) if _HISTORY.match(lines[first]) else None
+        if after is None:
+            first += 1
+        else:
+            lines[first:] = after
+    if "history" in tomllib.loads("\n".join(lines)):
+        raise InvalidInput("history: expected a table [history], got one that cannot be told apart")
+    return "\n".join(lines)
+
+
+def _after_history(lines: list[str], first: int, rest: dict[str, Any]) -> list[str] | None:
+    """Return what follows the statement that begins at a line; None where none does.
+
+    It ends where all else in the file says the same without it: a value may have many lines.
+    """
+    for last in range(first + 1, len(lines) + 1):
+        try:
+            found = tomllib.loads("\n".join(lines[:first] + lines[last:]))
+        except tomllib.TOMLDecodeError:
+            continue
+        if {name: value for name, value in found.items() if name != "history"} == rest:
+            # Comments up to the next gap are about the same.
+            after = last
+            while after < len(lines) and lines[after].lstrip().startswith("#"):
+                after += 1
+            is_gap = after == len(lines) or not lines[after].strip()
+            return lines[after if is_gap else last :]
+    return None
 
 
 def _listed(names: list[str]) -> str:
