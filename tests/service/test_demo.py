@@ -1,4 +1,4 @@
-"""The demo: it is furnished to its end whenever it was stopped, and all that it sells has guests."""
+"""The demo: it is furnished to its end whenever it was stopped, and all it sells has guests."""
 
 from __future__ import annotations
 

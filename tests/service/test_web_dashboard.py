@@ -413,7 +413,47 @@ def test_days(site: Site, live: Live) -> None:
 )
 def test_by_id(site: Site, id: str, found: list[str]) -> None:
     instance = site.house.desk(demo.NAME).instance
-    assert [one.record.id for one in by_id(site.house.store, demo.NAME, instance, id)] == found
+    answer = by_id(site.house.store, demo.NAME, instance, id)
+    assert [one.record.id for one in answer.rows] == found
+    assert (answer.before, answer.after, answer.total) == ("", "", len(found))
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 75, 150])
+def test_all_of_a_large_request(site: Site, size: int) -> None:
+    """Every row is on one page, in the order of the request; and back again."""
+    store, instance = site.house.store, site.house.desk(demo.NAME).instance
+    after, pages = "", []
+    while not pages or after:
+        answer = by_id(store, demo.NAME, instance, "day30", after=after, size=size)
+        assert answer.total == 150
+        pages.append([one.record.id for one in answer.rows])
+        after = answer.after
+    assert [id for page in pages for id in page] == [f"day30.{i}" for i in range(150)]
+    assert len(pages) == -(-150 // size)
+    for page in reversed(pages[:-1]):
+        answer = by_id(store, demo.NAME, instance, "day30", before=answer.before, size=size)
+        assert [one.record.id for one in answer.rows] == page
+    assert answer.before == ""
+
+
+@pytest.mark.parametrize("cursor", ["x", "7.0", "999999.3", "-1.0"])
+def test_cursors_of_others_begin_a_request_anew(site: Site, cursor: str) -> None:
+    store, instance = site.house.store, site.house.desk(demo.NAME).instance
+    for given in ({"after": cursor}, {"before": cursor}):
+        answer = by_id(store, demo.NAME, instance, "day30", **given)
+        assert answer.rows[0].record.id == "day30.0"
+
+
+def test_the_page_of_a_large_request_counts_all_of_it(site: Site) -> None:
+    browser = site.as_("audit")
+    first = browser.get("/audit", id="day30")
+    assert "150 decisions, in the order of the request: 50 on this page" in words(first)
+    older = re.search(r'rel="next"[^>]*href="[^"]*after=([^"&]*)"', first.text)
+    assert older is not None
+    second = browser.get("/audit", id="day30", after=older[1])
+    assert "day30.50 " in words(second)
+    assert "day30.49 " not in words(second)
+    assert 'rel="prev"' in second.text
 
 
 @pytest.mark.parametrize("cursor", ["x", "7", "7.", ".3", "9" * 60 + ".1", "-1.0", "７.0", "1.2.3"])
@@ -454,7 +494,7 @@ def test_the_search_page(site: Site) -> None:
     assert bad.status_code == 422
     assert "expected a day such as" in words(bad)
     one = words(browser.get("/audit", id="day05.3"))
-    assert "1 decision, newest first" in one
+    assert "1 decision, in the order of the request" in one
     assert "Nothing found." in words(browser.get("/audit", id="nope"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.instance import Instance
 from gdcb.ledger.entry import Entry
-from gdcb.ledger.store import Store
+from gdcb.ledger.store import Place, Store
 from gdcb.ledger.story import request_of
 from gdcb.records import HELD, PASSED, STATUS
 from gdcb.service.figures.stories import Reading, Story, stories
@@ -52,26 +52,60 @@ class Answer:
     rows : the decisions
     before, after : cursors of the pages on both sides; empty: there is none
     reached : time and number of the entry up to which was searched, where that was not the end
+    total : how many there are on all pages; None: nobody counted
     """
 
     rows: list[Story]
     before: str = ""
     after: str = ""
     reached: tuple[int, int] | None = None
+    total: int | None = None
 
 
-def by_id(store: Store, chain: str, instance: Instance, id: str) -> list[Story]:
-    """Return a decision, or the first of the decisions of a request."""
+def by_id(
+    store: Store,
+    chain: str,
+    instance: Instance,
+    id: str,
+    *,
+    after: str = "",
+    before: str = "",
+    size: int = PAGE,
+) -> Answer:
+    """Return a decision, or a page of the decisions of a request, in their order.
+
+    Parameters
+    ----------
+    store, chain, instance : where to look
+    id : of the decision or the request
+    after, before : cursor of the last decision of the page before, or of the first of the next one
+    size : decisions a page
+    """
     name, row, is_row = request_of(id)
     places = store.places(chain, [id, name])
     if id in places:
-        wanted = [(places[id].seq, places[id].first + i) for i in range(min(places[id].n, PAGE))]
+        place = places[id]
+        first, total, skipped = place.first, place.n, _skipped(place, after, before, size)
     elif is_row and name in places and row < places[name].n:
-        wanted = [(places[name].seq, places[name].first + row)]
+        place = places[name]
+        first, total, skipped = place.first + row, 1, 0
     else:
-        return []
-    (entry,) = store.get(chain, [wanted[0][0]])
-    return stories(Reading(store, chain), instance, [(entry, at) for _, at in wanted])
+        return Answer([], total=0)
+    stop = min(total, skipped + size)
+    (entry,) = store.get(chain, [place.seq])
+    wanted = [(entry, first + i) for i in range(skipped, stop)]
+    rows = stories(Reading(store, chain), instance, wanted)
+    newer = rows[0].cursor if skipped else ""
+    return Answer(rows, newer, rows[-1].cursor if stop < total else "", total=total)
+
+
+def _skipped(place: Place, after: str, before: str, size: int) -> int:
+    """Return how many decisions of a request come before a page."""
+    seq, row = _place(after or before) or (-1, 0)
+    if seq != place.seq or not 0 <= row - place.first < place.n:
+        return 0
+    at = row - place.first
+    return max(0, at - size) if before else min(at + 1, place.n - 1)
 
 
 def search(

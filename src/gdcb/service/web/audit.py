@@ -56,20 +56,19 @@ async def find(
         return page(view, 422)
     store, instance = house_of(request).store, desk.instance
 
-    def read() -> tuple[Answer, int | None]:
+    def read() -> Answer:
         if filters.id:
-            found = by_id(store, name, instance, filters.id)
-            return Answer(found), len(found)
-        return search(store, name, instance, asked, before=before, after=after), None
+            return by_id(store, name, instance, filters.id, before=before, after=after)
+        return search(store, name, instance, asked, before=before, after=after)
 
-    answer, total = await run_in_threadpool(read)
+    answer = await run_in_threadpool(read)
     if answer.reached is not None:
         frame = replace(frame, notice=Notice("note", _so_far(answer)))
     view = AuditView(
         frame=frame,
         filters=filters,
         rows=tuple(found_of(instance, one) for one in answer.rows),
-        total=total,
+        total=answer.total,
         rules=rules,
         before=answer.before,
         after=answer.after,
