@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gdcb import Agent, BetaThompson, CurveThompson, RidgeScaler
 from gdcb import events as ev
 from gdcb.cases import made_event, rows_of
 from gdcb.errors import Conflict, GdcbError, InvalidInput
-from gdcb.records import to_bytes
+from gdcb.kept import Kept
+from gdcb.records import copy, to_bytes
+from gdcb.refold import refold
 from tests.builders import letting, live, night, pricing
 
 
@@ -112,6 +116,81 @@ def test_what_was_rolled_back_stays_out_of_later_refits() -> None:
     assert agent.kept.log.weight.tolist() == [1.0, 1.0, 0.0, 0.0, 1.0]
 
 
+def test_a_way_back_past_a_way_back_brings_all_back() -> None:
+    """Six bookings, put back to one by mistake, and forward again: a correction leaves five."""
+    agent = fresh()
+    ids = told(agent, 6)
+    version = len(agent.events)
+    agent.roll_back(4, "by mistake")
+    agent.roll_back(version, "undo the mistake")
+    assert agent.kept.log is not None
+    assert agent.kept.log.weight.tolist() == [1.0] * 6
+    assert agent.voids == [(version, version + 1)]
+    agent.correct(ids[5], {"booked": 0}, "no")
+    assert agent.state.bandit.counts[0, :, 1].tolist() == [6.0, 2.0]
+    agent.roll_back(version + 1, "it was none")
+    assert agent.voids == [(4, version), (version + 1, version + 3)]
+    assert agent.kept.log.weight.tolist() == [1.0] + [0.0] * 5
+
+
+def test_a_way_back_before_a_discount_takes_it_back() -> None:
+    """A false alarm made four of six rows worth nothing; put back, all count, and go on to."""
+    agent = fresh()
+    ids = told(agent, 6)
+    version = len(agent.events)
+    agent.discount(0.0, "drift", since=version - 8)
+    agent.roll_back(version, "the alarm was false")
+    assert agent.discounts == []
+    agent.correct(ids[0], {"booked": 0}, "no")
+    assert agent.state.bandit.counts[0, :, 1].tolist() == [6.0, 2.0]
+    agent.discount(0.5, "new season")
+    assert agent.state.bandit.counts[0, :, 1].tolist() == [3.5, 1.5]
+
+
+def test_a_gate_is_seen_anew_without_what_was_rolled_back() -> None:
+    """Two vetoes and three that were rolled back: a kernel that starts afresh has seen two."""
+    agent = fresh()
+    for i in range(5):
+        agent.resolve(agent.decide(night(900.0)).id, "veto")
+        if i == 1:
+            version = len(agent.events)
+    agent.roll_back(version, "they were trying it out")
+    agent.discount(0.0, "a new manager", since=0, gate="owner")
+    assert agent.state.kernels[0].counts.sum() == 2.0
+
+
+ACTS = st.lists(
+    st.one_of(
+        st.just(("told",)),
+        st.tuples(st.just("discount"), st.sampled_from((0.0, 0.5)), st.floats(0.0, 1.0)),
+        st.tuples(st.just("back"), st.floats(0.0, 1.0)),
+    ),
+    min_size=3,
+    max_size=9,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(acts=ACTS)
+def test_learning_the_kept_rows_again_is_what_is_known(acts: list[tuple[Any, ...]]) -> None:
+    """Whatever is discounted and put back, in any order: the rows say what the learner knows."""
+    agent = fresh()
+    told(agent, 2)
+    for what, *said in acts:
+        if what == "told":
+            told(agent, 1)
+        elif what == "discount":
+            agent.discount(said[0], "drift", since=int(said[1] * len(agent.events)))
+        else:
+            agent.roll_back(int(said[0] * len(agent.events)), "bad data")
+        again, rows = copy(agent.state), agent.kept.log
+        assert rows is not None
+        refold(agent.instance, agent.bandit, again, rows, agent.group, np.unique(agent.group))
+        np.testing.assert_allclose(again.bandit.counts, agent.state.bandit.counts)
+        shares = [agent.share(one) for one in agent.records.values() if one.seen is not None]
+        np.testing.assert_allclose(rows.weight, shares)
+
+
 def test_a_unit_that_came_later_keeps_its_place() -> None:
     """Units that the older state did not know start from the prior."""
     agent = fresh()
@@ -129,8 +208,8 @@ def test_a_unit_that_came_later_keeps_its_place() -> None:
 def test_a_correction_needs_rows_that_were_kept() -> None:
     """Where rows are not kept, nothing can be learned again: refused, and nothing changes."""
     agent = fresh()
-    agent.kept.is_on = False
     ids = told(agent, 1)
+    agent.kept = Kept()
     before = live(agent), len(agent.events)
     with pytest.raises(Conflict, match="rows were not kept"):
         agent.correct(ids[0], {"booked": 0}, "no")

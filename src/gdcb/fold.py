@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,28 @@ from gdcb.cases import Happened, Record, Records, executed_of, rows_at, rows_of,
 from gdcb.credit import learn_label
 from gdcb.errors import Conflict
 from gdcb.instance import Instance
-from gdcb.kept import HISTORY
+from gdcb.kept import HISTORY, Weights
 from gdcb.outlook import Outlook
 from gdcb.records import HELD, Log, Rows, Verdict, copy, grow
 from gdcb.refold import discount, publish, refold
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was known after so many events.
+
+    Parameters
+    ----------
+    state, group : what the learners knew, and the group of each place
+    weights : how far each finished row counted
+    discounts, voids : of old evidence, as in `Fold`
+    """
+
+    state: turn.RoundState
+    group: Array
+    weights: Weights
+    discounts: list[tuple[int, float]]
+    voids: list[tuple[int, int]]
 
 
 class Fold(Outlook):
@@ -47,6 +65,7 @@ class Fold(Outlook):
         self.history_at: int | None = None
         self._made: ev.DecisionMade | None = None
         self._logged: tuple[ev.OutcomeObserved, Log] | None = None
+        self._back: tuple[ev.RolledBack, Past] | None = None
 
     def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
         """Work out what importing this log again gives; a fold by itself imports none."""
@@ -70,7 +89,7 @@ class Fold(Outlook):
                 self.units.setdefault(unit, len(self.units))
             self.records.add(event, places)
         else:
-            if isinstance(event, ev.OutcomeObserved) and self.kept.is_on:
+            if isinstance(event, ev.OutcomeObserved):
                 self._keep(event, number)
             self.records.note(event, number)
         if isinstance(event, ev.EvidenceDiscounted) and event.gate is None:
@@ -82,7 +101,7 @@ class Fold(Outlook):
         elif isinstance(event, ev.HistoryImported):
             self.history, self.history_at = event, number
             self.units = {name: place for place, name in enumerate(event.units)}
-            log = self.warmed(event)[2] if self.kept.is_on else None
+            log = self.warmed(event)[2]
             if log is not None:
                 self.kept.add(log, HISTORY)
         self._made = event if isinstance(event, ev.DecisionMade) else None
@@ -237,7 +256,8 @@ class Fold(Outlook):
 
         Versions of the scaler go on: a number never stands for two fits.
         """
-        state, group = self.state_after(event.to)
+        past = self._put_back(event)
+        state, group = copy(past.state), past.group
         if group.size < self.group.size:
             state = grow(state, turn.init(self.instance, self.bandit, self.group))
         versions = self.state.scaler.versions
@@ -245,19 +265,34 @@ class Fold(Outlook):
             state.scaler.versions[...] = versions + 1
         return state, self.group if group.size < self.group.size else group
 
-    def state_after(self, to: int) -> tuple[turn.RoundState, Array]:
+    def _put_back(self, event: ev.RolledBack) -> Past:
+        """Return what learners are put back to; it is worked out once to teach and to note it."""
+        if self._back is None or self._back[0] is not event:
+            self._back = (event, self.past_after(event.to))
+        return self._back[1]
+
+    def past_after(self, to: int) -> Past:
         """Fold the first events again, from the start."""
         past = type(self)(self.instance, self.bandit, self.seed)
         for event in self.events[:to]:
             past.fold(event)
-        return past.state, past.group
+        return past.as_past()
+
+    def as_past(self) -> Past:
+        """Return what is known now; the state is not a copy."""
+        voids, discounts = list(self.voids), list(self.discounts)
+        return Past(self.state, self.group, self.kept.weights, discounts, voids)
 
     def _note_rollback(self, event: ev.RolledBack) -> None:
-        self.voids.append((event.to, len(self.events)))
-        first = HISTORY if self.history_at is not None and self.history_at >= event.to else event.to
-        self.kept.weigh(
-            lambda numbers: np.where((numbers >= event.to) | (numbers == first), 0.0, 1.0)
-        )
+        """Let every row count as it did then, and what came since for nothing.
+
+        Discounts and ways back that came since are undone with the rest. Corrections are not: what
+        is on record stays, and the next refit goes by it.
+        """
+        past, self._back = self._put_back(event), None
+        self.discounts = list(past.discounts)
+        self.voids = [*past.voids, (event.to, len(self.events))]
+        self.kept.weigh_as(past.weights)
 
     def discounted(self, event: ev.EvidenceDiscounted) -> turn.RoundState:
         """Work out what is known once old evidence counts for less; changes nothing.
@@ -316,7 +351,7 @@ class Fold(Outlook):
             if isinstance(event, ev.GateApplied):
                 verdict = whole_verdict(event)
                 start = held.pop(event.id[0], 0)
-                if number >= since:
+                if number >= since and not self._is_void(number):
                     rows = rows_at([self.records[id] for id in event.id])
                     self._learn_kernels(only, event.id, rows, verdict, start)
                 for row in np.flatnonzero(event.status == HELD):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,15 +14,22 @@ HISTORY = -1
 _NO_KEY = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How far each kept row counts: `places` (n, 3) as in `Kept`, `weight` (n,)."""
+
+    places: Array
+    weight: Array
+
+
 class Kept:
     """Rows of the log in the order in which their outcomes came, with the events that brought them.
 
-    `is_on` switches it off where nobody will ever read them. The rows of a history come first;
-    their event is −1. Rows whose contexts stand under a key are let go with it.
+    The rows of a history come first; their event is −1. Rows whose contexts stand under a key are
+    let go with it.
     """
 
     def __init__(self) -> None:
-        self.is_on = True
         self.keys: dict[str, int] = {}
         self._logs: list[Log] = []
         # Per row: the event that brought it, its row there, and the number of its key.
@@ -36,8 +43,6 @@ class Kept:
         keys: Sequence[str] | None = None,
     ) -> None:
         """Keep rows that an event brought: all of them, or these; with their keys, '' for none."""
-        if not self.is_on:
-            return
         n = log.unit.size
         places = np.full((n, 3), number, dtype=np.int64)
         places[:, 1] = np.arange(n) if rows is None else rows
@@ -107,6 +112,28 @@ class Kept:
         known = self.log
         if known is not None:
             self._logs = [replace(known, weight=known.weight * share(self.numbers))]
+
+    @property
+    def weights(self) -> Weights:
+        """How far each row counts now; later changes leave it as it is."""
+        known = self.log
+        return Weights(self.places, np.zeros(0) if known is None else known.weight)
+
+    def weigh_as(self, then: Weights) -> None:
+        """Let each row count as it did once; one that was not there then counts for nothing."""
+        known = self.log
+        if known is None:
+            return
+        rows = (self.places[:, 1], then.places[:, 1])
+        width = 1 + max(int(one.max(initial=0)) for one in rows)
+        mine, theirs = (
+            places[:, 0] * width + places[:, 1] for places in (self.places, then.places)
+        )
+        weight = np.zeros(known.weight.shape)
+        if theirs.size:
+            at = np.minimum(np.searchsorted(theirs, mine), theirs.size - 1)
+            weight = np.where(theirs[at] == mine, then.weight[at], 0.0)
+        self._logs = [replace(known, weight=weight)]
 
     def correct(self, at: int, new: Log) -> None:
         """Give the row at a place the outcome of another."""

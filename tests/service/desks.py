@@ -220,7 +220,7 @@ def everything(live: Live) -> dict[str, Any]:
         "state": to_bytes(live.state),
         "group": live.group.tolist(),
         "units": list(live.units.items()),
-        "kept": (rows, live.kept.numbers.tolist(), live.kept.is_on),
+        "kept": (rows, live.kept.numbers.tolist()),
         "waiting": list(live.waiting.values()),
         "discounts": live.discounts,
         "voids": live.voids,

@@ -18,6 +18,7 @@ from gdcb.ledger import story as stories
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.memory import MemoryStore
+from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Snapshot, Store, open_store
 from gdcb.ledger.story import Story, request_of
 from gdcb.service import answering, observing, operating
@@ -204,6 +205,34 @@ def test_ways_back_are_gone_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
         again = opened(made.store, "rooms")
         assert len(folds) == 10
         assert everything(again) == made.look(everything)
+
+
+def test_a_way_back_past_a_way_back_is_the_same_from_any_snapshot() -> None:
+    """Put back by mistake, undone, discounted, undone, corrected: every row counts again.
+
+    A fold from the start and one from a snapshot at any point know the same, rows included.
+    """
+    with office(learning(POLICY)) as made:
+        for i in range(6):
+            made.decide(f"n{i}", night(0.04 * i), unit=f"u{i % 2}")
+            made.observe({f"n{i}": i % 2}, label=[0.1])
+        size = made.size
+        made.do(operating.roll_back, 5, "by mistake", "ann")
+        made.do(operating.roll_back, size, "undo the mistake", "ann")
+        made.do(operating.discount, 0.0, size, None, "drift", "ann")
+        made.do(operating.roll_back, size + 2, "the alarm was false", "ann")
+        made.observe({"n0": 1}, reason="counted again", label=[0.1])
+        made.check()
+        kept = made.look(lambda live: live.kept.log)
+        assert kept is not None
+        assert kept.weight.tolist() == [1.0] * 6
+        assert replay_chain(made.store, "rooms").verdict == "equal"
+        whole, stored = opened(made.store, "rooms"), At(made.store)
+        past = begun(made.store, "rooms")
+        for entry in made.store.read("rooms"):
+            follow(past, [entry])
+            stored.own = past.to_snapshot(entry.hash)
+            assert everything(opened(stored, "rooms")) == everything(whole)
 
 
 # Refusals

@@ -7,7 +7,7 @@ import binascii
 import json
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,22 +15,21 @@ import numpy as np
 from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
-from gdcb.arrays import Array
 from gdcb.cases import Case, Record
 from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
 from gdcb.events import to_json
-from gdcb.kept import Kept
+from gdcb.fold import Past
+from gdcb.kept import Kept, Weights
 from gdcb.ledger.changing import check_change, kernels_under
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
-from gdcb.records import Log, copy, from_bytes, to_bytes
-from gdcb.round import RoundState
+from gdcb.records import Log, from_bytes, to_bytes
 
-FORMAT = 2
+FORMAT = 3
 T = TypeVar("T", bound=ev.Told)
 
 
@@ -81,7 +80,7 @@ class Live(Agent):
         self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
         self.fitted_at = 0
         self.at, self.by = 0, ""
-        self._pasts: dict[int, Live] | None = None
+        self._pasts: Pasts | None = None
         self.erased: set[str] = set()
         self.erasures = 0
         self.is_lossy = False
@@ -194,22 +193,27 @@ class Live(Agent):
         """Return when an event happened, µs."""
         return self._story.time_of(number)
 
-    def state_after(self, to: int) -> tuple[RoundState, Array]:
-        """Return what the learners knew after so many events, from the snapshot before them.
+    def past_after(self, to: int) -> Past:
+        """Return what was known after so many events, from the snapshot before them.
 
         Ways back before those events are gone over once, however many come after them.
         """
         pasts = {} if self._pasts is None else self._pasts
-        past = pasts.get(to)
-        if past is None:
-            past = pasts[to] = opened(self.store, self.chain, to, pasts)
+        if to not in pasts:
+            past = opened(self.store, self.chain, to, pasts)
+            pasts[to] = past, past.kept.weights
             past.kept, past.stored = Kept(), StoredRecords(past._story, past)
             past.records = past.stored
+        past, weights = pasts[to]
+        return replace(self._seen_from_here(past), weights=weights)
+
+    def _seen_from_here(self, past: Live) -> Past:
+        """Return what was known then; of gates that were others then, nothing is."""
         self.check_whole(past)
-        state = copy(past.state)
-        if past.text != self.text:  # of gates that were others then, nothing is known
-            state.kernels = copy(kernels_under(past, self.declared))
-        return state, past.group
+        found = past.as_past()
+        if past.text == self.text:
+            return found
+        return replace(found, state=replace(past.state, kernels=kernels_under(past, self.declared)))
 
     def check_whole(self, past: Live) -> None:
         """Refuse what was known at a time of which contexts were erased since."""
@@ -248,7 +252,6 @@ class Live(Agent):
             "paused": _told(self.paused),
             "retired": _told(self.retired),
             "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
-            "keeps": self.kept.is_on,
             "fitted": self.fitted_at,
             "at": self.at,
             "by": self.by,
@@ -295,7 +298,6 @@ class Live(Agent):
         """Take over what the learners know, and the rows that were kept."""
         self.state, self.group = self.room(found["room"])
         self.state = from_bytes(found["state"].tobytes(), self.state)
-        self.kept.is_on = found["keeps"]
         columns = {
             f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
         }
@@ -308,6 +310,10 @@ class Live(Agent):
         )
 
 
+# Folds up to events that learners were put back to, and how far each row counted there.
+Pasts = dict[int, tuple[Live, Weights]]
+
+
 def sealed_state(sealer: Sealer, event: ev.StateSealed) -> dict[str, Any] | None:
     """Read a state that was sealed; None where its key was replaced since."""
     try:
@@ -317,9 +323,7 @@ def sealed_state(sealer: Sealer, event: ev.StateSealed) -> dict[str, Any] | None
         raise BrokenChain(f"a sealed state cannot be read ({error})") from error
 
 
-def opened(
-    store: Store, chain: str, to: int | None = None, pasts: dict[int, Live] | None = None
-) -> Live:
+def opened(store: Store, chain: str, to: int | None = None, pasts: Pasts | None = None) -> Live:
     """Fold a chain up to an event, from the latest snapshot before it.
 
     `pasts` are folds up to earlier events that learners were put back to, where some are known.

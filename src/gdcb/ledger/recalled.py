@@ -14,17 +14,16 @@ from typing import overload
 
 from gdcb import declaration
 from gdcb import events as ev
-from gdcb.arrays import Array
 from gdcb.cases import Record, about
 from gdcb.codec import from_body, unpack
 from gdcb.errors import UnknownInstance
+from gdcb.fold import Past
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import FORMAT, Live, follow
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.outlook import Outlook
-from gdcb.round import RoundState
 
 FINISHED = 20_000
 MOST = 200_000
@@ -125,14 +124,11 @@ class Recall(Live):
         self.at, self.by = at, by
         self.skip()
 
-    def state_after(self, to: int) -> tuple[RoundState, Array]:
-        """Return what the learners knew after so many events, folded from the first on."""
+    def past_after(self, to: int) -> Past:
+        """Return what was known after so many events, folded from the first on."""
         past = recall(self.store, self.chain)
         follow(past, self.store.read(self.chain, 0, to))
-        self.check_whole(past)
-        if past.text != self.text:  # of gates that were others then, nothing is known
-            past._change(ev.InstanceChanged(self.text, self.seed, "", None, ""))
-        return past.state, past.group
+        return self._seen_from_here(past)
 
 
 def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
