@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from gdcb import events as ev
-from gdcb.analysis.propensity import propensity
 from gdcb.cases import made_event, rows_of
-from gdcb.errors import GdcbError
 from gdcb.instance import Instance
 from gdcb.ledger.about_one import Said, entries_about, stamp, written
 from gdcb.ledger.differing import TOLERANCE, Compared, compare
+from gdcb.ledger.evidence_chance import Chances, chances_of
 from gdcb.ledger.evidence_story import action_of, context_of, status_of, story_of
 from gdcb.ledger.live import follow
 from gdcb.ledger.proof import check_proof, proof_of, read_leaf
@@ -26,7 +25,6 @@ from gdcb.ledger.recalled import Recall, recall
 from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
 from gdcb.records import Decision, Rows
-from gdcb.round import RoundState
 
 FORMAT = 1
 
@@ -58,7 +56,9 @@ def evidence_of(
         coordinates, what it would have been composed to, its drawn value, and how likely it was
         to be proposed
     propensity : {method, executed}: how the probabilities were found; probability of each arm cell
-        to be executed, then 'off every arm', then 'nothing ran'
+        to run, then 'off every arm', then 'nothing ran', where the launch's draw between proposal
+        and incumbent counts. `executed` is null where the incumbent's action came with the
+        request and did not enter the gates: it is not written down then
     proposed : {arm, nominal, action, live, share, entered}: what was proposed, and what entered
         the gates
     verdicts : [{entry, at, by, status, action, reason, gates}], the last one in force; gates:
@@ -225,10 +225,9 @@ def _inputs(
 ) -> dict[str, Any]:
     instance, space = live.instance, live.instance.space
     state = live.room(int(rows.unit.max()) + 1)[0]
-    proposed: list[Any] = [None] * space.n
-    error, how = proposed, None
+    chance = Chances([None] * space.n, [None] * space.n, None)
     if decision is not None:
-        proposed, error, how = _chances(live, state, rows, draws)
+        chance = chances_of(live, state, made, rows, draws)
     worth = ev.plain(made.worth[0])
     composed = None if decision is None else decision.actions
     arms = [
@@ -238,8 +237,8 @@ def _inputs(
             "nominal": space.coords[k].tolist(),
             "composed": None if composed is None else action_of(instance, composed[0, k]),
             "worth": worth[k],
-            "probability": proposed[k],
-            "error": error[k],
+            "probability": chance.proposed[k],
+            "error": chance.error[k],
         }
         for k in range(space.n)
     ]
@@ -255,7 +254,7 @@ def _inputs(
             "factors": None if decision is None else _factors(instance, state.scaler, rows),
         },
         "arms": arms,
-        "propensity": how,
+        "propensity": chance.how,
         "proposed": {
             "arm": space.names[arm],
             "nominal": space.coords[arm].tolist(),
@@ -265,21 +264,6 @@ def _inputs(
             "entered": action_of(instance, entered),
         },
     }
-
-
-def _chances(
-    live: Recall, state: RoundState, rows: Rows, draws: int
-) -> tuple[list[Any], list[Any], dict[str, Any] | None]:
-    """Return how likely each arm was, the error of that, and how it was found."""
-    names = live.instance.space.names
-    try:
-        chance = propensity(live.instance, live.bandit, state, rows, draws=draws)
-    except GdcbError:  # a part that cannot say how likely an arm was
-        return [None] * len(names), [None] * len(names), None
-    cells = [*names, "off every arm", "nothing ran"]
-    executed = dict(zip(cells, chance.executed[0].tolist(), strict=True))
-    how = {"method": chance.method, "executed": executed}
-    return chance.proposed[0].tolist(), chance.error[0].tolist(), how
 
 
 def _factors(instance: Instance, state: Any, rows: Rows) -> dict[str, float] | None:
