@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from gdcb.errors import InvalidInput
-from gdcb.service.access import CONSOLE, FOR_KEYS, ROLES, add_key
+from gdcb.service.access import CONSOLE, FOR_KEYS, ROLES, Rate, RateLimits, add_key
 from gdcb.service.access import grant as give
+from gdcb.service.house import Settings
 from tests.service.desks import night
-from tests.service.http import CABINS, ROOMS, Headers, Site, problem, site
+from tests.service.http import BASE, CABINS, ROOMS, Headers, Site, problem, site
 
 # Places of a role: on the instance that is asked for, on another, on every one.
 PLACES = (ROOMS, CABINS, "*")
@@ -369,6 +371,30 @@ def test_nobody_agrees_to_what_they_proposed(here: Site) -> None:
     }
 
 
+def test_who_may_only_decide_reads_what_they_asked_for(here: Site) -> None:
+    """What another asked for sounds like what is not there, also to another key of its maker."""
+    given = ("decide", ROOMS)
+    mine, other = (own_key(here, here.ann, given) for _ in range(2))
+    clerk = here.person("asker", given)
+    at = f"/v1/instances/{ROOMS}/decisions"
+    for id, who in (("mine", mine), ("theirs", clerk)):
+        assert here.post(at, who, {"id": id, "context": night(0.9)}).status_code == 201
+    said = {"id": "rows", "contexts": [night(), night()]}
+    assert here.post(f"{at}/batch", mine, said).status_code == 201
+    for id, who in (("mine", mine), ("rows.1", mine), ("theirs", clerk)):
+        assert here.get(f"{at}/{id}", who).json()["id"] == id
+    for id, who in (("mine", other), ("mine", clerk), ("rows.0", other), ("theirs", mine)):
+        answer = here.get(f"{at}/{id}", who)
+        nothing = here.get(f"{at}/nothing", who)
+        assert (answer.status_code, nothing.status_code) == (404, 404)
+        words = problem(nothing)["message"].replace("nothing", id)
+        assert (
+            problem(answer)["message"] == words == f"no decision '{id}' was asked for by you here"
+        )
+    for role in ("outcome", "operate", "audit"):
+        assert here.get(f"{at}/theirs", here.key((role, ROOMS), given)).status_code == 200
+
+
 def own_key(made: Site, who: Headers, *given: tuple[str, str]) -> Headers:
     """Return the headers of a key that somebody made themselves."""
     maker = made.house.door.authenticate(who)
@@ -415,6 +441,54 @@ def test_nobody_agrees_to_what_a_key_of_theirs_proposed(here: Site) -> None:
     assert here.heads() == before
     done = here.post(f"{at}/changes/{number}/refuse", here.bob, {"reason": "no"})
     assert done.json() == {"news": True}
+
+
+def limited(empty: Path, folder: Path) -> AbstractContextManager[Site]:
+    """Run the application with room for ten requests of a person, and for forty of an address."""
+    much = Rate(1e6, 1e6)
+    rates = RateLimits(much, much, much, much, Rate(0.001, 10), Rate(0.001, 40))
+    return site(empty, folder, settings=Settings(BASE, tick=0, rates=rates))
+
+
+@pytest.mark.parametrize("path", [f"/v1/instances/{ROOMS}", f"/i/{ROOMS}/queue", "/", "/people"])
+def test_strangers_are_limited(sqlite_template: Path, tmp_path: Path, path: str) -> None:
+    """Whoever tries keys or sessions out is held back before the database is asked."""
+    with limited(sqlite_template, tmp_path) as made:
+        known, found = made.person("ann", ("approve", ROOMS)), []
+        assert made.get(f"/i/{ROOMS}/queue", known).status_code == 200
+        for i in range(60):
+            bogus = {"authorization": f"Bearer gdcb_{i:016x}_{i:064x}"}
+            if not path.startswith("/v1"):
+                bogus = {"cookie": f"gdcb={i:064x}"}
+            found.append(made.get(path, bogus).status_code)
+        assert set(found[:30]) <= {303, 401}
+        assert set(found[-10:]) == {429}
+        made.clock.pass_by(30)  # who was let in before is looked up again, and not counted for it
+        assert made.house.door.known(known) is None
+        assert made.get("/v1/instances", known).status_code == 200
+
+
+def test_refusals_are_limited(sqlite_template: Path, tmp_path: Path) -> None:
+    with limited(sqlite_template, tmp_path) as made:
+        key, poor = made.key(("audit", CABINS)), made.person("poor", ("decide", CABINS))
+        for who, path in (
+            (key, f"/v1/instances/{ROOMS}"),
+            (poor, f"/i/{ROOMS}/queue"),
+            (made.person("poor-2"), "/people"),
+        ):
+            found = [made.get(path, who).status_code for _ in range(12)]
+            assert found == [403] * 10 + [429] * 2, path
+
+
+def test_a_revoked_key_is_a_stranger(sqlite_template: Path, tmp_path: Path) -> None:
+    with limited(sqlite_template, tmp_path) as made:
+        key = add_key(made.house.books, CONSOLE, "k", [("audit", ROOMS)], lasts_s=60)
+        who = {"authorization": f"Bearer {key.text}"}
+        assert made.get("/v1/instances", who).status_code == 200
+        made.clock.pass_by(61)
+        found = [made.get("/v1/instances", who).status_code for _ in range(60)]
+        assert found[0] == 401
+        assert found[-1] == 429
 
 
 def test_a_script_needs_the_pages_token(here: Site) -> None:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
-from gdcb.service.access import NotSignedIn, Principal, require
+from gdcb.service.access import NotAllowed, NotSignedIn, Principal, require
 from gdcb.service.desk import Desk
 from gdcb.service.house import House
 from gdcb.service.problems import BadRequest, body, problem_of
@@ -84,20 +84,48 @@ def house_of(request: Request) -> House:
     return house
 
 
-async def principal_of(request: Request) -> Principal | None:
-    """Return who asks; None: nobody who is known. Of one request that is found out once."""
+def address_of(request: Request) -> str:
+    """Return where a request comes from, for whoever counts."""
+    return request.client.host if request.client else "unknown"
+
+
+async def found_out(request: Request, is_use: bool = True) -> Principal | None:
+    """Return who is behind what a request shows; strangers are counted before they are looked up.
+
+    Of one request that is found out once. `is_use` is false where a page asks by itself: that
+    keeps nobody signed in.
+    """
     state = request.scope.setdefault("state", {})
     if _WHO in state:
         found: Principal | None = state[_WHO]
         return found
-    door, headers = house_of(request).door, request.headers
-    known = door.known(headers)
-    if known is None and ("authorization" in headers or "cookie" in headers):
-        known = await run_in_threadpool(door.authenticate, headers)
-    if known is not None:
-        door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
+    house, headers = house_of(request), request.headers
+    known = house.door.known(headers)
+    if known is None:
+        if not house.door.has_met(headers):
+            house.limiter.take("other", None, address_of(request))
+        if "authorization" in headers or "cookie" in headers:
+            known = await run_in_threadpool(house.door.authenticate, headers, is_use)
     state[_WHO] = known
     return known
+
+
+async def principal_of(request: Request) -> Principal | None:
+    """Return who asks; None: nobody who is known."""
+    known, headers = await found_out(request), request.headers
+    if known is not None:
+        house_of(request).door.check_forgery(request.method, headers, headers.get("x-csrf-token"))
+    return known
+
+
+def permitted(request: Request, who: Principal | None, name: str, *roles: str) -> Principal:
+    """Return who asks if they have one of the roles on an instance; a refusal is counted."""
+    role = next((one for one in roles if who is not None and who.may(one, name)), roles[0])
+    try:
+        return require(who, role, name)
+    except NotAllowed:
+        house_of(request).limiter.take("other", who.id if who else None, address_of(request))
+        raise
 
 
 async def check_known(request: Request) -> None:
@@ -111,11 +139,8 @@ async def enter(
 ) -> tuple[Principal, Desk]:
     """Return who asks and the desk of an instance; refuse who has none of the roles on it."""
     house = house_of(request)
-    principal = await principal_of(request)
-    role = next((one for one in roles if principal is not None and principal.may(one, name)), None)
-    allowed = require(principal, role or roles[0], name)
-    address = request.client.host if request.client else "unknown"
-    house.limiter.take(kind, allowed.id, address, n)
+    allowed = permitted(request, await principal_of(request), name, *roles)
+    house.limiter.take(kind, allowed.id, address_of(request), n)
     desk = house.known(name)
     if desk is None:
         desk = await run_in_threadpool(house.desk, name)

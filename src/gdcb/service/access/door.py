@@ -73,6 +73,8 @@ class Door:
         else:
             found = find_session(self.books, hashed, self.session_limits, is_use)
         if found is None:
+            with self._lock:
+                self._kept.pop(hashed, None)
             return None
         if is_use:  # else a person's next click would be answered from memory, and never be marked
             self._keep(hashed, found, at, state)
@@ -85,6 +87,15 @@ class Door:
         """
         secret = self._secret(headers)
         return None if secret is None else self._recall(digest(secret[0]))
+
+    def has_met(self, headers: Mapping[str, str]) -> bool:
+        """Return whether what the request shows opened something lately; it never waits.
+
+        Whoever tries out keys is held back before the database is asked. Those who share an
+        address with them, and were let in before, are not.
+        """
+        secret = self._secret(headers)
+        return secret is not None and digest(secret[0]) in self._kept
 
     def form_token(self, headers: Mapping[str, str]) -> str:
         """Return the hidden field of the forms on a page; empty where there is no session."""

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, UnknownDecision
 from gdcb.ledger.live import Live
 from gdcb.service import answering, deciding
+from gdcb.service.access import Principal
 from gdcb.service.answering import written
 from gdcb.service.api.columns import encode_columns, shown_columns
 from gdcb.service.models import (
@@ -24,9 +25,10 @@ from gdcb.service.models import (
 )
 from gdcb.service.policy import Policy
 from gdcb.service.routing import StrictRoute, answered, enter, house_of, look
-from gdcb.service.who import name_of
+from gdcb.service.who import id_of, name_of
 from gdcb.service.who import written as who
 
+_READS = ("outcome", "approve", "operate", "audit")
 router = APIRouter(prefix="/v1/instances/{name}", route_class=StrictRoute, tags=["decisions"])
 
 
@@ -107,11 +109,29 @@ def _height(asked: DecideMany) -> int:
 
 @router.get("/decisions/{id}", response_model=DecisionNow)
 async def read(name: str, id: str, request: Request) -> Any:
-    """Read a decision, and what became of it."""
-    roles = ("decide", "outcome", "approve", "operate", "audit")
-    _, desk = await enter(request, name, *roles)
+    """Read a decision, and what became of it; who may only decide reads what they asked for."""
+    principal, desk = await enter(request, name, *_READS, "decide")
     policy = desk.policy
-    return await look(desk, lambda live: as_now(live, policy, id))
+    reads_all = any(principal.may(role, name) for role in _READS)
+
+    def found(live: Live) -> dict[str, Any]:
+        if not reads_all:
+            _check_own(live, id, principal)
+        return as_now(live, policy, id)
+
+    return await look(desk, found)
+
+
+def _check_own(live: Live, id: str, principal: Principal) -> None:
+    """Refuse what another asked for in the words for what is not there.
+
+    A key reads what was asked with it alone. One administrator makes the keys of many programs, and
+    those should not read each other's.
+    """
+    record = live.records.find(id)
+    asked_by = None if record is None or record.made.by is None else record.made.by[record.at]
+    if asked_by is None or id_of(asked_by) != principal.id:
+        raise UnknownDecision(f"no decision {id!r} was asked for by you here")
 
 
 def as_now(live: Live, policy: Policy, id: str) -> dict[str, Any]:

@@ -30,10 +30,12 @@ from gdcb.service.models import (
 from gdcb.service.problems import BadRequest
 from gdcb.service.routing import (
     StrictRoute,
+    address_of,
     command,
     enter,
     house_of,
     look,
+    permitted,
     principal_of,
 )
 from gdcb.service.turn import Turn
@@ -63,9 +65,8 @@ async def instances(request: Request) -> Any:
 async def create(request: Request, said: CreateBody) -> dict[str, str]:
     """Declare a new instance; its name is the one in the declaration."""
     house, principal = house_of(request), await principal_of(request)
-    by = require(principal, "administer", EVERY)
-    address = request.client.host if request.client else "unknown"
-    house.limiter.take("other", by.id, address)
+    by = permitted(request, principal, EVERY, "administer")
+    house.limiter.take("other", by.id, address_of(request))
 
     def make() -> str:
         return operating.create(

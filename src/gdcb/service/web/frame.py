@@ -11,13 +11,21 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
-from gdcb.service.access import EVERY, NotSignedIn, Principal, require
+from gdcb.errors import InvalidInput
+from gdcb.service.access import EVERY, NotSignedIn, Principal
 from gdcb.service.desk import Desk
 from gdcb.service.pages import links, render
 from gdcb.service.pages.views.entrance import ErrorView
 from gdcb.service.pages.views.frame import THEMES, Frame, Notice, Pause, Place, Settings, View
 from gdcb.service.problems import BadRequest
-from gdcb.service.routing import house_of, look, request_id
+from gdcb.service.routing import (
+    address_of,
+    found_out,
+    house_of,
+    look,
+    permitted,
+    request_id,
+)
 from gdcb.service.who import name_of
 
 _ADVICE = {
@@ -28,16 +36,14 @@ _ADVICE = {
     429: "Wait a moment, and try again.",
     503: "Wait a moment, and try again; nothing was lost.",
 }
-_BY_ITSELF = "gdcb_by_itself"
 
 
-async def viewer_of(request: Request) -> Principal | None:
+async def viewer_of(request: Request, is_use: bool = True) -> Principal | None:
     """Return who looks at the page; None: nobody is signed in. Pages are for people, not keys."""
-    door, headers = house_of(request).door, request.headers
+    headers = request.headers
     if "cookie" not in headers or "authorization" in headers:
         return None
-    known, is_use = door.known(headers), not getattr(request.state, _BY_ITSELF, False)
-    return known or await run_in_threadpool(door.authenticate, headers, is_use)
+    return await found_out(request, is_use)
 
 
 async def enter(
@@ -47,12 +53,8 @@ async def enter(
 
     `is_use` is false where the page asks by itself: that keeps nobody signed in.
     """
-    if not is_use:
-        setattr(request.state, _BY_ITSELF, True)
-    house, viewer = house_of(request), await viewer_of(request)
-    role = next((one for one in roles if viewer is not None and viewer.may(one, name)), roles[0])
-    allowed = require(viewer, role, name)
-    house.limiter.take("other", allowed.id, request.client.host if request.client else "unknown")
+    allowed = permitted(request, await viewer_of(request, is_use), name, *roles)
+    house_of(request).limiter.take("other", allowed.id, address_of(request))
     return allowed, await desk_of(request, name)
 
 
@@ -85,6 +87,14 @@ def text(form: FormData, name: str, default: str = "") -> str:
 def texts(form: FormData, name: str) -> list[str]:
     """Return all values of a field."""
     return [value for value in form.getlist(name) if isinstance(value, str)]
+
+
+def whole(field: str, told: str) -> int:
+    """Return the whole number that a field of a form has."""
+    try:
+        return int(told)
+    except ValueError:
+        raise InvalidInput(f"{field}: expected a whole number") from None
 
 
 def settings_of(request: Request) -> Settings:

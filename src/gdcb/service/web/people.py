@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.ledger.live import Live
 from gdcb.service import access, operating
-from gdcb.service.access import EVERY, AccessError, Grant, Principal, require
+from gdcb.service.access import EVERY, AccessError, Grant, Principal
 from gdcb.service.pages import links
 from gdcb.service.pages.views import people as views
 from gdcb.service.pages.views.people import (
@@ -24,7 +24,7 @@ from gdcb.service.pages.views.people import (
     PeopleView,
     Secret,
 )
-from gdcb.service.routing import command, house_of, look
+from gdcb.service.routing import command, house_of, look, permitted
 from gdcb.service.web.frame import back, enter, form_of, frame_of, page, signed_in, text, viewer_of
 from gdcb.service.who import is_same, name_of
 from gdcb.service.who import written as who
@@ -36,7 +36,7 @@ async def _administrator(request: Request) -> Principal:
     viewer = signed_in(await viewer_of(request))
     if any(viewer.may("administer", one.instance) for one in viewer.grants):
         return viewer
-    return require(viewer, "administer", EVERY)
+    return permitted(request, viewer, EVERY, "administer")
 
 
 @router.get("/people")
