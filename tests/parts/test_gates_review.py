@@ -326,6 +326,32 @@ def test_reasons_say_why_a_person_was_asked(gate: Review, e: float, x: float, wh
     assert reason == f"the person did not let it run ({gate.why(entered, some)})"
 
 
+@pytest.mark.parametrize(
+    ("gate", "e", "x", "found"),
+    [
+        (Review(high=200.0), 250.0, 0.0, (250.0, "at most 200")),
+        (Review(low=2.0), 1.0, 0.0, (1.0, "at least 2")),
+        (Review(low=2.0, high=5.0), 7.0, 0.0, (7.0, "within 2 and 5")),
+        (Review(when=0, at_least=0.5), 9.0, 0.9, (0.9, "below 0.5")),
+        (Review(when=0, at_most=0.5), 9.0, 0.1, (0.1, "above 0.5")),
+        (Review(when=0, at_least=0.5, at_most=0.8), 9.0, 0.6, (0.6, "below 0.5 or above 0.8")),
+        (Review(around=0, within=3.0), 9.0, 1.0, (9.0, "within 3 of 1")),
+        (
+            Review(around=0, within=0.15, relative=True),
+            24.0,
+            20.0,
+            (24.0, "within 15 % of 20"),
+        ),
+        (Review(categories=(9,)), 9.0, 1.0, (None, None)),
+    ],
+)
+def test_a_limit_is_what_passes(
+    gate: Review, e: float, x: float, found: tuple[float | None, str | None]
+) -> None:
+    """'Limit at most 200', beside the number that was found."""
+    assert gate.found(np.array([e]), rows([[x]])) == found
+
+
 def test_a_passed_row_has_its_own_sentence() -> None:
     """Nobody was asked."""
     one = np.array([1.0])

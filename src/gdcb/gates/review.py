@@ -154,30 +154,36 @@ class Review:
             number, centre = entered[self.action], take(row.x, self.around)[0]
             return f"{number:g} is further than {width} from {centre:g}"
         if test == "when" and self.when is not None:
-            return f"the context asks for one: {take(row.x, self.when)[0]:g} is {self._range()}"
+            asks = _within(self.at_least, self.at_most)
+            return f"the context asks for one: {take(row.x, self.when)[0]:g} is {asks}"
         return f"{'the rule' if test == 'rule' else 'this category'} asks for one"
 
-    def _range(self) -> str:
+    def _outside(self) -> str:
+        """Return what of the column `when` asks for nobody."""
         if self.at_most == np.inf:
-            return f"at least {self.at_least:g}"
+            return f"below {self.at_least:g}"
         if self.at_least == -np.inf:
-            return f"at most {self.at_most:g}"
-        return f"within {self.at_least:g} and {self.at_most:g}"
+            return f"above {self.at_most:g}"
+        return f"below {self.at_least:g} or above {self.at_most:g}"
 
     def found(self, entered: Array, row: Rows) -> tuple[float | None, str | None]:
-        """Return the number that made the first test flag a proposal (D,), and the test's limit.
+        """Return the number that made the first test flag a proposal (D,), and what it lets pass.
 
         None: a test without numbers.
+
+        >>> row = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
+        >>> Review(high=200.0).found(np.array([250.0]), row)
+        (250.0, 'at most 200')
         """
         tests = self._tests(entered[None, None], row)
         first = next((name for name, flagged in tests.items() if flagged[0, 0]), "")
         if first == "when" and self.when is not None:
-            return float(take(row.x, self.when)[0]), self._range()
+            return float(take(row.x, self.when)[0]), self._outside()
         if first == "limits":
-            return float(entered[self.action]), self._limits().removeprefix("it ")
+            return float(entered[self.action]), _within(self.low, self.high)
         if first == "around" and self.around is not None:
             width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
-            return float(entered[self.action]), f"{width} around {take(row.x, self.around)[0]:g}"
+            return float(entered[self.action]), f"within {width} of {take(row.x, self.around)[0]:g}"
         return None, None
 
     def _limits(self) -> str:
@@ -248,3 +254,12 @@ class Review:
         why = self.why(entered, row)
         said = self._approval.reason(entered, left, row)
         return f"{said} ({why})" if why else "the rule asks for no person"
+
+
+def _within(low: float, high: float) -> str:
+    """Say a range, one side of which may be open."""
+    if high == np.inf:
+        return f"at least {low:g}"
+    if low == -np.inf:
+        return f"at most {high:g}"
+    return f"within {low:g} and {high:g}"
