@@ -14,10 +14,11 @@ from gdcb.arguments import check_review
 from gdcb.arrays import Array
 from gdcb.cases import Record, rows_of
 from gdcb.context import Category, Flag
+from gdcb.gates import Chain
 from gdcb.instance import Instance
 from gdcb.ledger.live import Live
 from gdcb.ledger.sealing import ERASED
-from gdcb.records import STATUS, Rows, Setting
+from gdcb.records import HELD, STATUS, Rows, Setting
 from gdcb.streams import PROPENSITY
 from gdcb.valuation import Valuation
 
@@ -56,11 +57,14 @@ def context_of(instance: Instance, x: Array) -> dict[str, Any]:
     return found
 
 
-def drawn(live: Live, record: Record, e: Array | None = None) -> tuple[Spread, Array]:
+def drawn(
+    live: Live, record: Record, e: Array | None = None, first: int = 0
+) -> tuple[Spread, Array]:
     """Draw the learners' values of all arms in a decision's context, and of one more action.
 
-    As they are known now, which may be more than when it was proposed. Returns the spread over
-    the arms (K,), or over the arms and e (K + 1,), and the composed actions (K, D).
+    As they are known now, which may be more than when it was proposed, and behind the gates: the
+    arms behind all of them, e (D,) behind those from `first` on. Returns the spread over the arms
+    (K,), or over the arms and e (K + 1,), and the composed actions (K, D).
     """
     instance, n = live.instance, DRAWS
     one = record.rows
@@ -77,7 +81,9 @@ def drawn(live: Live, record: Record, e: Array | None = None) -> tuple[Spread, A
     worth = instance.chain.expect(known, actions, rows, live.state.kernels)
     chance = np.bincount(_best(worth, rows), minlength=worth.shape[1]) / n
     if e is not None:
-        extra = known(np.broadcast_to(e, (n, 1, e.size)))
+        chain = Chain(instance.chain.gates[first:], closed=False).for_actions(instance.actions)
+        entered = np.broadcast_to(e, (n, 1, e.size))
+        extra = chain.expect(known, entered, rows, live.state.kernels[first:])
         worth, chance = np.concatenate((worth, extra), axis=1), np.append(chance, np.nan)
     low, high = np.quantile(worth, (0.05, 0.95), axis=0)
     return Spread(worth.mean(axis=0), low, high, chance), actions[0]
@@ -88,33 +94,75 @@ def _best(worth: Array, rows: Rows) -> Array:
     return np.asarray(allowed.argmax(axis=1))
 
 
-def effects(live: Live, record: Record) -> list[tuple[str, Any, float | None]]:
-    """Return each context field, its value, and what it does to δ against a typical value.
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What the scaler made of a decision's context when it was proposed.
 
-    δ(x)/δ(x with this field as it typically is); typical is the median of what was seen lately.
-    None: the scaler does not read it.
+    Parameters
+    ----------
+    delta : (q,) δ of the proposed arm, as it was recorded
+    named : the factors that δ is the product of, by name; none where the scaler has no names
+    effects : (field, value, effect) of the fields that δ hangs on; effect (q,) is what the value
+        does against the typical one, as a factor where δ multiplies the arm and as a difference
+        where it is added; None: it is the typical value
+    why_not : why factors and effects are not known any more; empty: they are
     """
-    instance, one = live.instance, record.rows
-    recent = _recent(live)
-    typical = np.median(recent, axis=0) if recent.size else one.x[0]
-    owner = one.unit if instance.scaler.per == "unit" else one.group
-    base = instance.scaler.predict(live.state.scaler, owner, one.x)[0, 0, 0]
-    found: list[tuple[str, Any, float | None]] = []
+
+    delta: Array
+    named: dict[str, float]
+    effects: list[tuple[str, Any, Array | None]]
+    why_not: str = ""
+
+
+def used(live: Live, record: Record) -> Used:
+    """Return the recorded δ of a decision and, while the scaler still says so, where it is from."""
+    made, scaler = record.made, live.instance.scaler
+    recorded, arm = made.delta[record.at], int(made.arm[record.at])
+    arm = arm if recorded.shape[0] > 1 else 0
+    if not np.isfinite(record.rows.x).all():
+        return Used(recorded[arm], {}, [], "fields that it hangs on were erased")
+    owner = record.rows.unit if scaler.per == "unit" else record.rows.group
+    said = scaler.predict(live.state.scaler, owner, record.rows.x)[0]
+    if not np.array_equal(said, recorded):
+        return Used(recorded[arm], {}, [], "the scaler has been refitted since")
+    named, by_factor = {}, getattr(scaler, "by_factor", None)
+    if by_factor is not None:
+        found = by_factor(live.state.scaler, owner, record.rows.x)[0].tolist()
+        named = dict(zip(getattr(scaler, "names", ()), found, strict=True))
+    return Used(recorded[arm], named, _effects(live, record, arm))
+
+
+def _effects(live: Live, record: Record, arm: int) -> list[tuple[str, Any, Array | None]]:
+    """Return what each field that δ hangs on does to it, against what is typical lately."""
+    instance, one, recent = live.instance, record.rows, _recent(live)
+    joins = instance.composition.joins
+    if joins not in ("product", "sum") or not recent.size:
+        return []
+    found: list[tuple[str, Any, Array | None]] = []
     for name, value in context_of(instance, one.x[0]).items():
-        at, x = instance.context.positions[name], one.x.copy()
-        x[0, at] = typical[at]
-        if isinstance(instance.context.columns[name], Category):
-            x[0, at] = (
-                np.eye(len(at))[int(np.argmax(recent[:, at].sum(axis=0)))]
-                if recent.size
-                else one.x[0, at]
-            )
-        other = instance.scaler.predict(live.state.scaler, owner, x)[0, 0, 0]
-        changed = base / other if other else np.nan
-        found.append(
-            (name, value, float(changed) if np.isfinite(changed) and other != base else None)
-        )
+        at = instance.context.positions[name]
+        typical, others = _typical(instance.context.columns[name], recent[:, at])
+        x = np.repeat(one.x, 2 + len(others), axis=0)
+        x[1, at], x[2:, at] = typical, others
+        owner = np.repeat(one.unit if instance.scaler.per == "unit" else one.group, len(x))
+        delta = instance.scaler.predict(live.state.scaler, owner, x)[:, arm]
+        if (delta == delta[0]).all():  # whatever stands there, δ is the same
+            continue
+        effect = delta[0] / delta[1] if joins == "product" else delta[0] - delta[1]
+        is_typical = bool((x[0, at] == x[1, at]).all())
+        found.append((name, value, None if is_typical else effect))
     return found
+
+
+def _typical(kind: Any, seen: Array) -> tuple[Array, Array]:
+    """Return the typical value of a field (n, width), and others that were seen: its extremes."""
+    if isinstance(kind, Category):
+        levels = np.eye(seen.shape[1])
+        return levels[int(np.argmax(seen.sum(axis=0)))], levels
+    typical = np.median(seen, axis=0)
+    if isinstance(kind, Flag):
+        typical = np.round(typical)
+    return typical, np.stack((seen.min(axis=0), seen.max(axis=0)))
 
 
 def _recent(live: Live, most: int = 40) -> Array:
@@ -134,7 +182,8 @@ class Edited:
     Parameters
     ----------
     action : (D,) as entered; arm, steps : the nearest arm and how far it is
-    mean, low, high : its drawn value
+    mean, low, high : drawn value of what would run, behind the gates that are left; of the null
+        action where nothing would
     gates : (name, status, entered, left, reason) of the gates behind the person
     """
 
@@ -157,15 +206,15 @@ def preview(live: Live, record: Record, action: Mapping[str, Any]) -> Edited:
     one = record.rows
     delta, _ = turn.scale(instance, live.state, one)
     located = instance.composition.locate(instance.space, e[None, None], delta, one.x)
-    spread, _ = drawn(live, record, e)
     held = record.verdict
     first = 0 if held is None else int(held.gate[0]) + 1
+    spread, _ = drawn(live, record, e, first)
     gates = []
     for i, gate in enumerate(instance.chain.gates[first:], first):
         status = int(verdict.statuses[0, i])
         entered, left = verdict.trail[0, i], verdict.trail[0, i + 1]
         word = STATUS[status] if status >= 0 else "not reached"
-        reason = "" if status <= 0 else _reason(gate, entered, left, one)
+        reason = "" if status <= 0 else _reason(gate, status, entered, left, one)
         gates.append((gate.name, word, entered, left, reason))
     arm = int(located.arm[0, 0])
     name = instance.space.names[arm] if arm >= 0 else ""
@@ -173,8 +222,10 @@ def preview(live: Live, record: Record, action: Mapping[str, Any]) -> Edited:
     return Edited(e, name, float(located.steps[0, 0]), *values, gates)
 
 
-def _reason(gate: Any, entered: Array, left: Array, row: Rows) -> str:
+def _reason(gate: Any, status: int, entered: Array, left: Array, row: Rows) -> str:
     try:
+        if status == HELD:  # nobody has said anything yet
+            return str(gate.why(entered, row)) if hasattr(gate, "why") else ""
         return str(gate.reason(entered, left, row))
     except Exception as error:  # a gate that cannot say why has still said what
         return f"it gave no reason ({type(error).__name__})"

@@ -34,6 +34,13 @@ STATUS = {
     "rejected": "rejected",
 }
 
+# What a gate would make of an edit, where no action needs to be told.
+_BECAME = {
+    "passed": "lets it through",
+    "held": "asks the next person",
+    "not reached": "is not reached",
+}
+
 
 @cache
 def asset(name: str) -> str:
@@ -58,6 +65,7 @@ def environment() -> Environment:
         attribute=wording.attribute,
         capital=capital,
         cell=wording.cell,
+        exact=wording.exact,
         left=wording.left,
         quantity=wording.quantity,
         share=share,
@@ -121,11 +129,7 @@ def preview_lines(found: Preview, unit: str = "") -> list[tuple[str, str]]:
         lines.append(("Expected", wording.worth(found.worth, unit)))
     for gate in found.gates:
         left = ", ".join(wording.quantity(one) for one in gate.left) or "nothing runs"
-        became = (
-            "lets it through"
-            if gate.status == "passed"
-            else f"{STATUS.get(gate.status, gate.status)}: {left}"
-        )
+        became = _BECAME.get(gate.status, f"{STATUS.get(gate.status, gate.status)}: {left}")
         why = f" ({gate.reason})" if gate.reason and gate.status != "passed" else ""
         lines.append((f"Gate {gate.gate}", f"{became}{why}"))
     return lines

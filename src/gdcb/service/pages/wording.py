@@ -130,6 +130,27 @@ def action(columns: Action) -> Markup:
     return Markup(", ").join(named)
 
 
+def exact(columns: Action) -> str:
+    """Write an action with all its digits, as a button that lets it run must, and a field has it.
+
+    >>> exact((Quantity("price", 1159.6944295, digits=0),))
+    '1,159.6944295'
+    """
+    if not columns:
+        return "nothing"
+    written = [_whole(one) for one in columns]
+    if len(written) == 1:
+        return written[0]
+    return ", ".join(f"{one.name} {words}" for one, words in zip(columns, written, strict=True))
+
+
+def _whole(one: Quantity) -> str:
+    if one.value is None or isinstance(one.value, str) or not math.isfinite(one.value):
+        return amount(one.value, one.unit)
+    words = f"{one.value:,.12g}".replace("-", "−")
+    return f"{words}\u00a0{one.unit}" if one.unit else words
+
+
 def change(before: Action, after: Action) -> str:
     """Write by how much the one number of an action changes, in per cent; else nothing."""
     if len(before) != 1 or len(after) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +28,11 @@ from gdcb.service.pages.views.decision import (
 )
 from gdcb.service.pages.views.frame import Choice
 from gdcb.service.policy import Policy
+from gdcb.service.web import factors
 from gdcb.service.web.memory import Memory
 from gdcb.service.who import is_same, name_of
+
+_MOST_DECIMALS = 9  # a number below is written by its power of ten
 
 
 def action_of(instance: Instance, values: Array) -> Action:
@@ -42,12 +46,20 @@ def action_of(instance: Instance, values: Array) -> Action:
 def digits_of(value: Any) -> int | None:
     """Return the decimals with which a column of an action is shown: some three digits in all.
 
+    None: as many as it has. However small it is, it never reads as nothing.
+
     >>> digits_of(159.6944295), digits_of(91.3521), digits_of(120.0), digits_of("lispro")
     (0, 2, None, None)
+    >>> digits_of(0.0875), digits_of(0.0004123), digits_of(3e-12)
+    (4, 6, None)
     """
-    if not isinstance(value, float) or value == int(value):
+    if not isinstance(value, float) or not math.isfinite(value) or value == int(value):
         return None
-    return max(0, 3 - len(str(int(abs(value))))) + (1 if abs(value) < 100 else 0)
+    size = abs(value)
+    if size >= 1:
+        return 0 if size >= 100 else 2 if size >= 10 else 3
+    found = 2 - math.floor(math.log10(size))
+    return found if found <= _MOST_DECIMALS else None
 
 
 def waiting_of(
@@ -168,16 +180,8 @@ def _note(record: Record, arm: int) -> str:
 
 
 def factors_of(live: Live, record: Record) -> tuple[screen.Factor, ...]:
-    """Return the context fields, and what the scaler makes of each."""
-    return tuple(
-        screen.Factor(
-            name,
-            ("yes" if value else "no") if isinstance(value, bool) else value,
-            None if effect is None else round(effect, 3),
-            "" if effect is None else f"×{effect:.3f} against what is typical",
-        )
-        for name, value, effect in showing.effects(live, record)
-    )
+    """Return δ as it was recorded, its factors by name, and what each context field does to it."""
+    return tuple(factors.rows(live.instance, showing.used(live, record)))
 
 
 def past_of(live: Live, memory: Memory, record: Record) -> tuple[screen.PastCase, ...]:
@@ -212,7 +216,7 @@ def edit_fields(
             screen.EditField(
                 column.name,
                 column.name,
-                round(value, 2) if isinstance(value, float) else value,
+                value,
                 low=low,
                 high=high,
                 step=None,
