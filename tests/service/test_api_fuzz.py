@@ -41,6 +41,8 @@ GOOD: dict[str, Any] = {
     "columns": {"base": [100, 200], "busy": [0.1, 0.9]},
     "mask": ["0.8", "1"],
     "incumbent": {"price": 90.0},
+    "incumbents": [{"price": 90.0}, {"price": 95.0}],
+    "incumbent_columns": {"price": [90.0, 95.0]},
     "action": {"price": 90.0},
     "outcome": {"booked": 1},
     "outcomes": [{"id": "a1", "outcome": {"booked": 1}}],

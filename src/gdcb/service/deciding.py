@@ -21,7 +21,8 @@ from gdcb.ledger.live import Live
 from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
 from gdcb.service.desk import Job
-from gdcb.service.policy import Policy, incumbent_of
+from gdcb.service.incumbents import incumbents_of
+from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
 from gdcb.service.who import name_of
 
@@ -134,9 +135,7 @@ def encoded(
     units = units_of(unit, n)
     rows = Rows(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), x, allowed)
     instance.check_rows(rows, 1)
-    given = None
-    if policy.launch.mode != "live":
-        given = incumbent_of(policy, instance, incumbent, x)
+    given = incumbents_of(policy, instance, incumbent, x)
     about = subjects_of(policy, subject, n)
     return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance, about)
 

@@ -19,7 +19,8 @@ Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Value = bool | Number | Annotated[str, Field(max_length=2_000)]
 Context = Annotated[dict[str, Value], Field(max_length=2_000)]
-Action = Annotated[dict[str, Number | Annotated[str, Field(max_length=200)]], Field(max_length=200)]
+ActionValue = Number | Annotated[str, Field(max_length=200)]
+Action = Annotated[dict[str, ActionValue], Field(max_length=200)]
 Mask = Annotated[
     list[Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=10_000)
 ]
@@ -65,7 +66,19 @@ class DecideMany(Body):
     unit: Unit | None = None
     units: Annotated[list[Unit], Field(max_length=10_000)] | None = None
     mask: Mask | None = None
-    incumbent: Action | None = None
+    incumbent: Action | None = Field(
+        None, description="What runs where the proposal does not, the same for all rows"
+    )
+    incumbents: Annotated[list[Action], Field(max_length=10_000)] | None = Field(
+        None, description="… or one a row"
+    )
+    incumbent_columns: (
+        Annotated[
+            dict[str, Annotated[list[ActionValue], Field(max_length=10_000)]],
+            Field(max_length=200),
+        ]
+        | None
+    ) = Field(None, description="… or one a row, as lists by name")
     subject: Subject | None = None
     subjects: Annotated[list[Subject], Field(max_length=10_000)] | None = None
 
@@ -77,7 +90,17 @@ class DecideMany(Body):
             raise ValueError("give unit or units, not both")
         if self.subject is not None and self.subjects is not None:
             raise ValueError("give subject or subjects, not both")
+        given = (self.incumbent, self.incumbents, self.incumbent_columns)
+        if sum(one is not None for one in given) > 1:
+            raise ValueError("give incumbent, incumbents or incumbent_columns, one of them")
         return self
+
+    @property
+    def instead(self) -> Any:
+        """What runs where the proposal does not, in the form in which it was given."""
+        if self.incumbents is not None:
+            return self.incumbents
+        return self.incumbent if self.incumbent_columns is None else self.incumbent_columns
 
 
 class Decision(BaseModel):

@@ -87,7 +87,7 @@ async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
         who(principal),
         asked.units if asked.units is not None else asked.unit or "default",
         asked.mask,
-        asked.incumbent,
+        asked.instead,
         asked.subjects if asked.subjects is not None else asked.subject,
     )
     answer = await answered(desk.put(deciding.job(wanted)))
