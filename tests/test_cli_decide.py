@@ -13,17 +13,23 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from gdcb import ArmList, Instance, Number, Schema
+from gdcb.cli import batch, rows
 from gdcb.cli.decide import decide
+from gdcb.composition import Identity
+from gdcb.errors import InvalidInput, StoreUnavailable
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Store, open_store
 from gdcb.service import erasing, operating
+from gdcb.service.desk import Desk
 from tests.service.desks import Clock, Office, held, night
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command("decide")(decide)
 runner = CliRunner()
-FIELDS = ["id", "unit", "status", "arm", "proposed_price", "action_price", "reason"]
+ARMS = ArmList(names=("allow", "warn", "remove"))
+FIELDS = ["id", "unit", "status", "arm", "live", "proposed_price", "action_price", "reason"]
 
 
 def run(*given: object) -> tuple[int, str, str]:
@@ -50,6 +56,15 @@ def db(empty: Path, tmp_path: Path) -> Path:
 def declare(path: Path, text: str) -> None:
     store = open_store(path)
     operating.create(store, text, "ann", "first", seed=7)
+    store.close()
+
+
+def change(path: Path, text: str) -> None:
+    """Put another declaration in force."""
+    store = open_store(path)
+    made = Office(store, "rooms", Clock())
+    made.change(text)
+    made.desk.close()
     store.close()
 
 
@@ -118,14 +133,14 @@ def test_the_answer_as_a_file(db: Path, tmp_path: Path, suffix: str) -> None:
     assert code == 0
     assert printed.startswith("3 were decided; 1 waits for a person. The answer:")
     if suffix == ".json":
-        rows = json.loads(target.read_text(encoding="utf-8"))["decisions"]
-        prices = [row["proposed"]["price"] for row in rows]
+        document = json.loads(target.read_text(encoding="utf-8"))
+        found = [row["proposed"]["price"] for row in document["decisions"]]
     else:
         table = pl.read_csv(target) if suffix == ".csv" else pl.read_parquet(target)
         assert table.columns == FIELDS
-        prices = table["proposed_price"].to_list()
-    assert len(prices) == 3
-    assert all(price > 0 for price in prices)
+        found = table["proposed_price"].to_list()
+    assert len(found) == 3
+    assert all(price > 0 for price in found)
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -225,6 +240,94 @@ def test_a_large_file_goes_in_parts(empty: Path, tmp_path: Path) -> None:
     assert json.loads(run(file, "--db", path, "--id", "x", "--json")[1])["is_new"] is False
 
 
+@pytest.mark.parametrize(("before", "after"), [(9, 2), (2, 9), (2, 1), (1, 3)])
+def test_a_file_is_decided_once_whatever_a_request_may_have(
+    empty: Path, tmp_path: Path, before: int, after: int
+) -> None:
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held(f"batch = {before}"))
+    file = csv(tmp_path, NIGHTS + "90,0.3,sea\n")
+    first = json.loads(run(file, "--db", path, "--json")[1])
+    change(path, held(f"batch = {after}"))
+    store = open_store(path)
+    size = store.head("rooms").size
+    again = json.loads(run(file, "--db", path, "--json")[1])
+    assert again == first | {"is_new": False}
+    assert store.head("rooms").size == size
+    store.close()
+
+
+def test_a_run_that_was_stopped_goes_on(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held("batch = 2"))
+    file = csv(tmp_path, "base,busy\n" + "".join(f"{100 + i},0.1\n" for i in range(7)))
+    asked, put = [], Desk.put
+
+    def stopped(desk: Desk, job: Any) -> Any:
+        asked.append(job)
+        if len(asked) > 1:
+            raise StoreUnavailable("the disk went away")
+        return put(desk, job)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Desk, "put", stopped)
+        code, printed, said = run(file, "--db", path, "--id", "x")
+    assert (code, printed) == (1, "")
+    assert "the disk went away. The first 2 rows were decided, and stay so; the same file" in said
+    change(path, held("batch = 3"))
+    document = json.loads(run(file, "--db", path, "--id", "x", "--json")[1])
+    assert document["requests"] == ["x-1", "x-2", "x-3"]
+    assert [row["id"] for row in document["decisions"]] == [
+        "x-1.0", "x-1.1", "x-2.0", "x-2.1", "x-2.2", "x-3.0", "x-3.1",
+    ]  # fmt: skip
+    assert [row["proposed"]["price"] for row in document["decisions"]] == pytest.approx(
+        [(100 + i) * float(row["arm"]) for i, row in enumerate(document["decisions"])]
+    )
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(9, 2), (2, 9)])
+def test_two_who_divide_a_file_differently_do_not_both_decide_it(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mine: int, theirs: int
+) -> None:
+    """Somebody else decides the same file after we looked, with another limit in force."""
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held(f"batch = {mine}"))
+    file, planned = csv(tmp_path, NIGHTS), batch._parts
+    sizes: list[int] = []
+
+    def looked(*given: Any) -> Any:
+        parts = planned(*given)
+        if not sizes:
+            sizes.append(0)
+            change(path, held(f"batch = {theirs}"))
+            assert run(file, "--db", path, "--id", "x")[0] == 0
+            store = open_store(path)
+            sizes.append(store.head("rooms").size)
+            store.close()
+        return parts
+
+    monkeypatch.setattr(batch, "_parts", looked)
+    code, _, said = run(file, "--db", path, "--id", "x")
+    assert (code, "'x' is being decided by somebody else; ask once more" in said) == (1, True)
+    store = open_store(path)
+    assert store.head("rooms").size == sizes[1]
+    store.close()
+    assert json.loads(run(file, "--db", path, "--id", "x", "--json")[1])["is_new"] is False
+
+
+def test_fewer_rows_under_the_same_id_are_refused(empty: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held("batch = 2"))
+    for id, text in (("x", NIGHTS), ("y", NIGHTS + "90,0.3,sea\n")):
+        assert run(csv(tmp_path, text), "--db", path, "--id", id)[0] == 0
+        code, _, said = run(
+            csv(tmp_path, NIGHTS.removesuffix("80,0.2,sea\n")), "--db", path, "--id", id
+        )
+        assert (code, f"'{id}' was used before, for another number of rows" in said) == (1, True)
+
+
 def test_nothing_is_decided_in_a_pause(db: Path, store: Store, tmp_path: Path) -> None:
     made = Office(store, "rooms", Clock())
     made.do(operating.pause, "a storm", "ann")
@@ -269,3 +372,117 @@ def test_flags_and_categories_come_as_text(empty: Path, tmp_path: Path) -> None:
     assert (code, said) == (0, "3 were decided.")
     code, _, said = run(csv(tmp_path, "base,busy,wet,day\n100,0,maybe,sun\n"), "--db", path)
     assert (code, "context.wet: expected true or false, got 'maybe'" in said) == (1, True)
+
+
+# Launch modes
+
+PRICES = "base,busy,incumbent_price\n100,0.1,91\n120,0.2,92.5\n80,0.3,93\n"
+SHADOW = 'launch.mode = "shadow"'
+
+
+@pytest.fixture
+def shadow(empty: Path, tmp_path: Path) -> Path:
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held(SHADOW))
+    return path
+
+
+def prices(printed: str) -> list[float]:
+    return [row["action"]["price"] for row in json.loads(printed)["decisions"]]
+
+
+def test_in_the_shadow_every_row_has_an_incumbent_of_its_own(shadow: Path, tmp_path: Path) -> None:
+    file = csv(tmp_path, PRICES)
+    code, printed, said = run(file, "--db", shadow, "--json")
+    assert (code, said) == (0, "")
+    assert prices(printed) == [91.0, 92.5, 93.0]
+    assert [row["live"] for row in json.loads(printed)["decisions"]] == [False] * 3
+    assert json.loads(printed)["not_read"] == []
+    table = pl.read_csv(run(file, "--db", shadow)[1].encode())
+    assert table["live"].to_list() == [False] * 3
+    store = open_store(shadow)
+    assert replay_chain(store, "rooms").verdict == "equal"
+    store.close()
+
+
+@pytest.mark.parametrize("named", ["now=", "price=now="])
+def test_the_column_of_the_incumbent_is_named(shadow: Path, tmp_path: Path, named: str) -> None:
+    """Its name may have an equals sign."""
+    file = csv(tmp_path, PRICES.replace("incumbent_price", "now="))
+    code, printed, _ = run(file, "--db", shadow, "--incumbent-column", named, "--json")
+    assert (code, prices(printed)) == (0, [91.0, 92.5, 93.0])
+
+
+@pytest.mark.parametrize("launch", [SHADOW, 'launch.mode = "live"'])
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ("91|dear|93", ("1 of 3 rows is wrong, and nothing was decided: row 2: incumbent.price: "
+         "expected a finite number, got 'dear'")),
+        ("91||inf", ("row 2: incumbent.price: expected a finite number, got None; row 3: "
+         "incumbent.price: expected a finite number, got inf")),
+    ],
+)  # fmt: skip
+def test_a_wrong_incumbent_refuses_the_file(
+    empty: Path, tmp_path: Path, launch: str, cells: str, message: str
+) -> None:
+    """In live mode too, where it does not run: the slip shows before the launch changes."""
+    path = Path(shutil.copy(empty, tmp_path / "ledger.db"))
+    declare(path, held(launch))
+    text = "".join(f"100,0.1,{cell}\n" for cell in cells.split("|"))
+    code, _, said = run(csv(tmp_path, f"base,busy,incumbent_price\n{text}"), "--db", path)
+    assert (code, message in said) == (1, True), said
+    store = open_store(path)
+    assert store.head("rooms").size == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], ("--incumbent-column: there is no column incumbent_price, and this instance runs in "
+         "mode 'shadow': say what runs where the proposal does not")),
+        (["--incumbent-column", "now"], "--incumbent-column: there is no column now"),
+        (["--incumbent-column", "base", "--incumbent-column", "price=base"],
+         "--incumbent-column: expected a column for price each, got base, price=base"),
+    ],
+)  # fmt: skip
+def test_an_incumbent_that_is_not_there(
+    shadow: Path, tmp_path: Path, more: list[str], message: str
+) -> None:
+    code, _, said = run(csv(tmp_path, NIGHTS), "--db", shadow, *more)
+    assert (code, message in said) == (1, True), said
+
+
+def test_actions_of_several_parts() -> None:
+    instance = Instance(Schema({"incumbent_severity": Number(0, 9)}), ARMS, Identity("choice"))
+    frame = pl.DataFrame(
+        {"incumbent_choice": ["warn", "allow"], "severe": ["1", "2"], "incumbent_severity": [3, 4]}
+    )
+    both = ["choice=incumbent_choice", "severity=severe"]
+    named = rows.incumbent_columns(instance, frame, both)
+    assert named == {"choice": "incumbent_choice", "severity": "severe"}
+    found = rows.incumbents_of(instance, frame, named)
+    assert found == {"choice": ["warn", "allow"], "severity": [1.0, 2.0]}
+    # What the context calls so is the context's, unless a part is there that is not.
+    assert rows.incumbent_columns(instance, frame.drop("incumbent_choice"), []) is None
+    for wrong, says in (
+        (["severe"], "expected ACTION=COLUMN, where ACTION is choice or severity; got severe"),
+        (["choice=incumbent_choice"], "expected a column for choice, severity each, got choice="),
+    ):
+        with pytest.raises(InvalidInput, match=says):
+            rows.incumbent_columns(instance, frame, wrong)
+    with pytest.raises(InvalidInput, match="there is no column incumbent_severity"):
+        rows.incumbent_columns(instance, frame.drop("incumbent_severity"), [])
+
+
+@pytest.mark.parametrize("service", [SHADOW, 'personal = ["busy"]'])
+def test_what_was_decided_is_answered_though_more_is_asked_for_now(
+    db: Path, tmp_path: Path, service: str
+) -> None:
+    """Before, nothing needed an incumbent or a subject."""
+    file = csv(tmp_path, NIGHTS)
+    first = run(file, "--db", db)
+    change(db, held(service))
+    assert run(file, "--db", db)[:2] == first[:2]
+    assert run(csv(tmp_path, NIGHTS + "90,0.3,sea\n"), "--db", db)[0] == 1

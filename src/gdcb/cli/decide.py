@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from gdcb.cli.batch import Columns, decided
+from gdcb.cli.rows import READ, read_frame
 from gdcb.cli.say import as_json, fail, notice, out, wrong_usage
 from gdcb.errors import GdcbError, InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from gdcb.context import Kind
-    from gdcb.instance import Instance
     from gdcb.ledger.store import Store
-    from gdcb.service.desk import Desk
 
-BY = "command line [console]"
-SHOWN = 5  # bad rows that are named
-_READ = (".csv", ".parquet")
 _WRITTEN = (".csv", ".parquet", ".json")
-_YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def decide(
@@ -43,6 +38,15 @@ def decide(
     subject_column: Annotated[
         str, typer.Option(help="Column that says whom a row is about, for personal fields.")
     ] = "subject",
+    incumbent_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ACTION=]COLUMN",
+            help="Column with what runs where the proposal does not: shadow, holdback, ramp. "
+            "Where an action has several parts, once for each, with ACTION=. By default "
+            "incumbent_ACTION, such as incumbent_price.",
+        ),
+    ] = None,
     id: Annotated[
         str | None,
         typer.Option("--id", help="Id of the request; by default it follows from the file."),
@@ -55,11 +59,14 @@ def decide(
 ) -> None:
     """Decide a file of contexts in one go: a nightly batch that needs no server.
 
-    All rows are decided or, where one is wrong, none. The same file again is answered with what
-    was decided the first time. A server may run on the same ledger meanwhile.
+    All rows are checked before any is decided: where one is wrong, none is. More rows than the
+    instance takes at once (`service.batch`) go in parts, each whole or not at all; what stops the
+    command between two leaves the first ones decided. The same file again is never decided twice:
+    what was decided is answered as it was, and the rest is decided now. A server may run on the
+    same ledger meanwhile.
     """
-    if file.suffix.lower() not in _READ:
-        wrong_usage(f"expected a file that ends in {' or '.join(_READ)}, got {file}")
+    if file.suffix.lower() not in READ:
+        wrong_usage(f"expected a file that ends in {' or '.join(READ)}, got {file}")
     if target is not None and (target.suffix.lower() not in _WRITTEN or target.is_dir()):
         wrong_usage(f"--out: expected a file that ends in {', '.join(_WRITTEN)}, got {target}")
     if target is not None and not target.parent.is_dir():
@@ -70,9 +77,10 @@ def decide(
         fail(f"{file}: cannot be read ({error.strerror or error})")
     with _store(db) as store:
         name = _instance(store, instance)
-        frame = _frame(file, content)
+        frame = read_frame(file, content)
         digest = hashlib.sha256(name.encode() + b"\0" + content).hexdigest()[:24]
-        answer = _decided(store, name, frame, id or f"file-{digest}", unit_column, subject_column)
+        columns = Columns(unit_column, subject_column, tuple(incumbent_column or ()))
+        answer = decided(store, name, frame, id or f"file-{digest}", columns)
     if target is not None:
         try:
             _write(target, answer)
@@ -123,148 +131,12 @@ def _store(url: str) -> Iterator[Store]:
         store.close()
 
 
-# Contexts in
-
-
-def _frame(file: Path, content: bytes) -> pl.DataFrame:
-    """Read a file; a CSV as text, since only the instance knows what its columns are."""
-    import polars as pl
-
-    try:
-        if file.suffix.lower() == ".csv":
-            frame = pl.read_csv(content, infer_schema=False)
-        else:
-            frame = pl.read_parquet(content)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        fail(f"{file}: cannot be read ({str(error).splitlines()[0]})")
-    if not frame.height:
-        fail(f"{file}: expected at least one row, got none")
-    return frame
-
-
-def contexts_of(instance: Instance, frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return a frame's rows as contexts; refuse all where one is wrong, and name the first.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from gdcb import ArmList, Instance, Multiply, Number, Schema
-    >>> one = Instance(Schema({"base": Number(1, 9)}), ArmList(values=(1.0,)), Multiply(("base",)))
-    >>> contexts_of(one, pl.DataFrame({"base": ["3", "12"]}))
-    Traceback (most recent call last):
-    gdcb.errors.InvalidInput: 1 of 2 rows is wrong, and nothing was decided: row 2:
-    context.base: expected 1 to 9, got 12.0
-    """
-    columns = instance.context.columns
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise InvalidInput(f"expected columns {', '.join(columns)}; missing {', '.join(missing)}")
-    read = {
-        name: [_cell(kind, value) for value in frame[name].to_list()]
-        for name, kind in columns.items()
-    }
-    rows = [dict(zip(read, values, strict=True)) for values in zip(*read.values(), strict=True)]
-    wrong: dict[int, str] = {}
-    for number, row in enumerate(rows, 1):
-        try:
-            for name, kind in columns.items():
-                kind.encode(name, row[name])
-        except InvalidInput as error:
-            wrong[number] = str(error)
-    if wrong:
-        said = "; ".join(f"row {number}: {what}" for number, what in list(wrong.items())[:SHOWN])
-        more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-        are = "is" if len(wrong) == 1 else "are"
-        raise InvalidInput(
-            f"{len(wrong)} of {len(rows)} rows {are} wrong, and nothing was decided: {said}{more}"
-        )
-    return rows
-
-
-def _cell(kind: Kind, value: Any) -> Any:
-    """Read a cell as its column's kind; what cannot be is left for the schema to refuse."""
-    from gdcb.context import Flag, Number
-
-    if isinstance(kind, Number) and isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    if isinstance(kind, Flag) and not isinstance(value, bool):
-        return _YES.get(str(value).strip().lower(), value)
-    return value
-
-
-def _texts(frame: pl.DataFrame, column: str) -> list[str] | None:
-    """Return a column of names; None where there is no such column."""
-    if column not in frame.columns:
-        return None
-    values = frame[column].to_list()
-    empty = next((i for i, value in enumerate(values, 1) if value in (None, "")), None)
-    if empty is not None:
-        raise InvalidInput(f"row {empty}: {column} is empty; nothing was decided")
-    return [str(value) for value in values]
-
-
-# Decisions out
-
-
-def _decided(
-    store: Store, name: str, frame: pl.DataFrame, id: str, unit_column: str, subject_column: str
-) -> dict[str, Any]:
-    """Decide all rows, as many at once as the instance takes; return the answer's document."""
-    from gdcb.service import deciding
-    from gdcb.service.desk import Desk
-
-    units = _texts(frame, unit_column)
-    if units is None and unit_column != "unit":
-        raise InvalidInput(f"--unit-column: there is no column {unit_column}")
-    desk: Desk = Desk(store, name)
-    try:
-        instance, policy = desk.instance, desk.policy
-        subjects = _texts(frame, subject_column) if policy.personal else None
-        if policy.personal and subjects is None:
-            personal = ", ".join(policy.personal)
-            raise InvalidInput(
-                f"--subject-column: there is no column {subject_column}, and {personal} is personal"
-            )
-        rows, size = contexts_of(instance, frame), policy.batch
-        starts = range(0, len(rows), size)
-        # All parts are checked before any is decided.
-        wanted = [
-            deciding.request_of(
-                instance,
-                policy,
-                id if len(starts) == 1 else f"{id}-{part}",
-                rows[start : start + size],
-                False,
-                BY,
-                "default" if units is None else units[start : start + size],
-                subject=None if subjects is None else subjects[start : start + size],
-            )
-            for part, start in enumerate(starts, 1)
-        ]
-        answers = [desk.put(deciding.job(request)).result() for request in wanted]
-        decisions = [row for answer in answers for row in deciding.answer_rows(answer, policy)]
-    finally:
-        desk.close()
-    known = {*instance.context.columns, unit_column, subject_column}
-    return {
-        "instance": name,
-        "requests": [request.id for request in wanted],
-        "is_new": any(answer.is_new for answer in answers),
-        "held": sum(row["status"] == "held" for row in decisions),
-        "not_read": [column for column in frame.columns if column not in known],
-        "decisions": decisions,
-    }
-
-
 def _table(answer: Mapping[str, Any]) -> pl.DataFrame:
     """Return the decisions as a table, actions a column each."""
     import polars as pl
 
     decisions: Sequence[Mapping[str, Any]] = answer["decisions"]
-    names = ("id", "unit", "status", "arm")
+    names = ("id", "unit", "status", "arm", "live")
     table: dict[str, list[Any]] = {name: [row[name] for row in decisions] for name in names}
     for word in ("proposed", "action"):
         columns = dict.fromkeys(key for row in decisions for key in row["proposed"] or ())
