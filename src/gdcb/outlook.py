@@ -131,7 +131,10 @@ class Outlook:
         return f"{reason}; {WORDS[answer.verdict]}{who}{why}"
 
     def resume(self, record: Record, answer: ev.Reviewed | ev.Expired) -> Verdict:
-        """Work out what an answer makes of a held decision, behind the gate that held it."""
+        """Work out what an answer makes of a held decision, behind the gate that held it.
+
+        An expiry is nobody's answer: the gate's status stays EXPIRED whatever runs after it.
+        """
         held = record.verdict
         if held is None:
             raise Conflict(f"decision {record.id} is not held; the gates have not answered")
@@ -143,7 +146,8 @@ class Outlook:
                 action = entered
         if answer.action is not None:
             action = np.array(answer.action)
-            status = PASSED if bool((action == entered).all()) else MODIFIED
+            if status != EXPIRED:
+                status = PASSED if bool((action == entered).all()) else MODIFIED
         draws = self.draws_of(record)
         return self.instance.chain.resume(draws, held, record.rows, action, status)
 

@@ -162,7 +162,8 @@ class Verdict:
     action : (N, D) what may run; NaN: nothing (vetoed, held)
     status : (N,) PASSED, MODIFIED, VETOED, HELD or EXPIRED
     trail : (N, G+1, D) what entered each gate, and what left the last
-    statuses : (N, G) status at each gate, NOT_REACHED behind a veto or a hold
+    statuses : (N, G) status at each gate, NOT_REACHED behind a veto or a hold; EXPIRED where
+        nobody answered, also where a declared action then took the proposal's place
     faults : {(row, gate): sentence} of gates that raised or answered nonsense
     """
 

@@ -671,6 +671,8 @@ def test_an_unknown_category_does_not_resume() -> None:
     draws = chain.draw(stream(1), 1)
     with pytest.raises(InvalidInput, match="resume: the action has 3 for the category 'choice'"):
         chain.resume(draws, held, blank(1), np.array([3.0, 2.0]), MODIFIED)
+    with pytest.raises(InvalidInput, match="resume: the action has 3 for the category 'choice'"):
+        chain.resume(draws, held, blank(1), np.array([3.0, 2.0]), EXPIRED)
     refused = chain.resume(draws, held, blank(1), np.array([np.nan, np.nan]), VETOED)
     assert refused.status[0] == VETOED
 
@@ -877,6 +879,46 @@ def test_an_expired_hold_teaches_the_gate_model(kernel: Any) -> None:
         assert np.isnan(gone.action).all()
         chain.learn(kernels, blank(1), gone)
     assert chain.expect(value, e, blank(1), kernels)[0, 0] < before - 1.0
+
+
+@pytest.mark.parametrize("fallback", [100.0, 70.0], ids=["as proposed", "another"])
+@pytest.mark.parametrize("kernel", [NumberKernel(), CategoryKernel(n_categories=200)])
+def test_a_fallback_is_nobodys_answer(kernel: Any, fallback: float) -> None:
+    """Nobody answered and a declared action ran: modified, and nobody approved or changed it."""
+    chain = Chain((Approval(Hold(), kernel), Bounds()))
+    kernels = chain.init_kernels(1, 1, 1)
+    before = records.to_bytes(kernels[0])
+    gone = resume(run(chain, [[100.0]], blank(1)), fallback, EXPIRED, chain)
+    assert gone.status.tolist() == [MODIFIED]
+    assert gone.statuses.tolist() == [[EXPIRED, PASSED]]
+    assert gone.action.tolist() == [[fallback]]
+    assert chain.overridden(gone).tolist() == [False]
+    chain.learn(kernels, blank(1), gone)
+    assert records.to_bytes(kernels[0]) == before
+
+
+def test_a_person_behind_an_expired_hold_is_heard() -> None:
+    """One never answers, and 120 takes the place of 100; two then approves, changes or vetoes."""
+    chain = Chain((Approval(name="one"), Approval(name="two"), Bounds(high=500.0)))
+    waits = resume(run(chain, [[100.0]], blank(1)), 120.0, EXPIRED, chain)
+    assert waits.status.tolist() == [HELD]
+    assert waits.statuses.tolist() == [[EXPIRED, HELD, NOT_REACHED]]
+    kernels = chain.init_kernels(1, 1, 1)
+    alone = records.to_bytes(kernels[0])
+    for action, status, whole, is_override in (
+        (120.0, PASSED, MODIFIED, False),
+        (90.0, MODIFIED, MODIFIED, True),
+        (np.nan, VETOED, VETOED, False),
+        (np.nan, EXPIRED, EXPIRED, False),
+    ):
+        done = resume(waits, action, status, chain)
+        assert done.status.tolist() == [whole]
+        assert done.statuses[0, :2].tolist() == [EXPIRED, status]
+        assert np.array_equal(done.action, [[action]], equal_nan=True)
+        assert chain.overridden(done).tolist() == [is_override]
+        chain.learn(kernels, blank(1), done)
+    assert records.to_bytes(kernels[0]) == alone
+    assert kernels[1].counts.sum(axis=(0, 1)).tolist() == [1.0, 1.0, 2.0]
 
 
 def test_a_simulated_fault_is_no_verdict() -> None:

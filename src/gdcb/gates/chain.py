@@ -35,7 +35,17 @@ from gdcb.gates.guarded import (
     seal,
 )
 from gdcb.gates.levels import Levels, inside_or_nan, is_outside, levels_of, surely_inside, told
-from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, STATUS, VETOED, Rows, Verdict
+from gdcb.records import (
+    EXPIRED,
+    HELD,
+    MODIFIED,
+    NOT_REACHED,
+    PASSED,
+    STATUS,
+    VETOED,
+    Rows,
+    Verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -124,18 +134,24 @@ class Chain:
     def resume(
         self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, action: Array, status: int
     ) -> Verdict:
-        """Continue one held row (N = 1) behind the gate that held it, with its answer (D,)."""
+        """Continue one held row (N = 1) behind the gate that held it, with its answer (D,).
+
+        With EXPIRED and an action, a declared one takes the proposal's place: the row goes on as
+        modified, even where the two are equal, for nobody has approved it.
+        """
         if verdict.status[0] != HELD:
             raise InvalidInput("resume: the decision is not held")
-        if status <= MODIFIED and is_outside(action, self._levels):
+        runs = status <= MODIFIED or (status == EXPIRED and bool(np.isfinite(action).all()))
+        if runs and is_outside(action, self._levels):
             raise InvalidInput(f"resume: the action has {told(action, self._levels)}")
         at = int(verdict.gate[0])
         trail, statuses = verdict.trail.copy(), verdict.statuses.copy()
         trail[:, at + 1 :], statuses[:, at], statuses[:, at + 1 :] = action, status, PASSED
-        so_far = status if status > MODIFIED else int(max(statuses[0, : at + 1]))
+        is_own = bool((statuses[0, : at + 1] == PASSED).all())
+        so_far = status if not runs else PASSED if is_own else MODIFIED
         whole = np.array([so_far], dtype=np.int8)
         resumed = Verdict(action[None], whole, trail, statuses, dict(verdict.faults))
-        return self._run(draws, resumed, rows, at + 1, so_far <= MODIFIED)
+        return self._run(draws, resumed, rows, at + 1, runs)
 
     def _run(
         self, draws: tuple[Any, ...], verdict: Verdict, rows: Rows, start: int, is_whole: bool
@@ -267,6 +283,7 @@ class Chain:
         """Teach every learned gate from `start` on what it did.
 
         Held and unreached rows say nothing, nor does a fault: it is no verdict of the person's.
+        An expired hold is a veto where nothing ran; where a declared action did, it says nothing.
         Without kernels, as on a device, nothing is learned.
         """
         if not kernels:
@@ -276,6 +293,8 @@ class Chain:
                 continue
             status = verdict.statuses[:, i]
             seen = (status != NOT_REACHED) & (status != HELD)
+            if not surely_all(status != EXPIRED):
+                seen &= (status != EXPIRED) | ~all_finite(verdict.trail[:, i + 1])
             for row, at in verdict.faults:
                 seen[row] &= at != i
             if not seen.any():
