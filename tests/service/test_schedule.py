@@ -6,15 +6,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from gdcb import events as ev
-from gdcb.errors import StoreUnavailable
+from gdcb.cases import about
+from gdcb.errors import Conflict, StoreUnavailable
+from gdcb.ledger.entry import Entry
 from gdcb.ledger.memory import MemoryStore, MemoryWriting
+from gdcb.ledger.sql import SqlStore
 from gdcb.service import answering, schedule
+from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk
+from gdcb.service.observing import TooLate
 from gdcb.service.schedule import Schedule, Ticker
+from tests.postgres import Cluster
 from tests.service.desks import held, learning, night, office, plain, together
 
 WINDOW = "outcomes = { window = 60, default = { booked = 0 } }\n"
@@ -126,15 +134,32 @@ def test_the_default_outcome_is_taken_when_the_window_closes() -> None:
         made.check()
 
 
-def test_a_late_outcome_corrects_the_default() -> None:
-    late = WINDOW.replace(" }\n", ', late = "take", correction = "replace" }\n')
+@pytest.mark.parametrize("correction", ["refuse", "replace"])
+def test_a_late_outcome_takes_the_place_of_the_default(correction: str) -> None:
+    late = WINDOW.replace(" }\n", f', late = "take", correction = "{correction}" }}\n')
     with office(plain(late)) as made:
         made.decide("a", mask=["1"])
         made.clock.pass_by(60)
         Schedule(made.desk).tick()
-        assert made.observe({"a": 1}, reason="it came late") == [True]
+        made.restart()
+        assert made.observe({"a": 1}) == [True]
         assert made.counts()[1] == [2.0, 1.0]
+        if correction == "refuse":  # what stands there now is somebody's word
+            with pytest.raises(Conflict, match="takes no corrections"):
+                made.observe({"a": 0}, reason="no")
         made.check()
+
+
+@pytest.mark.parametrize("correction", ["refuse", "replace"])
+def test_where_late_outcomes_are_refused_the_default_stays(correction: str) -> None:
+    with office(plain(WINDOW.replace(" }\n", f', correction = "{correction}" }}\n'))) as made:
+        made.decide("a", mask=["1"])
+        made.clock.pass_by(60)
+        Schedule(made.desk).tick()
+        made.clock.pass_by(1)
+        with pytest.raises(TooLate, match="ran more than 60 seconds ago"):
+            made.observe({"a": 1}, reason="it came late")
+        assert made.counts()[1] == [1.0, 2.0]
 
 
 def test_windows_close_after_a_restart() -> None:
@@ -165,12 +190,75 @@ def test_windows_begin_with_the_execution() -> None:
 
 def test_many_are_closed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "AT_ONCE", 2)
+    monkeypatch.setattr(schedule, "ROUNDS", 2)
     with office(plain(WINDOW)) as made:
         for i in range(5):
             made.decide(f"n{i}")
         made.clock.pass_by(60)
-        clock = Schedule(made.desk)
-        assert [clock.tick() for _ in range(4)] == [2, 2, 1, 0]
+        clock, size = Schedule(made.desk), made.size
+        assert [clock.tick() for _ in range(3)] == [4, 1, 0]
+        assert [len(about(event)) for event in made.events(size)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("before", ["", WINDOW.replace("60", "86400")])
+def test_another_window_counts_for_what_ran_before_it(before: str) -> None:
+    with office(plain(before)) as made:
+        made.decide("a")
+        made.clock.pass_by(40_000)
+        made.change(plain(WINDOW))
+        made.restart()
+        assert Schedule(made.desk).tick() == 1
+        assert made.document("a")["outcome"] == {"booked": 0.0}
+
+
+def test_a_window_that_was_made_longer_meanwhile_is_not_closed() -> None:
+    with office(plain(WINDOW)) as made:
+        made.decide("a")
+        made.clock.pass_by(60)
+        made.change(plain(WINDOW.replace("60", "600")))
+        with pytest.raises(Conflict, match="another window was put in force"):
+            made.do(schedule._closed, ["a"], 60.0)
+        assert Schedule(made.desk).tick() == 0
+
+
+def test_a_cursor_is_kept_for_who_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "SCANNED", 3)
+    store = SqlStore(tmp_path / "l.db")
+    cursors = Cursors(store, "windows")
+    with office(plain(WINDOW), store) as made:
+        assert cursors.of(made.chain) is None
+        for i in range(3):
+            made.decide(f"n{i}")
+        size = made.size
+        made.clock.pass_by(60)
+        assert Schedule(made.desk, cursors).tick() == 3
+        assert size - 3 < (cursors.of(made.chain) or 0) <= size
+        made.decide("later")
+        made.clock.pass_by(60)
+        begun: list[int] = []
+        read = store.read
+
+        def reading(chain: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+            begun.append(start)
+            return read(chain, start, stop)
+
+        monkeypatch.setattr(store, "read", reading)
+        assert Schedule(made.desk, cursors).tick() == 1
+        assert min(begun) > size - 3
+        cursors.put(made.chain, 1)
+        assert (cursors.of(made.chain) or 0) > size - 3
+
+
+def test_cursors_only_go_forward_on_postgresql(postgres: Cluster) -> None:
+    store = SqlStore(postgres.url(postgres.create()))
+    cursors = Cursors(store, "windows")
+    for seq in (5, 9, 7):
+        cursors.put("rooms", seq)
+    assert (cursors.of("rooms"), cursors.of("other")) == (9, None)
+    assert Cursors(store, "else").of("rooms") is None
+    store.close()
 
 
 class Failing(MemoryStore):
@@ -209,7 +297,8 @@ def test_a_window_that_a_change_takes_away_closes_nothing() -> None:
         made.change(plain())
         made.clock.pass_by(60)
         assert clock.tick() == 0
-        assert together(made, clock._close_windows) == [(0, None)]
+        (error,) = together(made, partial(schedule._closed, ids=["a"], window=60.0))
+        assert isinstance(error, Conflict)
 
 
 # Refits

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gdcb import events as ev
-from gdcb.arguments import check_appeal, check_correction, label_of, outcome_of
+from gdcb.arguments import check_appeal, check_correction, check_weight, label_of, outcome_of
 from gdcb.cases import Record
 from gdcb.errors import Conflict, InvalidInput
-from gdcb.parts import check_number
 from gdcb.service.answering import SECOND, find
 from gdcb.service.turn import Turn
+
+POLICY = "policy"  # who takes the outcome of those that did not come
 
 
 class TooLate(Conflict):
@@ -66,7 +67,7 @@ def observe(turn: Turn, given: Sequence[Outcome], by: str) -> list[bool]:
             raise InvalidInput(f"outcomes: decision {one.id} is named twice")
         seen.add(one.id)
         record = find(live, one.id)
-        check_number("weight", one.weight, 0.0)
+        check_weight(one.weight)
         values = outcome_of(live.instance, one.outcome)
         label = label_of(live.instance, one.label)
         record.check_ran("outcome")
@@ -84,7 +85,7 @@ def observe(turn: Turn, given: Sequence[Outcome], by: str) -> list[bool]:
         turn.add(event, by)
     due = live.instance.scaler.due(live.state.scaler)
     if due.size and not live.has_large_history:
-        turn.add(live.fitted(due.tolist()), "policy")
+        turn.add(live.fitted(due.tolist()), POLICY)
     return news
 
 
@@ -117,12 +118,16 @@ def _again(
             f"{one.weight:g}"
         )
     if values != record.outcome:
-        if turn.policy.outcomes.correction == "refuse":
+        reason = one.reason
+        if _is_default(turn, record):  # nobody has said it
+            _check_window(turn, record)
+            reason = reason or "it came after the default was taken"
+        elif turn.policy.outcomes.correction == "refuse":
             raise Conflict(
                 f"outcome: decision {one.id} has {record.outcome} already, got {values}; this "
                 "instance takes no corrections"
             )
-        event = ev.OutcomeCorrected(one.id, values, by, one.reason)
+        event = ev.OutcomeCorrected(one.id, values, by, reason)
         check_correction(turn.live.instance, event)
         found.append(event)
     if label is not None and label != record.label:
@@ -130,6 +135,18 @@ def _again(
             raise Conflict(f"label: decision {one.id} has {record.label} already")
         found.append(ev.LabelObserved(one.id, label))
     return found
+
+
+def _is_default(turn: Turn, record: Record) -> bool:
+    """Whether a decision has the outcome that is taken for those that did not come."""
+    if record.seen is None or record.outcome != record.seen[0].outcome[record.seen[1]].tolist():
+        return False  # it has been corrected
+    number, live = record.seen_at, turn.live
+    added = number - len(live.events) + len(turn.drafts)
+    if added >= 0:
+        return turn.drafts[added].by == POLICY
+    (entry,) = live.store.get(live.chain, [number])
+    return entry.by == POLICY
 
 
 def _check_window(turn: Turn, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""Tables of the service beside the ledger: leases of held decisions, webhooks and their cursors."""
+"""Tables of the service beside the ledger: leases of held decisions, webhooks, cursors."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ claims = Table(
     Column("id", String(200), primary_key=True),
     Column("by", Text, nullable=False),
     Column("until", BigInteger, nullable=False),
+)
+
+# Up to where something that goes over whole chains has come.
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("chain", String(200), primary_key=True),
+    Column("name", String(40), primary_key=True),
+    Column("seq", BigInteger, nullable=False),
 )
 
 # A hook is told of every event from its cursor on; the ledger itself is the outbox.

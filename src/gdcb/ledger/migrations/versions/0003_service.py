@@ -1,4 +1,4 @@
-"""What the service keeps beside the ledger: claims, webhooks and keys of personal fields."""
+"""What the service keeps beside the ledger: claims, webhooks, cursors, keys of personal fields."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def upgrade() -> None:
         sa.Column("id", sa.String(200), primary_key=True),
         sa.Column("by", sa.Text, nullable=False),
         sa.Column("until", sa.BigInteger, nullable=False),
+    )
+    op.create_table(
+        "cursors",
+        sa.Column("chain", sa.String(200), primary_key=True),
+        sa.Column("name", sa.String(40), primary_key=True),
+        sa.Column("seq", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "hooks",
