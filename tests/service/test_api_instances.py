@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gdcb.errors import StoreUnavailable
-from gdcb.service.house import Settings
+from gdcb.service import operating
+from gdcb.service.house import House, Settings
 from gdcb.service.models import About, HookShown, NewHook, Proposal
+from gdcb.service.running import sql_store
 from tests.service import desks
 from tests.service.desks import night
 from tests.service.http import BASE, CABINS, PLENTY, ROOMS, Site, called, problem, site
@@ -379,6 +382,49 @@ def test_figures_are_for_auditors(here: Site) -> None:
     assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "/v1/instances/{name}/decisions" in found.text
     assert "m1" not in found.text
+
+
+def figure(here: Site, name: str) -> float:
+    """Return a figure of the instance with rooms."""
+    text = here.get("/metrics", here.key(("audit", "*"))).text
+    (line,) = [line for line in text.splitlines() if line.startswith(name + '{instance="rooms"}')]
+    return float(line.split()[-1])
+
+
+def test_what_waits_grows_older_by_itself(here: Site) -> None:
+    """Also in a process that has not written anything since it started."""
+    here.decide("w1", 0.9)
+    before = figure(here, "gdcb_held_oldest_seconds")
+    here.clock.pass_by(3_000)
+    assert figure(here, "gdcb_held_oldest_seconds") == pytest.approx(before + 3_000, abs=5)
+    other = House(here.house.store, here.house.settings, here.clock)
+    other.desk("rooms")
+    lines = other.metrics.text().decode().splitlines()
+    waiting = [line for line in lines if line.startswith("gdcb_held_decisions{")]
+    assert float(waiting[0].split()[-1]) == figure(here, "gdcb_held_decisions") > 0
+    other.stop()
+
+
+def test_an_instance_that_cannot_be_read_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = sql_store(str(tmp_path / "two.db"))
+    for name in ("bad", "good"):
+        text = desks.held("expiry.after = 60").replace('name = "rooms"', f'name = "{name}"')
+        operating.create(store, text, "ann", "first")
+    with store.transaction() as connection:
+        connection.execute(sa.text("DROP TRIGGER entries_update"))
+        connection.execute(sa.text("UPDATE entries SET body = x'00' WHERE chain = 'bad'"))
+    clock = desks.Clock()
+    house = House(store, Settings(tick=0.01), clock)
+    house.start()
+    assert house.names() == ["good"]
+    assert "instance bad cannot be opened" in caplog.text
+    assert "gdcb_unreadable_instances 1.0" in house.metrics.text().decode()
+    assert [one.desk.chain for one in house._all()] == ["good"]
+    assert caplog.text.count("cannot be opened") == 1  # it is not tried again at once
+    house.stop()
+    store.close()
 
 
 def test_the_document_of_the_api(here: Site) -> None:

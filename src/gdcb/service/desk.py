@@ -128,6 +128,10 @@ class Desk:
         """Return how many commands wait."""
         return len(self._jobs)
 
+    def glance(self) -> Live | None:
+        """Return the fold as it stands; its own thread goes on with it, so for gauges only."""
+        return self._live
+
     def close(self) -> None:
         """Finish what waits, and stop."""
         with self._wake:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gdcb.errors import InvalidInput, UnknownInstance
+from gdcb.errors import InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Books, Door, Limiter, RateLimits, open_books
 from gdcb.service.claims import Claims
+from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk, now
 from gdcb.service.metrics import Metrics
 from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
 from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
+
+log = logging.getLogger("gdcb.service")
+_AGAIN = 60 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +65,42 @@ class House:
         self.limiter = Limiter(self.settings.rates)
         self.claims = Claims(store, clock)
         self.metrics = Metrics()
+        self._closed = Cursors(store, "windows")
         self.sender = Sender(store, clock, self.settings.allow_local_hooks)
         self._desks: dict[str, Desk] = {}
         self._schedules: dict[str, Schedule] = {}
         self._memories: dict[str, Memory] = {}
         self._lock = threading.Lock()
+        self._unread: dict[str, int] = {}  # and when to try again, µs
         self._ticker: Ticker | None = None
 
     def start(self) -> None:
         """Open the desks of all instances, and begin to look after what is due."""
-        for chain in self.store.chains():
-            self.desk(chain)
+        self._open_all()
         if self.settings.tick > 0:
             self._ticker = Ticker(self._all, self.settings.tick)
             self._ticker.start()
             self.sender.start()
 
     def _all(self) -> list[Schedule]:
-        for chain in self.store.chains():  # others may have made one
-            self.desk(chain)
+        self._open_all()  # others may have made one
         with self._lock:
             return list(self._schedules.values())
+
+    def _open_all(self) -> None:
+        """Open every desk that can be opened; one that cannot be read is no reason to stop."""
+        for chain in self.store.chains():
+            if self.clock() < self._unread.get(chain, 0):
+                continue
+            try:
+                self.desk(chain)
+                self._unread.pop(chain, None)
+            except StoreError:
+                raise  # not this one: the store
+            except Exception:
+                log.exception("instance %s cannot be opened", chain)
+                self._unread[chain] = self.clock() + _AGAIN
+        self.metrics.unreadable.set(len(self._unread))
 
     def stop(self) -> None:
         """Finish what waits, and let go."""
@@ -116,7 +136,7 @@ class House:
         desk = Desk(self.store, name, self.clock, self.settings.waiting)
         desk.listeners.append(self.metrics.heard)
         desk.listeners.append(self.sender.heard)
-        self._desks[name], self._schedules[name] = desk, Schedule(desk)
+        self._desks[name], self._schedules[name] = desk, Schedule(desk, self._closed)
         self.metrics.watch(desk)
 
     def memory(self, name: str) -> Memory:
@@ -130,8 +150,8 @@ class House:
         return found
 
     def names(self) -> list[str]:
-        """Return all instances."""
-        return self.store.chains()
+        """Return all instances that can be read."""
+        return [name for name in self.store.chains() if name not in self._unread]
 
     def check_ready(self) -> int:
         """Return how many instances there are; `StoreError` where the store cannot work.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,16 +61,25 @@ class Metrics:
         self._paused = Gauge(
             "gdcb_paused", "1 while an instance is paused", ("instance",), registry=ours
         )
+        self.unreadable = Gauge(
+            "gdcb_unreadable_instances", "Instances whose ledger cannot be read", registry=ours
+        )
         self.seconds = Histogram(
             "gdcb_request_seconds", "Time of requests", ("route", "status"),
             buckets=_BUCKETS, registry=ours,
         )  # fmt: skip
-        self._desks: list[Desk] = []
 
     def watch(self, desk: Desk) -> None:
-        """Show how long the queue of a desk is."""
-        self._desks.append(desk)
-        self._queue.labels(desk.chain).set_function(desk.length)
+        """Show how long the queue of a desk is, and what waits for a person there."""
+        name = desk.chain
+        self._queue.labels(name).set_function(desk.length)
+        for gauge, figure in (
+            (self._waiting, _waiting),
+            (self._oldest, _age),
+            (self._version, _entries),
+            (self._paused, _is_paused),
+        ):
+            gauge.labels(name).set_function(partial(figure, desk))
 
     def heard(self, live: Live, first: int, stop: int) -> None:
         """Count what was committed."""
@@ -85,13 +95,29 @@ class Metrics:
                 self._reviews.labels(name, "expired").inc()
             elif isinstance(event, ev.OutcomeObserved):
                 self._outcomes.labels(name).inc(len(event.id))
-        waiting = live.waiting.values()
-        self._waiting.labels(name).set(len(waiting))
-        oldest = min((one.since for one in waiting), default=live.at)
-        self._oldest.labels(name).set((live.at - oldest) / 1e6)
-        self._version.labels(name).set(stop)
-        self._paused.labels(name).set(0.0 if live.paused is None else 1.0)
 
     def text(self) -> bytes:
         """Return all figures in Prometheus's text format."""
         return generate_latest(self.registry)
+
+
+def _waiting(desk: Desk) -> float:
+    live = desk.glance()
+    return 0.0 if live is None else float(len(live.waiting))
+
+
+def _age(desk: Desk) -> float:
+    """Return for how many seconds the oldest of what waits has waited; 0: nothing waits."""
+    live, now = desk.glance(), desk.clock()
+    waiting = [] if live is None else list(live.waiting.values())
+    return max((now - one.since for one in waiting), default=0) / 1e6
+
+
+def _entries(desk: Desk) -> float:
+    live = desk.glance()
+    return 0.0 if live is None else float(len(live.events))
+
+
+def _is_paused(desk: Desk) -> float:
+    live = desk.glance()
+    return float(live is not None and live.paused is not None)
