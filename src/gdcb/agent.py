@@ -28,6 +28,7 @@ from gdcb.arguments import (
     check_review,
     check_rollback,
     check_verdict,
+    check_weight,
     contexts_of,
     label_of,
     mask_of,
@@ -41,7 +42,7 @@ from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.fold import Fold
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
-from gdcb.parts import check_number, check_text, describe
+from gdcb.parts import check_text, describe
 from gdcb.records import Log, Rows, from_bytes, to_bytes
 from gdcb.replay import is_near, replay
 from gdcb.round import RoundState
@@ -231,7 +232,7 @@ class Agent(Fold):
         True if it was news, False if it was known already.
         """
         record = self._find(id)
-        check_number("weight", weight, 0.0)
+        check_weight(weight)
         values, labels = outcome_of(self.instance, outcome), label_of(self.instance, label)
         record.check_ran("outcome")
         event: ev.Event

@@ -9,9 +9,9 @@ import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
-from gdcb.credit import LARGEST_LABEL
+from gdcb.credit import LARGEST_LABEL, LARGEST_WEIGHT
 from gdcb.errors import InvalidInput, UnknownField
-from gdcb.instance import Instance
+from gdcb.instance import LARGEST_ACTION, Instance
 from gdcb.parts import check_choice, check_number, check_text
 
 
@@ -74,6 +74,11 @@ def label_of(instance: Instance, label: Any) -> list[float | None] | None:
     return [None if value is None else float(value) for value in plain]
 
 
+def check_weight(weight: Any) -> None:
+    """Refuse what no outcome can count; a huge one would leave the learners without numbers."""
+    check_number("weight", weight, 0.0, LARGEST_WEIGHT)
+
+
 def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
     """Refuse outcomes, labels or weights that nobody could have handed in."""
     names, n = instance.reward.outcome, len(event.id)
@@ -89,7 +94,7 @@ def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
             raise InvalidInput(f"{name}: expected {what} for each of {n}, got {array!r}")
     for i in range(n):
         outcome_of(instance, dict(zip(names, event.outcome[i].tolist(), strict=True)))
-        check_number("weight", float(event.weight[i]), 0.0)
+        check_weight(float(event.weight[i]))
         if event.label is not None:
             values = event.label[i].tolist()
             label_of(instance, [None if np.isnan(value) else value for value in values])
@@ -139,7 +144,7 @@ def _check_action(instance: Instance, action: Any) -> None:
     if not isinstance(action, list) or len(action) != len(columns):
         raise InvalidInput(f"action: expected {len(columns)} columns, got {action!r}")
     for column, value in zip(columns, action, strict=True):
-        check_number(f"action.{column.name}", value)
+        check_number(f"action.{column.name}", value, -LARGEST_ACTION, LARGEST_ACTION)
         if column.levels and value not in range(len(column.levels)):
             raise InvalidInput(
                 f"action.{column.name}: expected 0 to {len(column.levels) - 1}, got {value!r}"

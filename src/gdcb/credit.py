@@ -34,6 +34,7 @@ from gdcb.records import Evidence, Located, Log
 HALF_STEP = 0.5 + 1e-9
 LARGEST_LABEL = 1e9  # their squares must add up for years
 LARGEST_REWARD = 1e12
+LARGEST_WEIGHT = 1e6  # of one outcome, as somebody reports it
 
 
 @dataclass(slots=True)

@@ -43,6 +43,9 @@ class Conflict(GdcbError):
     """The request contradicts what was recorded before it; nothing was changed."""
 
 
+DAMAGED = "the learner's values are not numbers; its state is damaged; roll back"
+
+
 class ValuationError(GdcbError):
     """A learner failed while a gate asked for values: our fault, not the gate's veto."""
 

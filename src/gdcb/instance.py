@@ -21,6 +21,8 @@ from gdcb.records import Rows
 from gdcb.rewards import Reward, Scaled
 from gdcb.scalers import ConstantScaler, Scaler
 
+LARGEST_ACTION = 1e12  # of one that somebody names; a learned gate squares what it sees
+
 
 @dataclass(frozen=True)
 class NullAction:
@@ -341,7 +343,7 @@ class Instance:
                     )
                 out[i] = part.levels.index(value)
             else:
-                check_number(f"action.{part.name}", value)
+                check_number(f"action.{part.name}", value, -LARGEST_ACTION, LARGEST_ACTION)
                 out[i] = value
         return out
 

@@ -25,7 +25,7 @@ from gdcb.arrays import (
 )
 from gdcb.bandits import Bandit
 from gdcb.credit import NullState, null_worth
-from gdcb.errors import ValuationError
+from gdcb.errors import DAMAGED, ValuationError
 from gdcb.instance import Instance
 from gdcb.records import Located, Rows, take_rows
 
@@ -101,7 +101,7 @@ def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[
     equal = worth == best
     n_equal = count(equal)
     if n_equal < n or (n > 1 and is_any(np.isnan(best))):  # NaN equals nothing, not even itself
-        raise ValuationError("the learner's values are not numbers; its state is damaged")
+        raise ValuationError(DAMAGED)
     if n_equal > n and instance.rules.select == "gate":
         moved = np.minimum(instance.chain.moved(actions, rows), 1e300)  # a veto moves most
         arm = np.where(equal, moved, np.inf).argmin(axis=1)

@@ -147,6 +147,7 @@ def test_batches_are_answered_row_by_row() -> None:
             "action: expected price; got cost",
         ),
         ({"verdict": "edit", "action": {"price": float("nan")}}, InvalidInput, "action.price"),
+        ({"verdict": "edit", "action": {"price": 1e308}}, InvalidInput, "action.price: expected"),
         ({"version": 7}, Stale, "no longer what you saw .you saw version 7, it is version 2."),
         ({"content": "0" * 32}, Stale, "decision a is no longer what you saw"),
         ({"by": "shop"}, OwnProposal, "decision a was asked for by shop; somebody else answers"),

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdcb import events as ev
-from gdcb.errors import Conflict, GdcbError, InvalidInput, NothingAllowed, UnknownField
+from gdcb.errors import (
+    Conflict,
+    GdcbError,
+    InvalidInput,
+    NothingAllowed,
+    UnknownField,
+    ValuationError,
+)
 from gdcb.service import deciding, operating
 from tests.service.desks import START, Office, held, night, office, plain, together
 
@@ -284,6 +291,16 @@ def test_an_instance_that_is_paused_or_retired_decides_nothing() -> None:
         with pytest.raises(deciding.Stopped, match="retired by bob: we sold it"):
             made.decide("later")
         assert made.size == size
+
+
+@pytest.mark.parametrize("text", [plain(), held()])
+def test_a_learner_without_numbers_proposes_nothing(text: str) -> None:
+    """Whichever gates are asked first: it is not they who have no answer."""
+    with office(text) as made:
+        made.decide("a")
+        made.look(lambda live: live.state.bandit.counts.fill(np.nan))
+        with pytest.raises(ValuationError, match="the learner's values are not numbers"):
+            made.decide("b")
 
 
 def test_one_that_is_refused_does_not_spoil_the_others() -> None:

@@ -210,6 +210,11 @@ def test_one_outcome_twice_in_one_transaction() -> None:
         ([Outcome("a", {"booked": 7})], InvalidInput, "outcome"),
         ([Outcome("a", {"booked": float("nan")})], InvalidInput, "outcome.booked: expected"),
         ([Outcome("a", {"booked": 1}, weight=-1.0)], InvalidInput, "weight: expected"),
+        (
+            [Outcome("a", {"booked": 1}, weight=1e308)],
+            InvalidInput,
+            "weight: expected a number >= 0 and <= 1e\\+06, got 1e\\+308",
+        ),
         ([Outcome("a", {"booked": 1}, [1.0])], InvalidInput, "label: expected 0 numbers in a list"),
         (
             [Outcome("a", {"booked": 1}), Outcome("a", {"booked": 1})],

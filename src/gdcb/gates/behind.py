@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
-from gdcb.errors import InvalidInput, ValuationError
+from gdcb.errors import DAMAGED, InvalidInput, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
 from gdcb.gates.guarded import REAL, seal
 from gdcb.gates.jumps import pieces_of
@@ -112,14 +112,18 @@ class Behind:
     def _one(self, rest: Value, e: Array, i: int) -> Array:
         """Value one row by itself, and where the gate raises even so, action by action.
 
-        What it raises on alone is worth the null action: no arm suffers for another.
+        What it raises on alone is worth the null action: no arm suffers for another. Where the
+        learner itself has no number for an action, no gate is to blame, and nothing is chosen.
         """
         one = np.array([i])
         few, here, row = rest.take(one), e[i : i + 1], seal(self.rows.take(one))
         worth = self._tried(few, here, row)
         if worth is not None:
             return worth
-        null = self.value.take(one)(nothing(here))
+        known = self.value.take(one)
+        if np.isnan(known(here)).any():
+            raise ValuationError(DAMAGED)
+        null = known(nothing(here))
         m = e.shape[1]
         apart = [self._tried(few, here[:, j : j + 1], row) for j in range(m)] if m > 1 else [None]
         return np.concatenate([null if part is None else part for part in apart], axis=1)

@@ -16,6 +16,7 @@ from gdcb.errors import (
     StoreReadOnly,
     UnknownDecision,
     UnknownInstance,
+    ValuationError,
 )
 from gdcb.service.access import AccessError, NotSignedIn, TooMany
 from gdcb.service.answering import Decided, OwnProposal, Stale
@@ -57,6 +58,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (StoreReadOnly, 503, "store_read_only"),
     (StoreError, 503, "store_unavailable"),
     (BrokenChain, 500, "broken_chain"),
+    (ValuationError, 500, "damaged_learner"),
     (InvalidInput, 422, "invalid_input"),
 )
 CODES = {
