@@ -73,6 +73,13 @@ UNREADABLE: list[tuple[str, bytes, int, str, str]] = [
     ("digits", b"9" * 5_000, 400, "bad_request", "the body has a number that is too long"),
     ("nul", b'{"a": [{"b\\u0000": 1}]}', 400, "bad_request", "the body has the character NUL"),
     ("twice", b'{"a": 1, "a": 1}', 400, "bad_request", "the body names 'a' twice"),
+    (
+        "twice after many",
+        b'{"a": {' + b",".join(b'"%d": 0' % i for i in range(60_000)) + b',"7": 1}}',
+        400,
+        "bad_request",
+        "the body names '7' twice",
+    ),
     ("twice in", b'{"a": {"b": 1, "b": 2}}', 400, "bad_request", "the body names 'b' twice"),
     ("large", b'"' + b"x" * SMALL + b'"', 413, "too_large", "the body is larger than 1 MiB"),
     ("list", b"[]", 422, "invalid_input", "expected a JSON object with named fields"),

@@ -8,6 +8,7 @@ from typing import Any
 from gdcb.service.problems import BadRequest
 
 LARGEST = 16 * 2**20
+_GONE = object()
 
 
 def loads(raw: bytes) -> Any:
@@ -50,8 +51,8 @@ def _has_nul(found: Any) -> bool:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        left = dict(found)
+        twice = next(name for name, _ in pairs if left.pop(name, _GONE) is _GONE)
         raise BadRequest(f"the body names {twice[:80]!r} twice")
     return found
 
