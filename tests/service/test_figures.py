@@ -67,7 +67,7 @@ def read(store: Store, chain: str, live: Live, **given: Any) -> Reader:
     """Return a reader that has read and worked out everything."""
     reader = Reader(store, chain, live.instance, **given)
     reader.catch_up()
-    while reader.work(live.at):
+    while reader.work(live.at) | reader.verified.work(live.at):
         pass
     return reader
 

@@ -422,7 +422,8 @@ def test_by_id(site: Site, id: str, found: list[str]) -> None:
 def test_all_of_a_large_request(site: Site, size: int) -> None:
     """Every row is on one page, in the order of the request; and back again."""
     store, instance = site.house.store, site.house.desk(demo.NAME).instance
-    after, pages = "", []
+    after = ""
+    pages: list[list[str]] = []
     while not pages or after:
         answer = by_id(store, demo.NAME, instance, "day30", after=after, size=size)
         assert answer.total == 150
@@ -439,8 +440,8 @@ def test_all_of_a_large_request(site: Site, size: int) -> None:
 @pytest.mark.parametrize("cursor", ["x", "7.0", "999999.3", "-1.0"])
 def test_cursors_of_others_begin_a_request_anew(site: Site, cursor: str) -> None:
     store, instance = site.house.store, site.house.desk(demo.NAME).instance
-    for given in ({"after": cursor}, {"before": cursor}):
-        answer = by_id(store, demo.NAME, instance, "day30", **given)
+    for after, before in ((cursor, ""), ("", cursor)):
+        answer = by_id(store, demo.NAME, instance, "day30", after=after, before=before)
         assert answer.rows[0].record.id == "day30.0"
 
 

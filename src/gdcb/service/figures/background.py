@@ -13,6 +13,8 @@ from gdcb.instance import Instance
 from gdcb.ledger.store import Store
 from gdcb.service.figures.reading import Reader
 from gdcb.service.figures.shown import Shown, shown
+from gdcb.service.figures.verified import Verified
+from gdcb.service.pages.views.dashboard import ChainState
 
 log = logging.getLogger("gdcb.service")
 
@@ -22,6 +24,7 @@ class _Chain:
     """A chain whose figures somebody asked for."""
 
     instance: Instance
+    verified: Verified
     reader: Reader | None = None
     latest: Shown | None = None
     asked: list[Future[Shown]] = field(default_factory=list)
@@ -48,7 +51,9 @@ class Background:
         """Ask for the figures as they are now; what takes long is as it was worked out last."""
         future: Future[Shown] = Future()
         with self._wake:
-            chain = self._chains.setdefault(name, _Chain(instance))
+            if name not in self._chains:
+                self._chains[name] = _Chain(instance, Verified(self._store, name))
+            chain = self._chains[name]
             chain.instance = instance
             chain.asked.append(future)
             if name in self._queue:
@@ -64,6 +69,11 @@ class Background:
         """Return the figures that were made last; None: none yet."""
         chain = self._chains.get(name)
         return None if chain is None else chain.latest
+
+    def checked(self, name: str) -> ChainState | None:
+        """Return how far a chain was checked, also where its figures cannot be made."""
+        chain = self._chains.get(name)
+        return None if chain is None else chain.verified.state()
 
     def stop(self) -> None:
         """Stop after the step that is under way."""
@@ -83,12 +93,16 @@ class Background:
                 name = self._queue.popleft()
                 chain = self._chains[name]
                 asked, chain.asked = chain.asked, []
+            is_more = bool(asked)
             try:
-                is_more = self._step(name, chain, asked)
+                if (
+                    not asked
+                ):  # first, and by itself: nothing that is wrong may keep it from saying so
+                    is_more = chain.verified.work(self._clock())
+                is_more |= self._step(name, chain, asked)
             except Exception as error:  # a store that is away; the next who asks tries again
                 log.warning("figures of %s: %s", name, error)
                 chain.reader = None  # what was half read is read again
-                is_more = False
                 for future in asked:
                     if future.set_running_or_notify_cancel():
                         future.set_exception(error)
@@ -98,17 +112,16 @@ class Background:
                         self._queue.append(name)
 
     def _step(self, name: str, chain: _Chain, asked: list[Future[Shown]]) -> bool:
-        """Answer who asks, then do a little of what takes long; return whether more is left."""
+        """Answer who asks, else do a little of what takes long; return whether more is left."""
         if chain.reader is None:
             chain.reader = Reader(self._store, name, chain.instance)
+            chain.reader.verified = chain.verified
         reader, now = chain.reader, self._clock()
         reader.instance = chain.instance
-        is_more = False
-        if not asked:
-            is_more = reader.work(now)
         reader.catch_up()
+        is_more = not asked and reader.work(now)
         chain.latest = shown(reader, now)
         for future in asked:
             if future.set_running_or_notify_cancel():
                 future.set_result(chain.latest)
-        return is_more or bool(asked)
+        return is_more

@@ -15,7 +15,7 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.cases import Record, rows_of
-from gdcb.errors import GdcbError
+from gdcb.errors import BrokenChain, GdcbError
 from gdcb.ledger.live import Live, begun, opened
 from gdcb.ledger.store import Store
 from gdcb.ledger.story import CACHED_RECORDS
@@ -43,12 +43,16 @@ class Forecast:
             return True
         stop = min(size, len(live.events) + AT_ONCE)
         for entry in self.store.read(self.chain, len(live.events), stop):
+            if entry.seq != len(live.events):
+                break
             event = live.event_of(entry)
             if isinstance(event, ev.DecisionMade) and event.version == entry.seq:
                 window.expected(event.id, expected(live, event))
             live.take(event, entry.at, entry.by)
             if isinstance(event, ev.DecisionMade):
                 _keep(live, event)
+        if len(live.events) < stop:
+            raise BrokenChain(f"entry {len(live.events)} is missing")
         return stop < size
 
     def _begin(self, size: int) -> Live:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gdcb.codec import from_body
+from gdcb.errors import StoreError
 from gdcb.instance import Instance
 from gdcb.ledger.sealing import Sealer
 from gdcb.ledger.store import Store
@@ -15,6 +17,7 @@ from gdcb.service.figures.running import Running
 from gdcb.service.figures.verified import Verified
 from gdcb.service.figures.window import ROWS
 
+log = logging.getLogger("gdcb.service")
 LOOK_BACK = 100_000  # entries that are read after a start
 BEGINNING = 100  # entries of a chain among which a history is looked for
 STEP = 0.25  # seconds
@@ -29,6 +32,8 @@ class Reader:
     store, chain, instance : whose figures they are
     look_back : entries before the end that are read at first
     rows : decisions that are kept at most
+    verified : how far the chain was checked; who has several readers, one after the other, gives
+        each the same, and has it work
     """
 
     store: Store
@@ -42,6 +47,7 @@ class Reader:
     regretted: Regretted = field(default_factory=Regretted)
     size: int = 0
     _is_read: bool = False
+    _failed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._begin()
@@ -57,7 +63,7 @@ class Reader:
         if first:  # a history comes before the first decision
             for entry in self.store.read(self.chain, 0, min(first, BEGINNING)):
                 if entry.kind in ("HistoryImported", "CertificateGiven"):
-                    self.running.note(from_body(entry.kind, entry.body), entry.at)
+                    self.running.certify(entry)
 
     def catch_up(self) -> None:
         """Read the entries that are new; where somebody was erased, all are read again."""
@@ -77,17 +83,29 @@ class Reader:
     def work(self, now: int) -> bool:
         """Do a little of what takes long; return whether more is left.
 
-        Monitors, the check of the chain and the learner's forecasts take turns; the regret is
-        estimated once they are done.
+        Monitors and the learner's forecasts take turns; the regret is estimated once they are done.
+        What cannot be worked out, since an entry was changed, is left out from then on.
         """
         window, until = self.running.window, time.monotonic() + STEP
         while time.monotonic() < until:
             waits = [
-                self.running.drift.look(),
-                self.verified.advance(now),
-                self.forecast.advance(window, self.running.next),
+                self._tried("monitors", self.running.drift.look),
+                self._tried("forecasts", lambda: self.forecast.advance(window, self.running.next)),
             ]
             if not any(waits):
-                self.regretted.advance(self.instance, window, now)
+                self._tried("regret", lambda: self.regretted.advance(self.instance, window, now))
                 return False
         return True
+
+    def _tried(self, what: str, step: Callable[[], bool]) -> bool:
+        """Take a step; return whether more is left, and of what has failed nothing is."""
+        if what in self._failed:
+            return False
+        try:
+            return step()
+        except StoreError:
+            raise
+        except Exception as error:  # whatever an entry that somebody changed may do
+            log.warning("figures of %s: %s: %s", self.chain, what, error)
+            self._failed.add(what)
+            return False

@@ -40,15 +40,19 @@ class Regretted:
     _at: int | None = None
     _n_known: int = 0
 
-    def advance(self, instance: Instance, window: Window, now: int) -> None:
-        """Estimate anew where that is due: there are new outcomes, and the last one is old."""
+    def advance(self, instance: Instance, window: Window, now: int) -> bool:
+        """Estimate anew where that is due; return whether it was.
+
+        It is due where there are new outcomes, and the last estimate is old.
+        """
         rows = finished(window)
         n_known = int(window.is_known.sum())
         is_news = n_known != self._n_known
         if self._at is not None and not (is_news and now - self._at >= EVERY):
-            return
+            return False
         self._at, self._n_known = now, n_known
         self.parts = estimated(instance, window, rows[-MOST_ROWS:])
+        return True
 
 
 def finished(window: Window) -> Array:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from gdcb import events as ev
 from gdcb.codec import from_body
+from gdcb.errors import StoreError
 from gdcb.instance import Instance
 from gdcb.ledger.entry import Entry
 from gdcb.service.figures.drifting import Drift
 from gdcb.service.figures.hours import Hours
 from gdcb.service.figures.window import ROWS, Window
+
+log = logging.getLogger("gdcb.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Running:
     rows : decisions that are kept at most
     read : reads an entry's event; a chain with personal fields gives one that opens them
     has_erased : whether a subject was erased, whose fields are still here
+    unread : the first entry that could not be read or taken, and how many there were; it is left
+        out, so that one spoilt entry does not hide the rest
     """
 
     instance: Instance
@@ -54,6 +60,7 @@ class Running:
     drift: Drift = field(init=False)
     certified: Certified | None = None
     has_erased: bool = False
+    unread: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self.next = self.first
@@ -69,8 +76,22 @@ class Running:
     def follow(self, entries: Iterable[Entry]) -> None:
         """Take entries that come next."""
         for entry in entries:
-            self.take(self.read(entry), entry.at)
+            self._tried(entry, self.take)
             self.next = entry.seq + 1
+
+    def certify(self, entry: Entry) -> None:
+        """Take a certificate that stands before the first entry."""
+        self._tried(entry, self.note)
+
+    def _tried(self, entry: Entry, take: Callable[[ev.Event, int], None]) -> None:
+        try:
+            take(self.read(entry), entry.at)
+        except StoreError:  # it is away, and the entry may be as it was
+            raise
+        except Exception as error:  # whatever bytes that somebody changed may do
+            log.warning("figures: entry %d cannot be read: %s", entry.seq, error)
+            first, n = self.unread or (entry.seq, 0)
+            self.unread = first, n + 1
 
     def take(self, event: ev.Event, at: int) -> None:
         """Take one event."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,11 +86,19 @@ def shown(reader: Reader, now: int) -> Shown:
         coverage=coverage_of(now - window.ran_at[ran], is_known),
         known=float(is_known.mean()) if ran.size else None,
         certified=running.certified,
-        chain=reader.verified.state(reader.size),
-        reach="" if running.is_whole else _reach(running),
+        chain=chain_of(reader),
+        reach=_reach(running),
         at=now,
         size=running.next,
     )
+
+
+def chain_of(reader: Reader) -> ChainState:
+    """Return how far the chain was checked; one that cannot be read is not whole."""
+    state, unread = reader.verified.state(reader.size), reader.running.unread
+    if unread is None or state.is_whole is False:
+        return state
+    return replace(state, is_whole=False, words=f"Entry {unread[0]} cannot be read.")
 
 
 def rewards_of(instance: Instance, window: Window, rows: Array) -> tuple[Array, Array]:
@@ -191,5 +199,12 @@ def _note(is_person: bool, n: Array, alarms: Sequence[Drifted]) -> str:
 
 
 def _reach(running: Running) -> str:
-    said = f"Figures are of the latest {some(running.window.n, 'decision')}"
-    return f"{said}, from entry {running.first:,} on." if running.first else f"{said}."
+    said = []
+    if not running.is_whole:
+        since = f", from entry {running.first:,} on" if running.first else ""
+        said.append(f"Figures are of the latest {some(running.window.n, 'decision')}{since}.")
+    if running.unread is not None:
+        first, n = running.unread
+        which = f"Entry {first:,}" if n == 1 else f"{n:,} entries, from entry {first:,} on,"
+        said.append(f"{which} cannot be read: the figures are without.")
+    return " ".join(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import re
 import time
 from dataclasses import replace
@@ -15,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from gdcb.errors import Conflict, GdcbError, InvalidInput
+from gdcb.errors import Conflict, InvalidInput
 from gdcb.history.page import certificate_page
 from gdcb.ledger.live import Live
 from gdcb.pages.words import some
@@ -28,6 +29,7 @@ from gdcb.service.figures.shown import Shown
 from gdcb.service.pages import links
 from gdcb.service.pages.views.dashboard import (
     Certificate,
+    ChainState,
     ConfirmView,
     DashboardView,
     Launch,
@@ -41,6 +43,7 @@ from gdcb.service.turn import Turn
 from gdcb.service.web.frame import back, enter, form_of, frame_of, page, text, viewer_of
 from gdcb.service.who import written as who
 
+log = logging.getLogger("gdcb.service")
 router = APIRouter(prefix="/i/{name}", include_in_schema=False)
 PATIENCE = 3.0  # seconds that a page waits for fresh figures before it shows older ones
 SECOND = 1_000_000
@@ -83,6 +86,7 @@ async def dashboard(name: str, request: Request) -> Response:
             learner=f"Version {version:,}",
             fitted=fitted or None,
             **_figures(shown),
+            chain=_checked(shown, figures_of(request).checked(name)),
         )
     )
 
@@ -100,13 +104,17 @@ async def fresh(request: Request, desk: Desk) -> Shown | None:
     figures, until = figures_of(request), time.monotonic() + PATIENCE
     while True:
         asked = asyncio.wrap_future(figures.ask(desk.chain, desk.instance))
+        found = None
         try:
             found = await asyncio.wait_for(asyncio.shield(asked), until - time.monotonic())
-        except (TimeoutError, GdcbError):
+        except TimeoutError:
             asked.cancel()
-            return figures.latest(desk.chain)
-        if found.chain.is_whole is not None or time.monotonic() + _PAUSE >= until:
-            return found
+        except Exception:  # the thread has logged it; the check of the chain may still go on
+            log.info("figures of %s cannot be made now", desk.chain)
+        state = figures.checked(desk.chain) if found is None else found.chain
+        is_checked = state is not None and state.is_whole is not None
+        if is_checked or time.monotonic() + _PAUSE >= until:
+            return figures.latest(desk.chain) if found is None else found
         await asyncio.sleep(_PAUSE)  # who asks goes before what takes long
 
 
@@ -134,9 +142,15 @@ def _figures(shown: Shown | None) -> dict[str, Any]:
         "coverage": shown.coverage,
         "known": shown.known,
         "certificate": None if certified is None else certificate_of(certified),
-        "chain": shown.chain,
         "updated": shown.at,
     }
+
+
+def _checked(shown: Shown | None, now: ChainState | None) -> ChainState | None:
+    """Return how far the chain was checked; what was found since the figures were made counts."""
+    if shown is None or (now is not None and now.is_whole is False):
+        return now
+    return shown.chain
 
 
 def certificate_of(certified: Certified) -> Certificate:
