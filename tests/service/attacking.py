@@ -84,6 +84,12 @@ def page_targets(there: Visited, held: str, person: str, key: str, link: str) ->
         Target("/sign-in", "/sign-in", {"link": link}),
         Target("/sign-out", "/sign-out"),
         Target("/settings", "/settings", {"theme": "dark", "keys": "off"}),
+        Target(
+            "/account/password",
+            "/account/password",
+            {"password": "correct horse battery", "again": "correct horse battery"},
+        ),
+        Target("/account/sign-out", "/account/sign-out"),
         Target("/people", "/people", {"name": "Eve", "login": "eve", "role": "administer"}),
         Target("/keys", "/keys", {"name": "eve", "role": "decide", "instance": "*", "days": "30"}),
         Target("/keys/{id}/revoke", f"/keys/{key}/revoke"),

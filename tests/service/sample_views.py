@@ -422,6 +422,14 @@ HOME = entrance.HomeView(
     ),
 )  # fmt: skip
 SETTINGS = entrance.SettingsView(frame=OUTSIDE, back="/i/rent/queue")
+ACCOUNT = entrance.AccountView(
+    frame=OUTSIDE,
+    login="ana",
+    grants=(people.Grant("approve", "rent"), people.Grant("audit", "*")),
+)
+ACCOUNT_CHANGE = replace(
+    ACCOUNT, has_password=True, problem="the two new passwords are not the same: type it twice"
+)
 ERROR = entrance.ErrorView(
     frame=FRAME,
     status=409,
@@ -475,5 +483,7 @@ PAGES: dict[str, View] = {
     "home": HOME,
     "home-empty": entrance.HomeView(frame=OUTSIDE),
     "settings": SETTINGS,
+    "account": ACCOUNT,
+    "account-change": ACCOUNT_CHANGE,
     "error": ERROR,
 }

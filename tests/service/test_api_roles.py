@@ -107,6 +107,8 @@ TABLE: dict[str, Row] = {
     "POST /settings": Row(ANYBODY, 303, form={"theme": "dark"}),
     "GET /static/{name}": Row(ANYBODY, 404),
     "GET /favicon.ico": Row(ANYBODY, 204),
+    "GET /account": Row(SIGNED_IN, 200),
+    "POST /account/password": Row(SIGNED_IN, 422, form={"password": "short", "again": "short"}),
     # Pages: people and keys
     "GET /people": Row(ADMINISTRATORS, 200),
     "POST /people": Row(ADMINISTRATORS, 422, form={"login": "!", "name": "x"}),
@@ -155,7 +157,7 @@ MORE: list[tuple[str, str, Row]] = [
     ("POST", "/i/{name}/changes/999/refuse", Row("administer operate", 409, form={"reason": "s"})),
 ]
 # They send on whoever comes, or end the session: tested with the pages.
-ELSEWHERE = ("GET /", "POST /sign-out")
+ELSEWHERE = ("GET /", "POST /sign-out", "POST /account/sign-out")
 
 
 def routes(made: Site) -> set[str]:

@@ -186,6 +186,48 @@ def test_sign_out_ends_the_session(ann: Visitor, there: Visited) -> None:
     assert "Waiting for a person" not in page.content()
 
 
+def test_a_password_of_ones_own_without_script(browser: Browser, there: Visited) -> None:
+    """By the link once; then a password, set and changed by plain forms, opens the door."""
+    found = visitor(browser, there, java_script_enabled=False)
+    page, first, second = found.page, "correct horse battery", "another horse altogether"
+    page.goto(there.link("dana"))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("status").first).to_contain_text("Set one under Account")
+    page.get_by_role("link", name="Account").click()
+    for present, new in (("", first), (first, second)):
+        if present:
+            page.get_by_label("Present password").fill(present)
+        page.get_by_label("New password").fill(new)
+        page.get_by_label("The same again").fill(new)
+        page.get_by_role("button", name="Change it" if present else "Set it").click()
+        page.wait_for_url("**/sign-in")
+        expect(page.get_by_role("status").first).to_contain_text("Your password is set.")
+        page.get_by_label("Login").fill("dana")
+        page.get_by_label("Password").fill(new)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Instances").wait_for()
+        page.goto("/account")
+    page.get_by_role("button", name="Sign out everywhere").click()
+    page.wait_for_url("**/sign-in")
+    assert opened(page, "/account").url.endswith("/sign-in?then=%2Faccount")
+    found.context.close()
+
+
+def test_the_account_page_has_no_violation(browser: Browser, there: Visited) -> None:
+    """Without a password, with one, and where it was not changed."""
+    found = visitor(browser, there, "eli")
+    page = found.page
+    page.goto("/account")
+    assert is_fine(page)
+    page.get_by_label("New password").fill("correct horse battery")
+    page.get_by_label("The same again").fill("another horse altogether")
+    page.get_by_role("button", name="Set it").click()
+    expect(page.get_by_role("alert")).to_contain_text("the two new passwords are not the same")
+    assert is_fine(page)
+    found.context.close()
+    assert found.trouble == []
+
+
 # Review
 
 
@@ -401,7 +443,7 @@ def test_who_asked_may_only_veto(ann: Visitor, there: Visited) -> None:
 
 
 def test_several_are_answered_after_a_second_look(ann: Visitor, there: Visited) -> None:
-    """Selecting and the first button change nothing; the confirmation answers all of them."""
+    """Before the confirmation nothing but who saw which is written down; the confirmation answers all of them."""
     there.hold("many", 4)
     page = ann.page
     page.goto(QUEUE)
@@ -413,7 +455,7 @@ def test_several_are_answered_after_a_second_look(ann: Visitor, there: Visited) 
     page.get_by_role("button", name="Veto selected").click()
     expect(page.get_by_role("heading", name="Veto 3 decisions?")).to_be_visible()
     assert is_fine(page)
-    assert there.size() == size
+    assert there.kinds(size) == ["Shown"] * 3
     page.get_by_label("Reason").select_option("not-now")
     page.get_by_label("In your words").fill("the week is sold out")
     page.get_by_role("button", name="Veto 3 decisions").click()
@@ -446,7 +488,7 @@ def test_a_phone_has_room(ann: Visitor, there: Visited) -> None:
     page = ann.page
     page.set_viewport_size({"width": 360, "height": 780})
     paths = (QUEUE, review("phone.0"), f"/i/{ROOMS}", f"/i/{ROOMS}/audit", "/people", "/settings")
-    for path in (*paths, f"{review('past0.3')}/evidence"):
+    for path in (*paths, "/account", f"{review('past0.3')}/evidence"):
         assert opened(page, path).status == 200
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(_SMALL) == [], path
@@ -579,6 +621,7 @@ PATHS = {
     "sign-in": "/sign-in",
     "home": "/",
     "settings": "/settings",
+    "account": "/account",
     "people": "/people",
     "dashboard": f"/i/{ROOMS}",
     "queue": QUEUE,

@@ -26,6 +26,7 @@ from gdcb.service.access.people import (
     grant,
     list_people,
     person_by_login,
+    person_of,
     revoke,
 )
 from gdcb.service.access.rates import Limiter, Rate, RateLimits
@@ -72,6 +73,7 @@ __all__ = [
     "make_link",
     "open_books",
     "person_by_login",
+    "person_of",
     "read_log",
     "require",
     "revoke",

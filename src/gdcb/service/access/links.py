@@ -1,4 +1,4 @@
-"""One-time links: how people sign in first, and whenever they have no password.
+"""One-time links: how people sign in first, and whenever they have no password or forgot it.
 
 A link opens a page with one button, and the button's POST redeems it. It is not redeemed by being
 opened, for two reasons. Programs that look at links in mails and chats before people do would use
@@ -40,7 +40,10 @@ def make_link(
     has a role on, never oneself, and the log keeps who made it.
     """
     if by.id == person:
-        raise NotAllowed("nobody makes a link for themselves: set a password, or ask another")
+        raise NotAllowed(
+            "nobody makes a link for themselves: set a password under Account, ask another "
+            "administrator, or run 'gdcb access link' where the database is"
+        )
     lasts = seconds("lasts_s", lasts_s, 30 * DAY)
     base = base_of(base_url)
     with books.changing() as connection:
@@ -83,8 +86,13 @@ def link_opens(books: Books, token: str) -> bool:
 
 
 def redeem(books: Books, token: str, old_session: str | None = None) -> str:
-    """Use a link up and return the token of the session that it opens."""
-    link, at = tables.links, books.clock()
+    """Use a link up and return the token of the session that it opens.
+
+    A password that the person had is forgotten with it, so that they can set another: to change one
+    takes the present one. Whoever opens a link that was meant for another shuts the other's
+    password out, and so does not stay unseen.
+    """
+    link, words, at = tables.links, tables.passwords, books.clock()
     with books.changing() as connection:
         person = _whose(books, connection, token)
         if person is None:
@@ -94,6 +102,8 @@ def redeem(books: Books, token: str, old_session: str | None = None) -> str:
             raise SignInRefused(_SPENT)
         others = (link.c.person == person, link.c.used_at.is_(None))
         connection.execute(delete(link).where(*others))
+        if connection.execute(delete(words).where(words.c.person == person)).rowcount:
+            books.write(connection, person, "password forgotten")
         return open_session(books, connection, person, "link", old_session)
 
 

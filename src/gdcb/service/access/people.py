@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.service.access import tables
@@ -81,8 +82,8 @@ def write_person(
 def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> None:
     """Give a person or key a role on an instance; nothing happens where they have it.
 
-    Nobody gives a role to themselves, else who administers would approve after all. Where only one
-    person administers, the command line does it. Unused links to the person that another
+    Nobody gives a role to themselves, else who administers would approve after all: where only one
+    person administers, they add another who does it. Unused links to the person that another
     administrator made end: whoever made one could open it, and would gain the role.
     """
     one = Grant(role_name(role), instance_name(instance))
@@ -143,29 +144,33 @@ def end_person(books: Books, by: Principal, person: str) -> None:
 def list_people(books: Books, by: Principal) -> list[Person]:
     """Return all people by login, each with the roles on those instances that `by` administers."""
     must_administer(by, ())
+    with books.reading() as connection:
+        rows = connection.execute(_asked().order_by(tables.principals.c.login)).all()
+        held = grants_of(connection, [row.id for row in rows])
+    return [_person(row, visible(by, held.get(row.id, frozenset()))) for row in rows]
+
+
+def person_of(books: Books, by: Principal) -> Person:
+    """Return a person as they see themselves: their login, and every role of theirs."""
+    with books.reading() as connection:
+        find(connection, by.id, "person")
+        row = connection.execute(_asked().where(tables.principals.c.id == by.id)).one()
+        return _person(row, grants_of(connection, [by.id]).get(by.id, frozenset()))
+
+
+def _asked() -> Select[Any]:
+    """Return what is asked about people, without an order."""
     people, words = tables.principals, tables.passwords
-    asked = (
+    return (
         select(people, words.c.person.is_not(None).label("has_password"))
         .outerjoin(words, words.c.person == people.c.id)
         .where(people.c.kind == "person")
-        .order_by(people.c.login)
     )
-    with books.reading() as connection:
-        rows = connection.execute(asked).all()
-        held = grants_of(connection, [row.id for row in rows])
-    return [
-        Person(
-            row.id,
-            row.login,
-            row.name,
-            visible(by, held.get(row.id, frozenset())),
-            row.made_at,
-            row.signed_in_at,
-            row.ended_at,
-            bool(row.has_password),
-        )
-        for row in rows
-    ]
+
+
+def _person(row: Row[Any], held: frozenset[Grant]) -> Person:
+    times = (row.made_at, row.signed_in_at, row.ended_at)
+    return Person(row.id, row.login, row.name, held, *times, bool(row.has_password))
 
 
 def person_by_login(books: Books, login: str) -> str:
@@ -234,8 +239,8 @@ def _add(books: Books, connection: Connection, by: Principal, to: str, one: Gran
 def _keep_one(connection: Connection, by: Principal) -> None:
     """Refuse a change after which nobody administers every instance.
 
-    The command line may: it is how a sole administrator who is no longer trusted is put out, and
-    the next start makes a first link again.
+    The command line may (`gdcb access end`): it is how a sole administrator who is no longer
+    trusted is put out, and the next start makes a first link again.
     """
     table = tables.grants
     left = select(table.c.principal).where(

@@ -1,11 +1,12 @@
 """Addresses of the pages and of what their forms post to; every name in them is quoted.
 
 Pages
-    `/`, `/sign-in`, `/sign-in?link={token}`, `/settings`, `/people`;
+    `/`, `/sign-in`, `/sign-in?link={token}`, `/settings`, `/account`, `/people`;
     under `/i/{instance}`: nothing more (the dashboard), `/queue`, `/d/{id}`, `/d/{id}/evidence`,
     `/audit`, `/changes`, `/changes/{id}`, `/certificate`
 Posts
-    `/sign-in` (login and password, or link), `/sign-out`, `/settings`, `/people`,
+    `/sign-in` (login and password, or link), `/sign-out`, `/settings`, `/account/password`,
+    `/account/sign-out`, `/people`,
     `/people/{id}/{grant|revoke|link|disable}`, `/keys`, `/keys/{id}/revoke`;
     under `/i/{instance}`: `/pause`, `/resume`, `/refit`, `/queue/bulk`, `/queue/bulk/confirm`,
     `/d/{id}/{claim|release|approve|edit|veto|preview|replay}`,

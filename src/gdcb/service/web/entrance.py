@@ -11,10 +11,11 @@ from gdcb.service.pages import links, render
 from gdcb.service.pages.views.entrance import Door, HomeView, LinkView, SettingsView, SignInView
 from gdcb.service.pages.views.frame import THEMES
 from gdcb.service.problems import BadRequest
-from gdcb.service.routing import house_of
+from gdcb.service.routing import address_of, house_of
 from gdcb.service.web.frame import back, form_of, frame_of, page, place_of, text, viewer_of
 
 router = APIRouter(include_in_schema=False)
+_NO_PASSWORD = "You have no password now. Set one under Account; else you need a link next time."
 _YEAR = 365 * 86400
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # By name: what a stranger asks for is looked up here, and never on disk.
@@ -42,6 +43,7 @@ async def sign_in_page(request: Request, link: str = "", then: str = "/") -> Res
     """Show the form, or the button of a one-time link: what only looks must not use it up."""
     frame = await frame_of(request)
     if link:
+        house_of(request).limiter.take("other", None, address_of(request))
         opens = await run_in_threadpool(link_opens, house_of(request).books, link)
         problem = "" if opens else "this link was used already, or its time is over"
         return page(LinkView(frame=frame, token=link if opens else "", problem=problem))
@@ -53,10 +55,9 @@ async def sign_in(request: Request) -> Response:
     """Sign in by a one-time link, or by login and password."""
     form = await form_of(request, is_sign_in=True)
     house = house_of(request)
-    address = request.client.host if request.client else "unknown"
     link, login, then = text(form, "link"), text(form, "login"), links.own(text(form, "then", "/"))
     try:
-        house.limiter.take("sign-in", None, address)
+        house.limiter.take("sign-in", None, address_of(request))
         if link:
             cookie = await run_in_threadpool(house.door.sign_in_by_link, link, request.headers)
         else:
@@ -69,7 +70,7 @@ async def sign_in(request: Request) -> Response:
             return page(LinkView(frame=frame, problem=str(error)), error.status)
         view = SignInView(frame=frame, login=login, problem=str(error), then=then)
         return page(view, error.status)
-    answer = back(then)
+    answer = back(then, _NO_PASSWORD if link else "", "note")
     answer.headers.append("set-cookie", cookie)
     return answer
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gdcb.service.pages.views.frame import Place, View
+from gdcb.service.pages.views.people import Grant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,28 @@ class SettingsView(View):
     template: ClassVar[str] = "settings.html"
 
     back: str = "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountView(View):
+    """How one signs in: one's login, a form for one's password, the way out of every browser.
+
+    Parameters
+    ----------
+    login : with which one signs in
+    grants : roles, each with its instance
+    has_password : whether the present one must be given to change it
+    shortest : characters of a password at least
+    problem : why it was not changed
+    """
+
+    template: ClassVar[str] = "account.html"
+
+    login: str
+    grants: tuple[Grant, ...] = ()
+    has_password: bool = False
+    shortest: int = 12
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
