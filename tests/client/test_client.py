@@ -102,7 +102,13 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
         (
             "decide",
             ("rooms", {"base": 1.5}),
-            {"unit": "u", "mask": ("a",), "incumbent": {"price": 9}, "id": "n1"},
+            {
+                "unit": "u",
+                "mask": ("a",),
+                "incumbent": {"price": 9},
+                "subject": "guest 7",
+                "id": "n1",
+            },
             "POST /v1/instances/rooms/decisions",
             {
                 "id": "n1",
@@ -110,6 +116,7 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
                 "unit": "u",
                 "mask": ["a"],
                 "incumbent": {"price": 9},
+                "subject": "guest 7",
             },
         ),
         (
@@ -126,15 +133,64 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
             "POST /v1/instances/rooms/decisions/batch",
             {"id": "b", "columns": {"base": [1.0, 2.0]}, "unit": "u"},
         ),
+        (
+            "decide_batch",
+            ("rooms", [{"base": 1}]),
+            {
+                "mask": ("a", "b"),
+                "incumbent": {"price": np.array(9.0), "kind": "warn"},
+                "subject": "g1",
+                "id": "b",
+            },
+            "POST /v1/instances/rooms/decisions/batch",
+            {
+                "id": "b",
+                "contexts": [{"base": 1}],
+                "mask": ["a", "b"],
+                "incumbent": {"price": 9.0, "kind": "warn"},
+                "subject": "g1",
+            },
+        ),
+        (
+            "decide_batch",
+            ("rooms", [{"base": 1}, {"base": 2}]),
+            {"incumbent": ({"price": 9}, {"price": 8}), "subject": ("g1", "g2"), "id": "b"},
+            "POST /v1/instances/rooms/decisions/batch",
+            {
+                "id": "b",
+                "contexts": [{"base": 1}, {"base": 2}],
+                "incumbents": [{"price": 9}, {"price": 8}],
+                "subjects": ["g1", "g2"],
+            },
+        ),
+        (
+            "decide_batch",
+            ("rooms",),
+            {
+                "columns": {"base": [1, 2]},
+                "incumbent": {"price": np.array([9.0, 8.0]), "kind": ("warn", "allow")},
+                "id": "b",
+            },
+            "POST /v1/instances/rooms/decisions/batch",
+            {
+                "id": "b",
+                "columns": {"base": [1, 2]},
+                "incumbent_columns": {"price": [9.0, 8.0], "kind": ["warn", "allow"]},
+            },
+        ),
         ("decision", ("rooms", "b.0"), {}, "GET /v1/instances/rooms/decisions/b.0", None),
         ("decision", ("a/b?", "n 1"), {}, "GET /v1/instances/a%2Fb%3F/decisions/n%201", None),
         ("evidence", ("rooms", "n1"), {}, "GET /v1/instances/rooms/decisions/n1/evidence", None),
         (
             "queue",
             ("rooms",),
-            {"rule": "manager", "limit": 5},
-            "GET /v1/instances/rooms/queue?rule=manager&limit=5",
+            {"rule": "manager", "unit": "sea", "limit": 5},
+            "GET /v1/instances/rooms/queue?rule=manager&unit=sea&limit=5",
             None,
+        ),
+        *(
+            (act, ("rooms", "n 1"), {}, f"POST /v1/instances/rooms/decisions/n%201/{act}", None)
+            for act in ("claim", "release")
         ),
         (
             "review",
@@ -160,9 +216,9 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
         (
             "outcome",
             ("rooms", "n1", {"booked": np.float64(1.0)}),
-            {"label": [None, 2.0], "weight": 0.5},
+            {"label": [None, 2.0], "weight": 0.5, "reason": "r"},
             "POST /v1/instances/rooms/decisions/n1/outcome",
-            {"outcome": {"booked": 1.0}, "label": [None, 2.0], "weight": 0.5},
+            {"outcome": {"booked": 1.0}, "label": [None, 2.0], "weight": 0.5, "reason": "r"},
         ),
         (
             "outcomes",
@@ -182,10 +238,11 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
         (
             "create",
             ("name = 'x'",),
-            {"reason": "r"},
+            {"reason": "r", "seed": 7},
             "POST /v1/instances",
-            {"declaration": "name = 'x'", "reason": "r"},
+            {"declaration": "name = 'x'", "reason": "r", "seed": 7},
         ),
+        ("declaration", ("rooms",), {}, "GET /v1/instances/rooms/declaration", None),
         *(
             (act, ("rooms",), {"reason": "r"}, f"POST /v1/instances/rooms/{act}", {"reason": "r"})
             for act in ("pause", "resume", "retire")
@@ -197,6 +254,20 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
             {"to": 7, "reason": "r"},
             "POST /v1/instances/rooms/rollback",
             {"to": 7, "reason": "r"},
+        ),
+        (
+            "discount",
+            ("rooms",),
+            {"factor": 0.0, "since": 0, "gate": "manager", "reason": "r"},
+            "POST /v1/instances/rooms/discount",
+            {"factor": 0.0, "since": 0, "gate": "manager", "reason": "r"},
+        ),
+        (
+            "erase",
+            ("rooms", "guest 7"),
+            {"reason": "r"},
+            "POST /v1/instances/rooms/subjects/erase",
+            {"subject": "guest 7", "reason": "r"},
         ),
         (
             "propose_change",
@@ -227,6 +298,20 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
             {"url": "https://x.org/", "kinds": ["held"]},
         ),
         ("remove_webhook", ("rooms", "h1"), {}, "DELETE /v1/instances/rooms/webhooks/h1", None),
+        (
+            "rotate_webhook",
+            ("rooms", "h1"),
+            {"overlap_s": 0},
+            "POST /v1/instances/rooms/webhooks/h1/rotate?overlap_s=0",
+            None,
+        ),
+        (
+            "resume_webhook",
+            ("rooms", "h1"),
+            {},
+            "POST /v1/instances/rooms/webhooks/h1/resume",
+            None,
+        ),
     ],
 )
 def test_calls(both: Both, method: str, given: Any, named: Any, asked: str, said: Any) -> None:
@@ -238,20 +323,32 @@ def test_calls(both: Both, method: str, given: Any, named: Any, asked: str, said
     assert request.headers.get("content-type") == ("application/json" if said else None)
 
 
+_SEEN = {"id": "n1", "version": 2, "content": "ab"}
+
+
 @pytest.mark.parametrize(
-    ("method", "given", "asked"),
+    ("method", "given", "named", "asked", "said"),
     [
-        ("instances", (), "/v1/instances"),
-        ("changes", ("rooms",), "/v1/instances/rooms/changes"),
-        ("webhooks", ("rooms",), "/v1/instances/rooms/webhooks"),
+        ("instances", (), {}, "GET /v1/instances", None),
+        ("changes", ("rooms",), {}, "GET /v1/instances/rooms/changes", None),
+        ("webhooks", ("rooms",), {}, "GET /v1/instances/rooms/webhooks", None),
+        (
+            "review_many",
+            ("rooms", "veto", [_SEEN | {"unit": "sea", "gate": "manager"}]),
+            {"code": "fits", "reason": "r"},
+            "POST /v1/instances/rooms/reviews",
+            {"verdict": "veto", "code": "fits", "reason": "r", "decisions": [_SEEN]},
+        ),
     ],
 )
-def test_lists(both: Both, method: str, given: Any, asked: str) -> None:
+def test_lists(both: Both, method: str, given: Any, named: Any, asked: str, said: Any) -> None:
     both.script = [httpx.Response(200, json=[{"name": "rooms"}])]
-    assert both.ask(method, *given) == [{"name": "rooms"}]
-    assert both.came[0].url.path == asked
+    assert both.ask(method, *given, **named) == [{"name": "rooms"}]
+    (request,) = both.came
+    assert f"{request.method} {request.url.raw_path.decode()}" == asked
+    assert (json.loads(request.content) if request.content else None) == said
     with pytest.raises(ClientError, match="expected a list, got dict"):
-        both.ask(method, *given)
+        both.ask(method, *given, **named)
 
 
 def test_every_method_is_tested_here() -> None:
@@ -328,6 +425,45 @@ def test_what_may_not_be_done_twice_is_not_asked_again(both: Both, trouble: Any)
         assert "it may have been done: look before you ask again" in str(caught.value)
     else:
         assert isinstance(caught.value, Refused)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "named"),
+    [
+        ("review", ("rooms", "n1", "veto"), {"code": "fits", "version": 2, "content": "ab"}),
+        ("review_many", ("rooms", "veto", [_SEEN]), {"code": "fits"}),
+        ("create", ("x",), {"reason": "r"}),
+        # A pause that somebody set after the lost answer would be undone.
+        ("resume", ("rooms",), {"reason": "r"}),
+        ("refit", ("rooms",), {}),
+        ("rollback", ("rooms",), {"to": 7, "reason": "r"}),
+        ("discount", ("rooms",), {"factor": 0.5, "since": 3, "reason": "r"}),
+        ("erase", ("rooms", "g"), {"reason": "r"}),
+        ("upload_history", ("rooms", b"x"), {"kind": "csv"}),
+        ("agree", ("rooms", 3), {}),
+        ("refuse", ("rooms", 3), {"reason": "r"}),
+        ("add_webhook", ("rooms", "https://x.org/", ["held"]), {}),
+        ("remove_webhook", ("rooms", "h1"), {}),
+        ("rotate_webhook", ("rooms", "h1"), {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_after_a_lost_answer_these_are_not_asked_again(
+    both: Both, method: str, given: Any, named: Any
+) -> None:
+    both.script = [httpx.ReadTimeout("slow")]
+    with pytest.raises(Unreachable, match="it may have been done: look before you ask again"):
+        both.ask(method, *given, **named)
+    assert len(both.came) == 1
+
+
+@pytest.mark.parametrize("method", ["pause", "retire", "claim", "release", "resume_webhook"])
+def test_after_a_lost_answer_these_are(both: Both, method: str) -> None:
+    """To do them twice is to do them once."""
+    given: Any = ("rooms",) if method in ("pause", "retire") else ("rooms", "n1")
+    both.script = [httpx.ReadTimeout("slow")]
+    both.ask(method, *given, **({"reason": "r"} if len(given) == 1 else {}))
+    assert len(both.came) == 2
 
 
 @pytest.mark.parametrize("trouble", [*UNSENT, refusal(429, "too_many")], ids=lambda t: str(t)[:40])
@@ -494,6 +630,18 @@ def test_whether_the_service_is_well(both: Both) -> None:
         ("decision", ("rooms", ".."), {}, r"expected a name or an id, got '\.\.'"),
         ("decide_batch", ("rooms",), {}, "expected contexts or columns, one of the two"),
         ("decide_batch", ("rooms", [{}]), {"columns": {}}, "expected contexts or columns"),
+        (
+            "decide_batch",
+            ("rooms", [{}]),
+            {"incumbent": {"price": [1], "kind": "warn"}},
+            "incumbent: expected a value by name, or a column by name; got both",
+        ),
+        (
+            "review_many",
+            ("rooms", "veto", [{"id": "n1"}]),
+            {"code": "fits"},
+            "decisions: expected id, version, content; missing version, content",
+        ),
     ],
 )
 def test_what_cannot_be_asked(both: Both, method: str, given: Any, named: Any, says: str) -> None:
