@@ -443,7 +443,7 @@ def test_who_asked_may_only_veto(ann: Visitor, there: Visited) -> None:
 
 
 def test_several_are_answered_after_a_second_look(ann: Visitor, there: Visited) -> None:
-    """Before the confirmation nothing but who saw which is written down; the confirmation answers all of them."""
+    """Until one confirms, it is only written down who saw which; then all of them are answered."""
     there.hold("many", 4)
     page = ann.page
     page.goto(QUEUE)
@@ -455,7 +455,7 @@ def test_several_are_answered_after_a_second_look(ann: Visitor, there: Visited) 
     page.get_by_role("button", name="Veto selected").click()
     expect(page.get_by_role("heading", name="Veto 3 decisions?")).to_be_visible()
     assert is_fine(page)
-    assert there.kinds(size) == ["Shown"] * 3
+    assert [type(event) for event in there.events(size)] == [ev.Shown] * 3
     page.get_by_label("Reason").select_option("not-now")
     page.get_by_label("In your words").fill("the week is sold out")
     page.get_by_role("button", name="Veto 3 decisions").click()

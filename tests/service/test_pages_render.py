@@ -195,7 +195,7 @@ def test_the_three_answers_are_bound_to_what_was_seen() -> None:
         forms = re.findall(r'<form [^>]*class="stack answer.*?</form>', page, flags=re.S)
         assert [form.count(f'name="{name}"') for form in forms] == [1, 1, 1]
     shut = (samples.REVIEW_DONE, samples.REVIEW_CONFLICT, samples.REVIEW_READER)
-    for view in (*shut, samples.REVIEW_TAKEN):
+    for view in (*shut, samples.REVIEW_TAKEN, samples.REVIEW_PASSED):
         assert "stack answer" not in render.page(view)
 
 
@@ -222,6 +222,20 @@ def test_conflict_says_who_what_and_when() -> None:
     text = Page(render.page(samples.REVIEW_CONFLICT)).text
     assert "Somebody was quicker; your answer changed nothing." in text
     assert "Bruno Keller answered at 16 Jun 2026, 14:58 UTC: edited I know something local" in text
+
+
+def test_a_screen_says_where_its_action_is_from() -> None:
+    """From the learner, changed on the way, or the incumbent's; or it ran, and nobody is asked."""
+    views = (samples.REVIEW, samples.REVIEW_CHANGED, samples.REVIEW_KEPT, samples.REVIEW_PASSED)
+    said = (
+        "Changed on the way here. The learner proposed 1,080 €; gates or people before this one",
+        "keeps the incumbent’s action. The learner would have proposed 151 €, which does not run",
+        "It waits for nobody passed every gate let it pass Ran: 171 €.",
+    )
+    texts = [Page(render.page(view)).text.replace("\u00a0", " ") for view in views]
+    for i, text in enumerate(texts):
+        assert [words in text for words in said] == [i == 1, i == 2, i == 3]
+    assert "Why it wait" not in texts[3]
 
 
 @pytest.mark.parametrize("expiry", ["veto", "fallback", "wait"])
@@ -289,13 +303,14 @@ def test_the_preview_is_the_same_in_words_and_as_a_document() -> None:
 
 def test_news_as_a_document() -> None:
     """The names that the script reads."""
-    news = queue.QueueNews(9, 3, 1, (("a", "approved by B"),), (("c", ""),))
+    news = queue.QueueNews(9, 3, 1, (("a", "approved by B"),), (("c", "D has it"),), ("e",))
     assert news.document() == {
         "version": 9,
         "waiting": 3,
         "new": 1,
         "gone": [{"id": "a", "words": "approved by B"}],
-        "claims": [{"id": "c", "words": ""}],
+        "claims": [{"id": "c", "words": "D has it"}],
+        "mine": ["e"],
     }
 
 

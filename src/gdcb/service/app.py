@@ -19,7 +19,7 @@ from gdcb.service.house import House
 from gdcb.service.lane import Lane
 from gdcb.service.models import DecideMany, DecideOne, Problem
 from gdcb.service.routing import add_handlers
-from gdcb.service.web import account, audit, dashboard, entrance, people, queue
+from gdcb.service.web import account, audit, bulk, dashboard, entrance, people, queue, review
 from gdcb.service.web.frame import error_page, wants_page
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 507)
@@ -102,9 +102,6 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         finally:
             if beside is not None:
                 await run_in_threadpool(beside.stop)
-            figures = getattr(app.state, "figures", None)
-            if figures is not None:
-                await run_in_threadpool(figures.stop)
             await run_in_threadpool(house.stop)
 
     app = Application(
@@ -118,8 +115,8 @@ def build(house: House, beside: Beside | None = None) -> FastAPI:
         openapi_url="/v1/openapi.json",
     )
     api = (decisions, answers, instances, evidence, hooks, erasing, health)
-    # The auditor's before the queue's: '/d/{id}/replay' would else be taken for an answer.
-    pages = (entrance, account, people, dashboard, audit, queue)
+    # The auditor's before the reviewer's: '/d/{id}/replay' would else be taken for an answer.
+    pages = (entrance, account, people, dashboard, audit, queue, bulk, review)
     for part in (*api, *pages):
         app.include_router(part.router)
     add_handlers(app, wants_page, error_page)

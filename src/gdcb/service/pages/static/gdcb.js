@@ -42,34 +42,46 @@
   // News of the queue: rows are marked, never moved; the reader chooses when to load again.
   const queue = one("[data-news]");
   const rowOf = (id) => all(".row").find((row) => row.dataset.id === id);
+  // What stood in a row when the page was loaded comes back where it is true again.
+  const first = new Map();
+  const claim = (row, state, words) => {
+    const who = one(".who", row);
+    const before = row.matches(".is-taken") ? "taken" : row.matches(".is-mine") ? "mine" : "free";
+    if (!first.has(row)) first.set(row, [before, [...who.childNodes]]);
+    if (state === before && !(words && !who.textContent.includes(words))) return;
+    row.classList.toggle("is-taken", state === "taken");
+    row.classList.toggle("is-mine", state === "mine");
+    const box = one("input[type=checkbox]", row);
+    if (box && state === "taken") { box.checked = false; box.disabled = true; }
+    const [was, nodes] = first.get(row);
+    if (state === was && !words) who.replaceChildren(...nodes);
+    else who.textContent = words || (state === "mine" ? "you have it" : "nobody has it now");
+  };
   const apply = (news) => {
     queue.dataset.version = news.version;
     const count = one("#waiting-count");
     if (count) count.firstChild.textContent = String(news.waiting);
+    let settled = 0;
     for (const gone of news.gone) {
       const row = rowOf(gone.id);
-      if (!row) continue;
+      if (!row || row.matches(".is-gone")) continue;
+      settled += 1;
       row.classList.add("is-gone");
       const box = one("input[type=checkbox]", row);
       if (box) { box.checked = false; box.disabled = true; }
-      const who = one(".who", row);
-      if (who) who.textContent = gone.words;
+      one(".who", row).textContent = gone.words;
     }
-    for (const claim of news.claims) {
-      const row = rowOf(claim.id);
-      if (!row) continue;
-      row.classList.toggle("is-taken", Boolean(claim.words));
-      const box = one("input[type=checkbox]", row);
-      if (box && claim.words) { box.checked = false; box.disabled = true; }
-      const words = one(".claimed", row);
-      if (words) words.textContent = claim.words;
-      else if (claim.words) one(".who", row).textContent = claim.words;
+    const taken = new Map(news.claims.map((claim) => [claim.id, claim.words]));
+    const mine = new Set(news.mine);
+    for (const row of all(".row:not(.is-gone)")) {
+      const id = row.dataset.id;
+      claim(row, taken.has(id) ? "taken" : mine.has(id) ? "mine" : "free", taken.get(id));
     }
     selected();
     fresh += news.new;
     const parts = [];
     if (fresh) parts.push(fresh === 1 ? "1 new decision waits." : `${fresh} new decisions wait.`);
-    if (news.gone.length) parts.push(news.gone.length === 1 ? "1 was settled." : `${news.gone.length} were settled.`);
+    if (settled) parts.push(settled === 1 ? "1 was settled." : `${settled} were settled.`);
     if (parts.length) tell(parts.join(" "));
   };
   const tell = (words) => {

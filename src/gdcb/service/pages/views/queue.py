@@ -74,6 +74,14 @@ class QueueView(View):
     reload: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A decision that one answer to several does not settle, and why."""
+
+    id: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkView(View):
     """One answer to several decisions that the same rule held: each is listed before it counts.
@@ -85,6 +93,8 @@ class BulkView(View):
     rows : each with the version and content that the answer will be bound to
     reasons : coded reasons to choose from
     problem : why it cannot be done, in a sentence; then there is no button
+    left : those that were selected and are left out
+    done : how many were answered; None: nobody has confirmed yet
     """
 
     template: ClassVar[str] = "bulk.html"
@@ -94,6 +104,8 @@ class BulkView(View):
     rows: tuple[Waiting, ...] = ()
     reasons: tuple[Choice, ...] = ()
     problem: str = ""
+    left: tuple[LeftOut, ...] = ()
+    done: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +116,10 @@ class QueueNews:
     ----------
     version : last entry that is counted in
     waiting : how many decisions wait now
-    n_new : how many came since
-    gone : (id, sentence) of those that wait no more
-    claims : (id, sentence) of those that others claimed, or released: then there are no words
+    n_new : how many came since, of those that the page's filters let through
+    gone : (id, sentence) of those that were answered since
+    claims : (id, sentence) of all that others have claimed now
+    mine : ids of those that who asks has claimed
     """
 
     version: int
@@ -114,6 +127,7 @@ class QueueNews:
     n_new: int = 0
     gone: tuple[tuple[str, str], ...] = ()
     claims: tuple[tuple[str, str], ...] = ()
+    mine: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
@@ -123,4 +137,5 @@ class QueueNews:
             "new": self.n_new,
             "gone": [{"id": name, "words": words} for name, words in self.gone],
             "claims": [{"id": name, "words": words} for name, words in self.claims],
+            "mine": list(self.mine),
         }
