@@ -442,6 +442,44 @@ def test_who_asked_may_only_veto(ann: Visitor, there: Visited) -> None:
     _until(lambda: there.record("own").status == "vetoed")
 
 
+def test_what_others_do_is_told_in_an_open_queue(ann: Visitor, there: Visited) -> None:
+    """What they claim, release and answer, as the service tells it; filters keep news away."""
+    there.hold("open", 3)
+    page = ann.page
+    page.clock.install()
+    page.goto(f"{QUEUE}?text=open")
+    row = page.locator('.row[data-id="open.1"]')
+    there.house.claims.claim(ROOMS, "open.1", "Bob [b]", 300)
+    there.answer("open.2", "Bob [b]", "veto", "not-now", "")
+    there.hold("hidden")
+    page.clock.run_for(10_500)
+    expect(row.locator(".who")).to_have_text("Bob has it")
+    expect(page.locator('.row[data-id="open.2"] .who')).to_have_text("vetoed by Bob")
+    expect(page.locator("#news")).to_have_text("1 was settled.")
+    there.house.claims.release(ROOMS, "open.1", "Bob [b]")
+    there.hold("open-too")
+    page.clock.run_for(10_500)
+    expect(row.get_by_role("button", name="Claim open.1")).to_be_visible()
+    expect(page.locator("#news")).to_have_text("1 new decision waits.")
+
+
+def test_what_was_left_out_is_named(ann: Visitor, there: Visited) -> None:
+    """Somebody else is quicker with one of three: the two others are answered."""
+    there.hold("three", 3)
+    page = ann.page
+    page.goto(QUEUE)
+    for box in page.locator(".row input[type=checkbox]").all():
+        box.check()
+    page.get_by_role("button", name="Approve selected").click()
+    there.answer("three.1", "Bob [b]", "veto", "not-now", "")
+    page.get_by_label("Reason").select_option("fits")
+    page.get_by_role("button", name="Approve 3 decisions").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("2 decisions were approved")
+    expect(page.get_by_role("status").filter(has_text="three.1")).to_contain_text("vetoed by Bob")
+    assert is_fine(page)
+    assert there.waiting() == set()
+
+
 def test_several_are_answered_after_a_second_look(ann: Visitor, there: Visited) -> None:
     """Until one confirms, it is only written down who saw which; then all of them are answered."""
     there.hold("many", 4)

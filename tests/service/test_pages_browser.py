@@ -282,6 +282,28 @@ def test_news_are_told_and_nothing_moves(page: Page, app: PageApp) -> None:
     assert app.asked == ["rule=price+change&since=8131"]
 
 
+def test_a_claim_that_ends_is_told(page: Page, app: PageApp) -> None:
+    """What others had, or oneself, is free again where no news name it; the form comes back."""
+    claimed = "rent-2026-06-19-4714"
+    app.news = QueueNews(8140, 7, claims=((claimed, "Bruno has it"),), mine=())
+    page.clock.install()
+    page.goto("/i/rent/queue")
+    row = page.locator(".row").nth(3)
+    mine = page.locator(".row.is-mine").first
+    lost = page.locator(".row").filter(has_text=mine.locator(".id").inner_text())
+    page.clock.run_for(10_500)
+    expect(row.locator(".who")).to_have_text("Bruno has it")
+    expect(lost.locator(".who")).to_have_text("nobody has it now")
+    expect(page.locator(".row.is-mine")).to_have_count(0)
+    app.news = QueueNews(8140, 7)
+    page.clock.run_for(10_500)
+    expect(row.get_by_role("button", name="Claim")).to_be_visible()
+    expect(row.locator("input[type=checkbox]")).to_be_enabled()
+    app.news = QueueNews(8140, 7, mine=(claimed,))
+    page.clock.run_for(10_500)
+    expect(row.locator(".who")).to_have_text("you have it")
+
+
 def test_news_can_be_turned_off(page: Page, app: PageApp, base: str) -> None:
     """Without the setting nothing is asked."""
     app.asked.clear()
