@@ -163,6 +163,15 @@ REVIEW_CONFLICT = replace(REVIEW, conflict=ANSWER)
 REVIEW_DONE = replace(REVIEW, answer=replace(ANSWER, by="Ana Horvat"), executed=price(129))
 REVIEW_TAKEN = replace(REVIEW, case=waiting(2), earlier="rent-2026-06-17-4712")
 REVIEW_OWN = replace(REVIEW, is_own=True)
+REVIEW_CHANGED = replace(REVIEW, case=replace(REVIEW.case, original=price(1080)))
+REVIEW_KEPT = replace(REVIEW, case=replace(REVIEW.case, original=price(151), is_live=False))
+REVIEW_PASSED = replace(
+    REVIEW,
+    case=replace(
+        waiting(6), status="passed", held=decision.Held("", "every gate let it pass"), deadline=None
+    ),
+    executed=price(171),
+)
 REVIEW_READER = replace(
     REVIEW, frame=replace(FRAME, place=replace(RENT, roles=frozenset(("audit",))))
 )
@@ -462,6 +471,9 @@ PAGES: dict[str, View] = {
     "review-taken": REVIEW_TAKEN,
     "review-reader": REVIEW_READER,
     "review-own": REVIEW_OWN,
+    "review-changed": REVIEW_CHANGED,
+    "review-kept": REVIEW_KEPT,
+    "review-passed": REVIEW_PASSED,
     "review-dose": REVIEW_DOSE,
     "dashboard": DASHBOARD,
     "dashboard-paused": PAUSED,
