@@ -212,8 +212,5 @@ def visited(furnished: Path, path: Path) -> Iterator[Visited]:
         try:
             yield Visited(base, house, app, later.asked)
         finally:
-            figures = getattr(app.state, "figures", None)
-            if figures is not None:
-                figures.stop()
             house.stop()
     store.close()

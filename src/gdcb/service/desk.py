@@ -27,6 +27,7 @@ log = logging.getLogger("gdcb.service")
 T = TypeVar("T")
 Clock = Callable[[], int]
 SNAPSHOT_EVERY = 5_000
+SNAPSHOT_SHARE = 20  # of a long chain a snapshot every twentieth: each is as large as what is known
 LINGER = 0.004  # seconds that a transaction waits for more at most
 _PAUSE = 0.0005
 
@@ -78,6 +79,8 @@ class Desk:
 
     Attributes
     ----------
+    listeners : hear what this desk has committed, once it is answered
+    followers : hear every event once, also those that other processes have written, in order
     trouble : what kept the store from writing the last time; None: it wrote
     """
 
@@ -93,6 +96,8 @@ class Desk:
         self._wake = threading.Condition()
         self._is_closed = False
         self.listeners: list[Listener] = []
+        self.followers: list[Listener] = []
+        self._followed = len(self._live.events)
         self.trouble: StoreError | None = None
         self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
         self._thread.start()
@@ -183,6 +188,7 @@ class Desk:
             self._live = None  # an event may have been folded half
             self._fail(jobs, error)
             return
+        self._tell(live)  # first: who looks must not find what was erased elsewhere
         turn = Turn(live, self.policy, self.clock())
         for job in jobs:
             try:
@@ -213,12 +219,23 @@ class Desk:
         live = self._live
         if live is not None and stop > first:
             self.trouble = None
-            for listener in self.listeners:
-                try:
-                    listener(live, first, stop)
-                except Exception:  # it is committed and answered, whatever who hears of it does
-                    log.exception("listener of %s", self.chain)
+            self._call(self.listeners, live, first, stop)
+            self._tell(live)
             self._snap(live)
+
+    def _tell(self, live: Live) -> None:
+        """Tell followers what was folded and is in the ledger since they last heard."""
+        first, stop = min(self._followed, len(live.events)), len(live.events)
+        self._followed = stop
+        if stop > first:
+            self._call(self.followers, live, first, stop)
+
+    def _call(self, who: Sequence[Listener], live: Live, first: int, stop: int) -> None:
+        for one in who:
+            try:
+                one(live, first, stop)
+            except Exception:  # it is committed, whatever who hears of it does
+                log.exception("listener of %s", self.chain)
 
     def _commit(self, jobs: list[Job]) -> tuple[int, int]:
         live = self._fresh()
@@ -288,7 +305,8 @@ class Desk:
 
     def _snap(self, live: Live) -> None:
         """Write a snapshot now and then; without one nothing is lost but time."""
-        if len(live.events) - self._snapshot_at < SNAPSHOT_EVERY:
+        size = len(live.events)
+        if size - self._snapshot_at < max(SNAPSHOT_EVERY, size // SNAPSHOT_SHARE):
             return
         try:
             head = self.store.head(self.chain)

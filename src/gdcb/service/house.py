@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gdcb.errors import InvalidInput, StoreError, UnknownInstance
+from gdcb.ledger.live import Live
 from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Books, Door, Limiter, RateLimits, open_books
 from gdcb.service.claims import Claims
 from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk, now
+from gdcb.service.figures.background import Background
 from gdcb.service.metrics import Metrics
 from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
@@ -70,6 +72,8 @@ class House:
         self._desks: dict[str, Desk] = {}
         self._schedules: dict[str, Schedule] = {}
         self._memories: dict[str, Memory] = {}
+        self.figures = Background(store, clock)
+        self._erasures: dict[str, int] = {}
         self._lock = threading.Lock()
         self._unread: dict[str, int] = {}  # and when to try again, µs
         self._ticker: Ticker | None = None
@@ -107,6 +111,7 @@ class House:
         if self._ticker is not None:
             self._ticker.stop()
         self.sender.stop()
+        self.figures.stop()
         with self._lock:
             desks, self._desks = list(self._desks.values()), {}
         for desk in desks:
@@ -136,18 +141,31 @@ class House:
         desk = Desk(self.store, name, self.clock, self.settings.waiting)
         desk.listeners.append(self.metrics.heard)
         desk.listeners.append(self.sender.heard)
+        desk.followers.append(self._erased)
         self._desks[name], self._schedules[name] = desk, Schedule(desk, self._closed)
         self.metrics.watch(desk)
 
     def memory(self, name: str) -> Memory:
-        """Return the finished decisions of late of an instance."""
+        """Return the finished decisions of late of an instance, whichever process they were in."""
         found = self._memories.get(name)
         if found is None:
-            found, desk = Memory(), self.desk(name)
-            desk.look(found.backfill).result()
-            desk.listeners.append(found.heard)
-            found = self._memories.setdefault(name, found)
+            made, desk = Memory(), self.desk(name)
+
+            def begin(live: Live) -> Memory:  # at the desk, so that nothing comes in between
+                if name not in self._memories:
+                    made.backfill(live)
+                    desk.followers.append(made.heard)
+                    self._memories[name] = made
+                return self._memories[name]
+
+            found = desk.look(begin).result()
         return found
+
+    def _erased(self, live: Live, first: int, stop: int) -> None:
+        """Let go of contexts that were erased, by whichever process, in what is kept of figures."""
+        if live.erasures != self._erasures.get(live.chain, 0):
+            self._erasures[live.chain] = live.erasures
+            self.figures.refresh(live.chain)
 
     def names(self) -> list[str]:
         """Return all instances that can be read."""

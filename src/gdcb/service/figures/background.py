@@ -65,6 +65,16 @@ class Background:
             self._wake.notify()
         return future
 
+    def refresh(self, name: str) -> None:
+        """Bring figures that are kept here up to date, though nobody asks for them.
+
+        What was erased must go from them too.
+        """
+        with self._wake:
+            if name in self._chains and name not in self._queue:
+                self._queue.append(name)
+                self._wake.notify()
+
     def latest(self, name: str) -> Shown | None:
         """Return the figures that were made last; None: none yet."""
         chain = self._chains.get(name)

@@ -60,6 +60,11 @@ class Drift:
     _monitors: Monitors | None = None
     _state: MonitorState | None = None
     _told: set[int] = field(default_factory=set)
+    _is_off: bool = False
+
+    def give_up(self) -> None:
+        """Watch nothing any more: the log has what cannot be."""
+        self.why, self._is_off, self._parts = "nothing is watched: the log cannot be read", True, []
 
     def take(self, event: ev.Event, window: Window, at: int) -> None:
         """Look at what is news in an event; the window has it already."""
@@ -67,6 +72,8 @@ class Drift:
             watched = self._watched or WatchList.of(self.instance)
             gate = _gate_of(watched, event.monitor)
             self.alarms.append(Drifted(event.monitor, gate, at, at, event.says))
+        elif self._is_off:
+            return
         elif isinstance(event, ev.DecisionMade | ev.GateApplied | ev.OutcomeObserved):
             of, rows = window.find(event.id)
             fine = np.isfinite(window.x[rows]).all(axis=1)  # what was erased tells nothing

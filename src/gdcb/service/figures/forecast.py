@@ -34,9 +34,16 @@ class Forecast:
     store: Store
     chain: str
     live: Live | None = None
+    is_off: bool = False
+
+    def give_up(self) -> None:
+        """Expect nothing any more, and keep nothing: the chain cannot be folded."""
+        self.live, self.is_off = None, True
 
     def advance(self, window: Window, size: int) -> bool:
         """Fold some entries of the first `size` of the chain; return whether more are left."""
+        if self.is_off:
+            return False
         live = self.live
         if live is None or size - len(live.events) > FAR:
             live = self.live = self._begin(size)

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from gdcb.errors import StoreError
 from gdcb.instance import Instance
@@ -47,7 +48,6 @@ class Reader:
     regretted: Regretted = field(default_factory=Regretted)
     size: int = 0
     _is_read: bool = False
-    _failed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._begin()
@@ -86,26 +86,26 @@ class Reader:
         Monitors and the learner's forecasts take turns; the regret is estimated once they are done.
         What cannot be worked out, since an entry was changed, is left out from then on.
         """
-        window, until = self.running.window, time.monotonic() + STEP
+        window, size = self.running.window, self.running.next
+        until = time.monotonic() + STEP
         while time.monotonic() < until:
             waits = [
-                self._tried("monitors", self.running.drift.look),
-                self._tried("forecasts", lambda: self.forecast.advance(window, self.running.next)),
+                self._tried(self.running.drift.look, self.running.drift.give_up),
+                self._tried(partial(self.forecast.advance, window, size), self.forecast.give_up),
             ]
             if not any(waits):
-                self._tried("regret", lambda: self.regretted.advance(self.instance, window, now))
+                estimate = partial(self.regretted.advance, self.instance, window, now)
+                self._tried(estimate, self.regretted.give_up)
                 return False
         return True
 
-    def _tried(self, what: str, step: Callable[[], bool]) -> bool:
+    def _tried(self, step: Callable[[], bool], give_up: Callable[[], None]) -> bool:
         """Take a step; return whether more is left, and of what has failed nothing is."""
-        if what in self._failed:
-            return False
         try:
             return step()
         except StoreError:
             raise
         except Exception as error:  # whatever an entry that somebody changed may do
-            log.warning("figures of %s: %s: %s", self.chain, what, error)
-            self._failed.add(what)
+            log.warning("figures of %s: %s", self.chain, error)
+            give_up()
             return False

@@ -39,6 +39,11 @@ class Regretted:
     parts: tuple[Part, ...] = ()
     _at: int | None = None
     _n_known: int = 0
+    _is_off: bool = False
+
+    def give_up(self) -> None:
+        """Estimate nothing any more: the log has what cannot be."""
+        self.parts, self._is_off = (), True
 
     def advance(self, instance: Instance, window: Window, now: int) -> bool:
         """Estimate anew where that is due; return whether it was.
@@ -48,7 +53,7 @@ class Regretted:
         rows = finished(window)
         n_known = int(window.is_known.sum())
         is_news = n_known != self._n_known
-        if self._at is not None and not (is_news and now - self._at >= EVERY):
+        if self._is_off or (self._at is not None and not (is_news and now - self._at >= EVERY)):
             return False
         self._at, self._n_known = now, n_known
         self.parts = estimated(instance, window, rows[-MOST_ROWS:])

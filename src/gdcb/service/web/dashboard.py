@@ -23,7 +23,6 @@ from gdcb.pages.words import some
 from gdcb.service import operating
 from gdcb.service.access.headers import CONTENT_SECURITY_POLICY
 from gdcb.service.desk import Desk
-from gdcb.service.figures.background import Background
 from gdcb.service.figures.running import Certified
 from gdcb.service.figures.shown import Shown
 from gdcb.service.pages import links
@@ -56,15 +55,6 @@ _DONE = {
 }
 
 
-def figures_of(request: Request) -> Background:
-    """Return the thread that makes the figures of this process; the first who asks starts it."""
-    house, state = house_of(request), request.app.state
-    if not hasattr(state, "figures"):
-        state.figures = Background(house.store, house.clock)
-    found: Background = state.figures
-    return found
-
-
 @router.get("")
 async def dashboard(name: str, request: Request) -> Response:
     """Show what flows, what waits, what it is worth and what is in force."""
@@ -86,7 +76,7 @@ async def dashboard(name: str, request: Request) -> Response:
             learner=f"Version {version:,}",
             fitted=fitted or None,
             **_figures(shown),
-            chain=_checked(shown, figures_of(request).checked(name)),
+            chain=_checked(shown, house_of(request).figures.checked(name)),
         )
     )
 
@@ -101,7 +91,7 @@ async def fresh(request: Request, desk: Desk) -> Shown | None:
     After a start the chain is checked to its end first, as far as patience goes: who comes then
     should not read that nothing is verified.
     """
-    figures, until = figures_of(request), time.monotonic() + PATIENCE
+    figures, until = house_of(request).figures, time.monotonic() + PATIENCE
     while True:
         asked = asyncio.wrap_future(figures.ask(desk.chain, desk.instance))
         found = None

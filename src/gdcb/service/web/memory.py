@@ -32,25 +32,30 @@ class Finished:
 
 
 class Memory:
-    """The latest finished decisions of one desk; it hears of new ones, and reads some old ones."""
+    """The latest finished decisions of an instance; it reads some old ones, and follows a desk."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[str, Finished] = OrderedDict()
         self._lock = threading.Lock()
+        self._erasures = 0
 
     def backfill(self, live: Live) -> None:
         """Read the outcomes among the last entries; runs at the desk."""
         self.heard(live, max(0, len(live.events) - LOOK_BACK), len(live.events))
 
     def heard(self, live: Live, first: int, stop: int) -> None:
-        """Take up the outcomes among new events."""
-        found = []
-        for event in live.events[first:stop]:
-            if isinstance(event, ev.SubjectErased):
-                self._forget(live)
+        """Take up the outcomes among new events, and forget whose context was erased."""
+        if live.erasures != self._erasures:
+            self._erasures = live.erasures
+            self._forget(live)
+        ids: dict[str, None] = {}  # in order, and each once
+        for event in live.events[max(first, stop - LOOK_BACK) : stop]:
             if isinstance(event, ev.OutcomeObserved):
-                records = [live.records[id] for id in event.id[-200:]]
-                found += [_finished(live, one) for one in records if _is_whole(one)]
+                ids |= dict.fromkeys(event.id[-200:])
+            elif isinstance(event, ev.OutcomeCorrected):
+                ids[event.id] = None
+        records = [live.records[id] for id in ids]
+        found = [_finished(live, one) for one in records if _is_whole(one)]
         with self._lock:
             for one in found:
                 self._rows[one.id] = one
