@@ -120,6 +120,11 @@ def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _swap_inputs(document: dict[str, Any]) -> None:
+    given = document["input"]
+    given["occupancy"], given["lead"] = given["lead"], given["occupancy"]
+
+
 def _drop_proof(document: dict[str, Any]) -> None:
     del document["proofs"][0]
 
@@ -133,17 +138,38 @@ def _drop_proof(document: dict[str, Any]) -> None:
         (_set("proofs", 0, "row", value=4), "is not under its root"),
         (_set("proofs", 1, "path", value=[]), "is not under its root"),
         (_set("proofs", 0, "format", value=2), "expected format 1, got 2"),
+        (_set("proofs", 0, "seq", value=5.5), "expected a whole number as seq, got 5.5"),
+        (_set("proofs", 0, "more", value=1), "a proof has other fields than this one (more)"),
+        (_set("proofs", 5, "body", value="00"), "its bytes are not those of its body"),
+        (_set("proofs", 0, "body", value="00"), "it has several rows, and its proof a body"),
+        (_set("proofs", 3, "rows", value=2), "it has no rows, and its proof tells of one"),
+        (_set("proofs", 0, "columns", 4, 0, value="delta"), "are not laid out as it says"),
+        (_set("declarations", 0, "leaf", value="00"), "its bytes are not those of its body"),
+        (_set("declarations", value=[]), "cannot be read"),
+        (_set("format", value=1), "Expected a document of format 2, got 1"),
+        (_set("head", "entries", value=3), "does not stand before the head"),
         (_set("id", value="another"), "is not about decision 'another'"),
         (_set("chain", value="another"), "is of chain 'str'"),
-        (_set("unit", value="another"), "The document says unit 'another'"),
-        (_set("proposed", "arm", value="A=1.3 B=1.1"), "The document says arm"),
-        (_set("arms", 0, "worth", value=0.0), "The document says worth"),
-        (_set("input", "occupancy", value=0.123), "The document says input 0.123"),
-        (_set("executed", "is_null", value=True), "The document says null True"),
-        (_set("verdicts", 1, "reason", value="why not"), "The document says reason 'why not'"),
-        (_set("reviews", 0, "reason", value="why not"), "The document says reason 'why not'"),
-        (_set("reviews", 0, "verdict", value="sleep"), "The document says answer 'sleep'"),
-        (_set("outcome", "values", "booked", value=7.0), "The document says outcome [7.0]"),
+        (_set("unit", value="another"), "The document says unit 'another', and its entries"),
+        (_set("status", value="expired"), "The document says status 'expired'"),
+        (_set("at", value="1999-01-01"), "The document says at '1999-01-01'"),
+        (_set("asked_by", value="mallory"), "The document says asked_by 'mallory'"),
+        (_set("proposed", "arm", value="A=1.3 B=1.1"), "The document says proposed.arm"),
+        (_set("proposed", "live", value=False), "The document says proposed.live False"),
+        (_set("arms", 0, "worth", value=0.0), "The document says arms[0].worth 0.0"),
+        (_set("arms", 0, "composed", "price", value=1.0), "The document says arms[0].composed"),
+        (_set("input", "occupancy", value=0.123), "The document says input.occupancy 0.123"),
+        (_swap_inputs, "The document says input.occupancy 0.022, and its entries 0.98."),
+        (_set("executed", "is_null", value=0), "The document says executed.is_null 0"),
+        (_set("executed", value=None), "The document says executed None, and its entries"),
+        (_set("verdicts", 1, "reason", value="why not"), "says verdicts[1].reason 'why not'"),
+        (_set("verdicts", value=[]), "The document says verdicts [], and its entries"),
+        (_set("reviews", 0, "reason", value="why not"), "says reviews[0].reason 'why not'"),
+        (_set("reviews", 0, "by", value="mallory"), "says reviews[0].by 'mallory'"),
+        (_set("reviews", 0, "verdict", value="sleep"), "says reviews[0].verdict 'sleep'"),
+        (_set("reviews", value=[]), "The document says reviews [], and its entries"),
+        (_set("outcome", "values", "booked", value=7.0), "says outcome.values.booked 7.0"),
+        (_set("outcome", "profit", value=7.0), "says outcome.profit, of which its entries know"),
         (_drop_proof, "does not prove that the decision was made"),
         (_set("proofs", value=None), "cannot be read"),
         (_set("proofs", 0, "leaf", value="zz"), "cannot be read"),
@@ -155,6 +181,16 @@ def test_another_account_is_not_proven(
     other = copy.deepcopy(document)
     change(other)
     assert says in " ".join(verify(other))
+
+
+def test_columns_of_a_row_cannot_take_each_others_place(path: Path) -> None:
+    """Names of columns are in no hash where an entry has several rows: the declaration has them."""
+    other = _evidence(path, "b38.3")
+    columns = other["proofs"][0]["columns"]
+    names = [name for name, _, _ in columns]
+    one, two = names.index("row"), names.index("scaler_version")
+    columns[one][0], columns[two][0] = "scaler_version", "row"
+    assert "rows of DecisionMade are not laid out as it says" in " ".join(verify(other))
 
 
 @settings(max_examples=40, deadline=None)

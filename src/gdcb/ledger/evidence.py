@@ -6,27 +6,34 @@ on, and proven: `verify` checks the proof from the document alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gdcb import declaration
 from gdcb import events as ev
 from gdcb.cases import made_event, rows_of
+from gdcb.errors import BrokenChain
 from gdcb.instance import Instance
-from gdcb.ledger.about_one import Said, entries_about, stamp, written
+from gdcb.ledger.about_one import Said, entries_about
 from gdcb.ledger.differing import TOLERANCE, Compared, compare
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.evidence_account import account_of, made_in
 from gdcb.ledger.evidence_chance import Chances, chances_of
-from gdcb.ledger.evidence_story import action_of, context_of, status_of, story_of
+from gdcb.ledger.evidence_check import FORMAT, verify
+from gdcb.ledger.evidence_story import Declared
 from gdcb.ledger.live import follow
-from gdcb.ledger.proof import check_proof, proof_of, read_leaf
-from gdcb.ledger.recalled import Recall, recall
+from gdcb.ledger.proof import alone, proof_of
+from gdcb.ledger.recalled import Recall, declared_in, recall
 from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
 from gdcb.records import Decision, Rows
 
-FORMAT = 1
+__all__ = ["evidence_of", "verify"]
+
+_BLOCK = 1_000
 
 
 def evidence_of(
@@ -44,7 +51,7 @@ def evidence_of(
     -------
     A document with these keys; what is not there is null, times are ISO 8601 (UTC).
 
-    format : 1
+    format : 2
     chain, id, unit, at, asked_by : which decision, whose, when, and who asked for it
     request : {id, row, rows}: the request that it was part of
     status, reason : where it stands now, and why
@@ -53,8 +60,8 @@ def evidence_of(
     scaler : {version, delta, factors}: the fit in force, δ (arms or 1, columns), and its factors
         by name where the scaler has them
     arms : [{name, allowed, nominal, composed, worth, probability, error}]: every arm with its
-        coordinates, what it would have been composed to, its drawn value, and how likely it was
-        to be proposed
+        coordinates, what it would have been composed to under δ, its drawn value, and how likely
+        it was to be proposed
     propensity : {method, executed}: how the probabilities were found; probability of each arm cell
         to run, then 'off every arm', then 'nothing ran', where the launch's draw between proposal
         and incumbent counts. `executed` is null where the incumbent's action came with the
@@ -72,6 +79,8 @@ def evidence_of(
     labels : [{entry, at, by, label}]
     appeal : {entry, at, by, upheld, reason}
     entries : [{entry, kind, at, by, hash, row}]: every entry about it
+    declarations : proofs of the entries that declare the instance as it was when the decision was
+        made, and when a verdict came after a change
     proofs : what `verify` checks, an entry each; see `gdcb.ledger.proof.proof_of`
     head : {entries, hash}: how far the chain went when this was written
     recomputed : {verdict, based_on, tolerance, worst, differing}: 'equal', 'to rounding',
@@ -80,189 +89,109 @@ def evidence_of(
     """
     head = store.head(chain)
     said = entries_about(store, chain, id)
-    first = said[0]
-    live = recall(store, chain, store.snapshot(chain, first.entry.seq))
+    number = said[0].entry.seq
+    live = recall(store, chain, store.snapshot(chain, number))
     based_on = len(live.events)
-    follow(live, store.read(chain, based_on, first.entry.seq))
+    follow(live, store.read(chain, based_on, number))
     # What stands under a subject's key is told while the key is there; proven is what is written.
-    read = [replace(one, event=live.event_of(one.entry)) for one in said]
-    made = _made(read[0])
+    read = [alone(replace(one, event=live.event_of(one.entry))) for one in said]
+    made = made_in(read[0])
     rows = rows_of(live.places([made.unit[0]]), made.x, made.mask)
     decision = None
     if np.isfinite(made.x).all() and not live.is_lossy:
         decision = live.propose([(made.batch[0], int(made.row[0]))], rows)
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "chain": chain,
-        "id": id,
-        "unit": made.unit[0],
-        "at": written(first.entry.at),
-        "asked_by": first.entry.by if made.by is None else made.by[0],
-        "request": _request(first),
-    }
-    document |= _standing(read)
-    document |= _inputs(live, made, rows, decision, draws)
-    document |= story_of(live.instance, read)
-    document |= {
-        "entries": [
-            {**stamp(one), "kind": one.entry.kind, "hash": one.entry.hash.hex(), "row": one.row}
-            for one in said
-        ],
+    in_force = _in_force(store, live, said)
+    declared = Declared(tuple((one.entry.seq, _instance(live, one)) for one in in_force))
+    together = made_in(said[0]).batch.count(made.batch[0])
+    document: dict[str, Any] = {"format": FORMAT}
+    document |= account_of(declared, read, [one.row for one in said], together)
+    document |= _worked_out(live, document, made, rows, decision, draws)
+    return document | {
+        "declarations": [proof_of(one) for one in in_force],
         "proofs": [proof_of(one) for one in said],
         "head": {"entries": head.size, "hash": head.hash.hex()},
         "recomputed": {"based_on": based_on}
         | _recomputed(live, read, made, rows, decision, tolerance),
     }
-    return document
 
 
-def verify(document: Mapping[str, Any]) -> list[str]:
-    """Check the proofs in a document, from it alone; return what is wrong, nothing where all fits.
+# Which declarations were in force
 
-    Each row is held against its entry's root, and each entry's header against its hash. Then what
-    the document tells is held against the proven rows: id, input to the gates, arm and action,
-    worth, verdict, what ran, outcome. That the entries stand in the chain is for `gdcb ledger
-    verify`, or for whoever has kept the head.
+
+def _in_force(store: Store, live: Recall, said: Sequence[Said]) -> list[Said]:
+    """Return the entries that declare the instance as it was for each verdict, in order.
+
+    `live` has come to the decision. The first declaration is found at once; another one is looked
+    for from the decision back, since no index says where it is.
     """
-    wrong: list[str] = []
-    try:
-        read: dict[int, dict[str, Any]] = {}
-        for proof in document["proofs"]:
-            wrong += check_proof(proof)
-            read[proof["seq"]] = read_leaf(proof) | {"kind": proof["kind"]}
-            if proof["chain"] != document["chain"]:
-                wrong.append(f"Entry {proof['seq']} is of chain '{proof['chain']}'.")
-            if read[proof["seq"]].get("id") != document["id"]:
-                wrong.append(f"Entry {proof['seq']} is not about decision '{document['id']}'.")
-        if not document["proofs"] or document["proofs"][0]["kind"] != "DecisionMade":
-            return [*wrong, "The document does not prove that the decision was made."]
-        wrong += _told_otherwise(document, read)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-        wrong.append(f"The document cannot be read ({type(error).__name__}: {error}).")
-    return wrong
+    number = said[0].entry.seq
+    found = _said(*store.get(live.chain, [0]))
+    if found is None or _text(found) != live.text:
+        found = _latest(store, live.chain, 0, number)
+    if found is None:
+        raise BrokenChain(f"chain '{live.chain}': no entry before {number} declares it")
+    in_force = [found]
+    for one in said:
+        if isinstance(one.event, ev.GateApplied):
+            found = _latest(store, live.chain, number, one.entry.seq)
+            in_force += [] if found is None else [found]
+            number = one.entry.seq
+    return in_force
 
 
-def _told_otherwise(document: Mapping[str, Any], read: dict[int, dict[str, Any]]) -> list[str]:
-    """Return where the document tells something else than its proven rows."""
-    made = read[document["proofs"][0]["seq"]]
-    names = [arm["name"] for arm in document["arms"]]
-    ran, seen = document["executed"], document["outcome"]
-    pairs: list[tuple[str, Any, Any]] = [
-        ("unit", document["unit"], made["unit"]),
-        ("arm", document["proposed"]["arm"], names[made["arm"]]),
-        ("worth", [arm["worth"] for arm in document["arms"]], made["worth"]),
-        ("scaler version", document["scaler"]["version"], made["scaler_version"]),
-        ("delta", document["scaler"]["delta"], made["delta"]),
-        ("action", *_numbers(document["proposed"]["action"], made["action"])),
-    ]
-    inputs = [value for value in document["input"].values() if isinstance(value, float)]
-    if None not in made["x"]:  # else some of it stands under a subject's key
-        pairs += [("input", value, value if value in made["x"] else None) for value in inputs]
-    for verdict in document["verdicts"]:
-        row = read[verdict["entry"]]
-        pairs += [("status", verdict["status"], status_of(row["status"]))]
-        if not row["reason"].startswith("sealed:"):  # else it is told under a subject's key
-            pairs += [("reason", verdict["reason"], row["reason"])]
-    for review in document["reviews"]:
-        row = read[review["entry"]]
-        pairs += [("reason", review["reason"], row["reason"])]
-        pairs += [("answer", review["verdict"], row.get("verdict", "expired"))]
-    if ran is not None:
-        row = read[ran["entry"]]
-        pairs += [("null", ran["is_null"], row["is_null"])]
-        pairs += [("what ran", *_numbers(ran["action"], row["action"]))]
-    if seen is not None:
-        pairs += [("outcome", list(seen["values"].values()), read[seen["entry"]]["outcome"])]
-    told = {one["entry"] for one in document["entries"]}
-    odd = [
-        f"The document says {name} {said!r}, and its entry {proven!r}."
-        for name, said, proven in pairs
-        if said != proven
-    ]
-    odd += [f"Entry {number} is told of and not proven." for number in sorted(told - read.keys())]
-    return odd
+def _latest(store: Store, chain: str, start: int, stop: int) -> Said | None:
+    """Return the last declaration among the entries from `start` up to, not including, `stop`."""
+    while stop > start:
+        at = max(start, stop - _BLOCK)
+        for entry in reversed(list(store.read(chain, at, stop))):
+            found = _said(entry)
+            if found is not None:
+                return found
+        stop = at
+    return None
 
 
-def _numbers(told: Mapping[str, Any] | None, proven: list[float | None]) -> tuple[Any, Any]:
-    """Return a named action and a proven one, to be compared; categories are numbers there."""
-    if told is None:
-        return None in proven, True
-    named = list(told.values())
-    numbers = [value for value, said in zip(proven, named, strict=True) if isinstance(said, float)]
-    return [said for said in named if isinstance(said, float)], numbers
+def _said(entry: Entry) -> Said | None:
+    """Return what an entry declares; None where it is about something else."""
+    event = declared_in(entry)
+    return None if event is None else Said(entry, event, 0)
 
 
-# What is in a document
+def _text(said: Said) -> str:
+    return said.event.declaration if isinstance(said.event, ev.InstanceChanged) else ""
 
 
-def _made(said: Said) -> ev.DecisionMade:
-    """Return the decision as a batch of one."""
-    event, one = said.event, slice(said.row, said.row + 1)
-    if not isinstance(event, ev.DecisionMade):
-        raise TypeError(f"expected DecisionMade, got {type(event).__name__}")
-    columns: dict[str, Any] = {name: getattr(event, name) for name in event.columns}
-    alone: dict[str, Any] = {k: None if v is None else v[one] for k, v in columns.items()}
-    return replace(event, **alone)
+def _instance(live: Recall, said: Said) -> Instance:
+    """Return the instance that an entry declares."""
+    text = _text(said)
+    return live.instance if text == live.text else declaration.parse(text).instance
 
 
-def _request(said: Said) -> dict[str, Any]:
-    made: Any = said.event
-    name = made.batch[said.row]
-    return {"id": name, "row": int(made.row[said.row]), "rows": made.batch.count(name)}
+# What is worked out again
 
 
-def _standing(said: list[Said]) -> dict[str, Any]:
-    judged = [one for one in said if isinstance(one.event, ev.GateApplied)]
-    if not judged:
-        return {"status": "open", "reason": ""}
-    last: Any = judged[-1].event
-    row = judged[-1].row
-    return {"status": status_of(int(last.status[row])), "reason": last.reason[row]}
-
-
-def _inputs(
-    live: Recall, made: ev.DecisionMade, rows: Rows, decision: Decision | None, draws: int
+def _worked_out(
+    live: Recall,
+    document: dict[str, Any],
+    made: ev.DecisionMade,
+    rows: Rows,
+    decision: Decision | None,
+    draws: int,
 ) -> dict[str, Any]:
-    instance, space = live.instance, live.instance.space
+    """Return what no entry says: chances of the arms, and the factors of δ."""
     state = live.room(int(rows.unit.max()) + 1)[0]
-    chance = Chances([None] * space.n, [None] * space.n, None)
+    n, factors = live.instance.space.n, None
+    chance = Chances([None] * n, [None] * n, None)
     if decision is not None:
         chance = chances_of(live, state, made, rows, draws)
-    worth = ev.plain(made.worth[0])
-    composed = None if decision is None else decision.actions
-    arms = [
-        {
-            "name": space.names[k],
-            "allowed": made.mask is None or bool(made.mask[0, k]),
-            "nominal": space.coords[k].tolist(),
-            "composed": None if composed is None else action_of(instance, composed[0, k]),
-            "worth": worth[k],
-            "probability": chance.proposed[k],
-            "error": chance.error[k],
-        }
-        for k in range(space.n)
-    ]
-    arm = int(made.arm[0])
-    is_live = made.instead is None or not bool(np.isfinite(made.instead[0]).all())
-    entered = made.action[0] if is_live or made.instead is None else made.instead[0]
+        factors = _factors(live.instance, state.scaler, rows)
     return {
-        "input": context_of(instance, made.x[0]),
-        "version": made.version,
-        "scaler": {
-            "version": int(made.scaler_version[0]),
-            "delta": made.delta[0].tolist(),
-            "factors": None if decision is None else _factors(instance, state.scaler, rows),
-        },
-        "arms": arms,
+        "scaler": document["scaler"] | {"factors": factors},
+        "arms": [
+            arm | {"probability": chance.proposed[k], "error": chance.error[k]}
+            for k, arm in enumerate(document["arms"])
+        ],
         "propensity": chance.how,
-        "proposed": {
-            "arm": space.names[arm],
-            "nominal": space.coords[arm].tolist(),
-            "action": action_of(instance, made.action[0]),
-            "live": is_live,
-            "share": None if made.share is None else float(made.share[0]),
-            "entered": action_of(instance, entered),
-        },
     }
 
 
@@ -297,19 +226,9 @@ def _recomputed(
     result = Compared()
     result.add(compare(number, made, again, tolerance), 100)
     judged = next((one for one in said if isinstance(one.event, ev.GateApplied)), None)
-    if judged is not None and isinstance(judged.event, ev.GateApplied):
-        one = slice(judged.row, judged.row + 1)
-        event = judged.event
-        alone = replace(
-            event,
-            **{name: getattr(event, name)[one] for name in event.columns},
-            faults={
-                f"0 {key.split(' ')[1]}": text
-                for key, text in event.faults.items()
-                if key.split(" ")[0] == str(judged.row)
-            },
-        )
-        result.add(compare(judged.entry.seq, alone, live.gated(made, rows), tolerance), 100)
+    if judged is not None:
+        gated = live.gated(made, rows)
+        result.add(compare(judged.entry.seq, judged.event, gated, tolerance), 100)
     verdict = "differs" if result.differ else "to rounding" if result.rounded else "equal"
     return {
         "verdict": verdict,

@@ -179,7 +179,7 @@ def _proof(document: Mapping[str, Any], wrong: Sequence[str]) -> str:
     fine = _line(True, "Every row is under its entry's root, and every header has its hash.")
     parts = [_line(False, sentence) for sentence in wrong] or [fine]
     parts.append(f'<p>Head of the chain: {size}, <span class="hash">{head["hash"]}</span></p>')
-    for proof in document["proofs"]:
+    for proof in (*document["declarations"], *document["proofs"]):
         told = {name: proof[name] for name in ("body_sha256", "root", "prev", "hash", "leaf")}
         told["row"] = f"{proof['row']} of {proof['rows']}"
         told["path"] = " ".join(proof["path"]) or "–"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,23 @@ from gdcb.context import Category, Flag
 from gdcb.instance import Instance
 from gdcb.ledger.about_one import Said, stamp
 from gdcb.records import NOT_REACHED, STATUS
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The declarations of one instance that were in force, in the order of their entries.
+
+    Parameters
+    ----------
+    instances : number of the entry that put it in force, and the instance; the first came before
+        the decision
+    """
+
+    instances: tuple[tuple[int, Instance], ...]
+
+    def at(self, number: int) -> Instance:
+        """Return the instance as it was declared when an entry was written."""
+        return [instance for since, instance in self.instances if since < number][-1]
 
 
 def context_of(instance: Instance, x: Array) -> dict[str, Any]:
@@ -29,15 +48,20 @@ def context_of(instance: Instance, x: Array) -> dict[str, Any]:
     return found
 
 
-def story_of(instance: Instance, said: list[Said]) -> dict[str, Any]:
-    """Return what happened to it after it was proposed."""
+def story_of(declared: Declared, said: Sequence[Said]) -> dict[str, Any]:
+    """Return what happened to it after it was proposed.
+
+    A change of the declaration leaves all names as they are; what it changes is the gates'
+    versions, so each verdict has those that were in force when it was given.
+    """
     found: dict[str, Any] = {
         name: [] for name in ("verdicts", "asked", "shown", "reviews", "corrections", "labels")
     }
     found |= {"executed": None, "outcome": None, "appeal": None}
-    names = instance.reward.outcome
     for one in said:
         event, row, when = one.event, one.row, stamp(one)
+        instance = declared.at(one.entry.seq)
+        names = instance.reward.outcome
         if isinstance(event, ev.GateApplied):
             found["verdicts"].append(when | _verdict(instance, event, row))
         elif isinstance(event, ev.ReviewRequested):
