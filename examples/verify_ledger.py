@@ -8,6 +8,7 @@ import json
 import sqlite3
 import sys
 from hashlib import sha256
+from urllib.parse import quote
 
 import numpy as np
 
@@ -50,23 +51,51 @@ def root(fields, names):
     return level[0]
 
 
+def row_trouble(kind, body, top):
+    """Return what is wrong with the rows of an entry; None where nothing is."""
+    if kind not in COLUMNS:
+        return None
+    try:
+        found = root(read(body), COLUMNS[kind].split())
+    except Exception as error:  # whoever changed a body may have left anything in it
+        return f"cannot be read ({error!r:.200})"
+    return None if found == top else "has another root than its rows"
+
+
 def verify(path):
     """Yield what is wrong with a ledger, in sentences."""
-    ledger = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    for chain, size, head in ledger.execute("SELECT name, size, hash FROM chains").fetchall():
-        prev, number = bytes(32), 0
-        query = 'SELECT seq, at, "by", kind, body, root, hash FROM entries WHERE chain = ?'
-        for seq, at, by, kind, body, top, hash in ledger.execute(f"{query} ORDER BY seq", (chain,)):
-            parts = [b"1", chain.encode(), b"%d" % number, b"%d" % at, by.encode(), kind.encode()]
-            parts += [sha256(body).digest(), top, prev]
-            if sha256(b"".join(b"%d:%b," % (len(p), p) for p in parts)).digest() != hash:
-                yield f"{chain}: entry {seq} is not as it was written"
-            if kind in COLUMNS and root(read(body), COLUMNS[kind].split()) != top:
-                yield f"{chain}: entry {seq} has another root than its rows"
-            prev, number = hash, number + 1
-        if (number, prev) != (size, head):
-            yield f"{chain}: it ends after {number} entries, and its head says {size}"
+    ledger = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    ledger.text_factory = bytes  # whoever changed a text need not have left UTF-8 in it
+    try:
+        # A chain without a head is one that somebody would hide.
+        heads = dict.fromkeys(ledger.execute("SELECT DISTINCT chain FROM entries"), (0, bytes(32)))
+        for name, size, head in ledger.execute("SELECT name, size, hash FROM chains"):
+            heads[(name,)] = (size, head)
+        for (name,), head in heads.items():
+            for sentence in verify_chain(ledger, name, head):
+                yield f"{name.decode(errors='backslashreplace')}: {sentence}"
+    except sqlite3.Error as error:
+        yield f"the file cannot be read on from here ({error})"
     ledger.close()
+
+
+def verify_chain(ledger, chain, head):
+    """Yield what is wrong with one chain, whose head says (size, hash)."""
+    prev, number = bytes(32), 0
+    names = ("by", "kind", "body", "root", "hash")
+    columns = ", ".join(f'CAST("{name}" AS BLOB)' for name in names)
+    query = f"SELECT CAST(seq AS INTEGER), CAST(at AS INTEGER), {columns} FROM entries"
+    found = ledger.execute(f"{query} WHERE chain = CAST(? AS TEXT) ORDER BY seq", (chain,))
+    for seq, at, by, kind, body, top, hash in found:
+        parts = [b"1", chain, b"%d" % number, b"%d" % at, by, kind]
+        parts += [sha256(body).digest(), top, prev]
+        if sha256(b"".join(b"%d:%b," % (len(p), p) for p in parts)).digest() != hash:
+            yield f"entry {seq} is not as it was written"
+        if trouble := row_trouble(kind.decode(errors="replace"), body, top):
+            yield f"entry {seq} {trouble}"
+        prev, number = hash, number + 1
+    if (number, prev) != head:
+        yield f"it ends after {number} entries, and its head says {head[0]}"
 
 
 if __name__ == "__main__" and len(sys.argv) > 1:

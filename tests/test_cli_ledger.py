@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from typer.testing import CliRunner
@@ -14,10 +17,12 @@ from typer.testing import CliRunner
 from gdcb import events as ev
 from gdcb.cli.ledger import ledger_app
 from gdcb.ledger import open_store
+from tests.ledger.children import in_child
 from tests.ledger.written_ledgers import first_of, rewrite, run_sql, write_small
 from tests.page_checks import is_whole
 
 runner = CliRunner()
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "verify_ledger.py"))
 
 
 def _run(*arguments: object) -> tuple[int, str, str]:
@@ -132,6 +137,50 @@ def test_whatever_is_done_to_a_ledger_is_named(ledger: Path, what: str) -> None:
     assert _run("verify", "--db", ledger)[0] == 3
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE chains SET size = 0 WHERE name = 'str'", "DELETE FROM chains WHERE name = 'str'"],
+)
+def test_a_chain_is_not_hidden_from_its_auditor(ledger: Path, statement: str) -> None:
+    run_sql(ledger, statement)
+    code, told = _json("verify", "--db", ledger)
+    assert code == 3
+    assert [(one["chain"], one["ok"]) for one in told["chains"]] == [("list", True), ("str", False)]
+    assert _run("verify", "--db", ledger, "--instance", "str")[0] == 3
+    assert any(one.startswith("str: it ends after") for one in EXAMPLE["verify"](ledger))
+
+
+def _damage(ledger: Path) -> None:
+    """Spoil the last page with entries, as a failing disk does."""
+    with sqlite3.connect(ledger) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        found = connection.execute(
+            "SELECT max(pageno) FROM dbstat WHERE name = 'entries' AND pagetype = 'leaf'"
+        )
+        (page,) = found.fetchone()
+    connection.close()
+    data = bytearray(ledger.read_bytes())
+    data[(page - 1) * size : (page - 1) * size + 64] = b"\xff" * 64
+    ledger.write_bytes(data)
+
+
+def test_a_damaged_page_is_named_by_its_entries(ledger: Path) -> None:
+    _damage(ledger)
+    code, told = _json("verify", "--db", ledger)
+    assert code == 3
+    one, other = told["chains"]
+    assert other["ok"]
+    assert one["head"]["entries"] == one["entries"]
+    assert {found["what"] for found in one["findings"]} == {"damaged"}
+    assert one["findings"][-1]["entry"] == one["entries"] - 1
+    assert "it is damaged" in one["findings"][0]["says"]
+    for command, more in (("replay", ()), ("export", ("--out", ledger.parent / "out"))):
+        code, _, err = _run(command, "--db", ledger, *more)
+        assert code == 1
+        assert "it is damaged" in " ".join(err.split())
+    assert any("cannot be read on from here" in one for one in EXAMPLE["verify"](ledger))
+
+
 def test_one_chain_does_not_spoil_another(ledger: Path) -> None:
     run_sql(ledger, *TAMPERED["who"][0])
     assert _run("verify", "--db", ledger, "--instance", "list")[0] == 0
@@ -148,6 +197,22 @@ def test_a_ledger_is_replayed(written: Path) -> None:
     code, told = _json("replay", "--db", written, "--instance", "list", "--from", "10")
     assert code == 0
     assert told["chains"][0]["entries"]["from"] == 10
+
+
+def test_a_shorter_chain_does_not_stop_a_replay(written: Path) -> None:
+    sizes = {one["chain"]: one["entries"] for one in _json("verify", "--db", written)[1]["chains"]}
+    assert sizes["list"] < sizes["str"]
+    start = sizes["list"] + 1
+    code, told = _json("replay", "--db", written, "--from", start)
+    assert code == 0
+    assert [one["chain"] for one in told["chains"]] == ["str"]
+    assert told["shorter"] == ["list"]
+    code, out, _ = _run("replay", "--db", written, "--from", start)
+    assert code == 0
+    assert f"list: it has only {sizes['list']} entries" in out
+    code, _, err = _run("replay", "--db", written, "--from", sizes["str"] + 1)
+    assert code == 1
+    assert f"from: expected an entry from 0 to {sizes['str']}" in err
 
 
 def test_a_rewritten_decision_passes_verify_and_not_replay(ledger: Path) -> None:
@@ -243,16 +308,48 @@ def test_a_ledger_of_a_newer_version_is_refused(ledger: Path) -> None:
     assert "its tables are those of a newer gdcb" in " ".join(err.split())
 
 
+def test_a_ledger_may_have_any_name(ledger: Path) -> None:
+    odd = ledger.rename(ledger.with_name("100% sure?.db"))
+    assert _run("verify", "--db", odd)[0] == 0
+    assert _run("verify", "--db", f"sqlite:///{quote(str(odd))}")[0] == 0
+    assert list(EXAMPLE["verify"](odd)) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("beside", [[], ["-wal"]])
+def test_a_copy_that_may_only_be_read_is_verified(ledger: Path, beside: list[str]) -> None:
+    """As nobody, whom permissions bind: they do not bind root."""
+    _run("verify", "--db", ledger)  # loads what nobody may not find
+    with tempfile.TemporaryDirectory() as name:
+        folder, copy = Path(name), Path(name) / "ledger.db"
+        shutil.copy(ledger, copy)
+        for end in beside:
+            copy.with_name(copy.name + end).touch()
+        copy.chmod(0o444)
+        folder.chmod(0o555)
+        there = set(folder.iterdir())
+        assert in_child(lambda: str(_run("verify", "--db", copy)), is_nobody=True).startswith("(0,")
+        assert set(folder.iterdir()) == there
+        folder.chmod(0o755)
+
+
 def test_a_ledger_is_verified_without_gdcb(ledger: Path) -> None:
     """The example knows the format by itself; what it knows must be what is written."""
-    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "verify_ledger.py"))
-    known = {kind: tuple(columns.split()) for kind, columns in example["COLUMNS"].items()}
+    known = {kind: tuple(columns.split()) for kind, columns in EXAMPLE["COLUMNS"].items()}
     assert known == {name: kind.columns for name, kind in ev.KINDS.items() if kind.columns}
-    assert list(example["verify"](ledger)) == []
+    assert list(EXAMPLE["verify"](ledger)) == []
     for statements, says in (
         (TAMPERED["who"][0], "str: entry 3 is not as it was written"),
         (TAMPERED["a root"][0], "str: entry 3 has another root than its rows"),
         (TAMPERED["the end"][0], "str: it ends after"),
+        (
+            ["UPDATE entries SET body = replace(body, 'fields', 'Fields') WHERE seq = 1"],
+            "list: entry 1 cannot be read (KeyError('fields'))",
+        ),
+        (
+            ["UPDATE entries SET \"by\" = CAST(x'ff6d' AS TEXT) WHERE chain = 'list' AND seq = 2"],
+            "list: entry 2 is not as it was written",
+        ),
     ):
         run_sql(ledger, *statements)
-        assert any(one.startswith(says) for one in example["verify"](ledger))
+        assert any(one.startswith(says) for one in EXAMPLE["verify"](ledger))

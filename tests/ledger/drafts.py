@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from gdcb.ledger import GENESIS, Draft, Entry, Store, link
+import numpy as np
+
+from gdcb import events as ev
+from gdcb.codec import leaves, to_body
+from gdcb.ledger import GENESIS, Draft, Entry, Place, Store, link, merkle
 
 
 def draft(i: int = 0, body: bytes | None = None) -> Draft:
@@ -27,3 +31,23 @@ def fill(store: Store, n: int, chain: str = "prices") -> list[Entry]:
     """Append entries to a chain, and return them."""
     with store.writing(chain) as writing:
         return writing.append([draft(writing.head.size + i) for i in range(n)])
+
+
+def decided(i: int = 0) -> Draft:
+    """Return a draft that says what it seems to: two decisions for one request."""
+    zeros, whole = np.zeros((2, 1)), np.zeros(2, dtype=np.int64)
+    ids, batch, units = [f"r{i}.0", f"r{i}.1"], [f"r{i}"] * 2, ["unit"] * 2
+    x, delta = np.array([[1.0 + i], [2.0]]), np.zeros((2, 1, 1))
+    event = ev.DecisionMade(
+        ids, batch, np.arange(2), 1, units, x, None, whole, zeros, delta, whole, zeros
+    )
+    return Draft(
+        "DecisionMade", to_body(event), merkle.root(leaves(event)), 1_000 * i, f"user {i % 3}"
+    )
+
+
+def fill_decided(store: Store, n: int, chain: str) -> list[Entry]:
+    """Append decisions to an empty chain, with the index that they need."""
+    with store.writing(chain) as writing:
+        writing.add_places([Place(f"r{i}", i, 0, 2) for i in range(n)])
+        return writing.append([decided(i) for i in range(n)])

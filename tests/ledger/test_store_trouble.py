@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from gdcb.errors import (
 )
 from gdcb.ledger import Place, check_store, open_store
 from gdcb.ledger.sql import SqlStore
+from tests.ledger.children import in_child
 from tests.ledger.drafts import draft, fill, made
 from tests.postgres import Cluster, new_cluster
 
@@ -82,6 +82,33 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StoreUnavailable, match="it is damaged"):
         list(open_store(path).read("prices"))
+
+
+def test_a_page_that_cannot_be_read_is_a_store_that_cannot_be_asked(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    store = open_store(path)
+    fill(store, 200)
+    store.close()
+    with sqlite3.connect(path) as connection:
+        (page,) = connection.execute(
+            "SELECT max(pageno) FROM dbstat WHERE name = 'entries' AND pagetype = 'leaf'"
+        ).fetchone()
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    store = open_store(path)
+    # The rows before it are good, so that the statement itself is not what fails.
+    read = store.read("prices")
+    with pytest.raises(StoreUnavailable, match="it is damaged"):
+        list(read)
+    with pytest.raises(StoreUnavailable, match="it is damaged"), store.writing("prices") as writing:
+        writing.read(0)
+    report = check_store(store, "prices")
+    assert {finding.what for finding in report.findings} == {"damaged"}
+    assert report.findings[-1].seq == 199
+    assert report.size == 200
+    store.close()
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -144,7 +171,7 @@ def test_a_file_that_may_not_be_written() -> None:
         store.close()
         path.chmod(0o444)
         folder.chmod(0o555)
-        assert _in_child(lambda: _write(path), is_nobody=True) == "StoreReadOnly"
+        assert in_child(lambda: _write(path), is_nobody=True) == "StoreReadOnly"
         folder.chmod(0o755)
 
 
@@ -155,25 +182,6 @@ def _write(path: Path) -> str:
     except GdcbError as error:
         return type(error).__name__
     return "written"
-
-
-def _in_child(work: Callable[[], str], is_nobody: bool = False) -> str:
-    """Do something in a child; as nobody, whom permissions bind: they do not bind root."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            if is_nobody and os.geteuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            os.write(write, work().encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    os.waitpid(child, 0)
-    with os.fdopen(read) as said:
-        return said.read()
 
 
 def test_another_program_holds_the_lock(database: str) -> None:
@@ -234,9 +242,9 @@ def test_a_fork_has_connections_of_its_own(database: str) -> None:
 
     with store.writing("prices") as writing:
         # The child has copies of the lock that is held here and of the connection.
-        assert _in_child(work) == "StoreUnavailable"
+        assert in_child(work) == "StoreUnavailable"
         writing.append([draft(1)])
-    assert _in_child(work) == "wrote 2"
+    assert in_child(work) == "wrote 2"
     assert fill(store, 1) == made(4)[3:]
     assert check_store(store, "prices").ok
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from itertools import count
 
@@ -11,13 +12,19 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from gdcb.errors import BrokenChain
-from gdcb.ledger import Entry, check_store, link
+from gdcb.errors import BrokenChain, UnknownInstance
+from gdcb.ledger import Entry, check_store, link, open_store
+from gdcb.ledger.audit import Audit, chains_of, verify_chain
+from gdcb.ledger.audit import _read as read_entry
+from gdcb.ledger.indexing import Indexing
 from gdcb.ledger.sql import SqlStore
+from gdcb.ledger.store import Key
 from tests.ledger.conftest import Opener
-from tests.ledger.drafts import draft, fill
+from tests.ledger.drafts import decided, fill, fill_decided
+from tests.ledger.written_ledgers import write_small
 
 N = 8
+FOLLOWS = ("root", "body", "missing", "misplaced", "superfluous")
 TRIGGERS = {
     "sqlite": [f"DROP TRIGGER entries_{event}" for event in ("update", "delete", "insert")],
     "postgresql": ["DROP TRIGGER entries_stay ON entries"],
@@ -43,7 +50,19 @@ class Tampered:
 
     def start(self) -> list[Entry]:
         self.chain = f"chain {next(self.numbers)}"
-        return fill(self.store, N, self.chain)
+        return fill_decided(self.store, N, self.chain)
+
+    def behead(self) -> None:
+        """Delete the chain's head, though entries refer to it."""
+        if self.store.engine.dialect.name == "postgresql":
+            self.run("ALTER TABLE entries DROP CONSTRAINT IF EXISTS entries_chain_fkey")
+            self.run("DELETE FROM chains WHERE name = :chain")
+            return
+        # A shell of one's own does not ask whether anything refers to a row.
+        shell = sqlite3.connect(str(self.store._url.database))
+        with shell:
+            shell.execute("DELETE FROM chains WHERE name = ?", (self.chain,))
+        shell.close()
 
     def move(self, first: int, by: int) -> None:
         """Renumber all entries from one on; in two steps, for numbers are unique."""
@@ -65,9 +84,15 @@ class Tampered:
             hash=entry.hash,
         )
 
+    def audit(self) -> Audit:
+        return verify_chain(self.store, self.chain)
+
     def found(self) -> list[tuple[int, str]]:
-        report = check_store(self.store, self.chain)
-        return [(finding.seq, finding.what) for finding in report.findings]
+        """Return what is found of the chain, without what follows from it for rows and index."""
+        audit, report = self.audit(), check_store(self.store, self.chain)
+        found = [one for one in audit.findings if one.what not in FOLLOWS]
+        assert sorted(found, key=str) == sorted(report.findings, key=str)
+        return [(one.seq, one.what) for one in found]
 
 
 def sql_store(opener: Opener) -> SqlStore:
@@ -139,7 +164,7 @@ def test_an_inserted_entry(
 ) -> None:
     entries = tampered.start()
     tampered.move(i, 1)
-    entry = link(tampered.chain, i, entries[i].prev, draft(99))
+    entry = link(tampered.chain, i, entries[i].prev, decided(99))
     tampered.put(replace(entry, hash=bytes(32)) if is_rough else entry)
     if is_head_changed:
         tampered.run("UPDATE chains SET size = size + 1 WHERE name = :chain")
@@ -170,7 +195,7 @@ def test_a_tail_that_is_cut_off_or_put_on(tampered: Tampered) -> None:
     tampered.run("DELETE FROM entries WHERE chain = :chain AND seq >= 5")
     assert tampered.found() == [(5, "truncated")]
     entries = tampered.start()
-    tampered.put(link(tampered.chain, N, entries[-1].hash, draft(N)))
+    tampered.put(link(tampered.chain, N, entries[-1].hash, decided(N)))
     assert tampered.found() == [(N, "surplus")]
 
 
@@ -194,6 +219,146 @@ def test_nothing_is_added_to_a_chain_that_ends_otherwise(tampered: Tampered) -> 
     with pytest.raises(BrokenChain, match="but the last one is 00000000"):
         fill(tampered.store, 1, tampered.chain)
     entries = tampered.start()
-    tampered.put(link(tampered.chain, N, entries[-1].hash, draft(N)))
+    tampered.put(link(tampered.chain, N, entries[-1].hash, decided(N)))
     with pytest.raises(BrokenChain, match="an entry stands where the next one should go"):
         fill(tampered.store, 1, tampered.chain)
+
+
+# What is put where an event was
+
+
+def body_of(head: str) -> bytes:
+    """Return a body that has a head and no arrays."""
+    data = head.encode()
+    return len(data).to_bytes(4, "little") + data + bytes(-(4 + len(data)) % 8)
+
+
+REVIEWED = '"verdict":"approve","action":null,"by":"m","reason":"","code":""'
+CRAFTED = {
+    "an id that is a number": ("Reviewed", f'{{"fields":{{"id":5,{REVIEWED}}},"arrays":[]}}'),
+    "ids that are numbers": ("Reviewed", f'{{"fields":{{"id":[5],{REVIEWED}}},"arrays":[]}}'),
+    "an id that is a list": ("Reviewed", f'{{"fields":{{"id":[["a"]],{REVIEWED}}},"arrays":[]}}'),
+    "a shape beyond all": ("Reviewed", f'{{"fields":{{}},"arrays":[["id","<f8",[{10**23}]]]}}'),
+    "lists without end": ("Reviewed", '{"fields":' + "[" * 100_000),
+    "fields that are none": ("Reviewed", '{"fields":7,"arrays":[]}'),
+    "no head": ("Reviewed", ""),
+    "another kind": ("Nothing", '{"fields":{},"arrays":[]}'),
+}
+
+
+@pytest.mark.parametrize("what", CRAFTED)
+def test_a_body_that_cannot_be_read_is_a_finding(opener: Opener, what: str) -> None:
+    tampered = Tampered(sql_store(opener))
+    tampered.start()
+    kind, head = CRAFTED[what]
+    where = "WHERE chain = :chain AND seq = 3"
+    tampered.run(f"UPDATE entries SET kind = :kind {where}", kind=kind)
+    tampered.run(f"UPDATE entries SET body = :body {where}", body=body_of(head))
+    audit = tampered.audit()
+    assert [(one.seq, one.what) for one in audit.findings if one.what in ("changed", "body")] == [
+        (3, "body"),
+        (3, "changed"),
+    ]
+    assert audit.entries == N
+
+
+def test_half_a_character_can_be_printed(opener: Opener) -> None:
+    tampered = Tampered(sql_store(opener))
+    tampered.start()
+    head = f'{{"fields":{{"id":"\\ud800",{REVIEWED}}},"arrays":[]}}'
+    tampered.run("UPDATE entries SET kind = 'Reviewed' WHERE chain = :chain AND seq = 3")
+    where = "WHERE chain = :chain AND seq = 3"
+    tampered.run(f"UPDATE entries SET body = :body {where}", body=body_of(head))
+    says = [one.says for one in tampered.audit().findings if one.what == "missing"]
+    assert says == [r"Entry 3: the index has no touch 'review:0' of request '\ud800', row 0."]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """Return what a desk wrote."""
+    path = tmp_path_factory.mktemp("written") / "str.db"
+    chain = write_small(path, "str")
+    store = open_store(path)
+    entries = list(store.read(chain))
+    store.close()
+    return entries
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_no_sign_of_a_head_stops_the_check(written: list[Entry], data: st.DataObject) -> None:
+    entry = data.draw(st.sampled_from(written))
+    length = 4 + int.from_bytes(entry.body[:4], "little")
+    body = bytearray(entry.body)
+    signs = st.sampled_from(b'0123456789"[]{},:e-. nulltrue\xff\x00')
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, length - 1))] = data.draw(signs)
+    before, number = Indexing(), entry.seq
+    rows = read_entry(replace(entry, body=bytes(body)), Audit("str"), before)
+    assert all(row.seq == number for row in rows)
+
+
+# Chains, and what the columns hold
+
+
+@pytest.mark.parametrize("how", ["size", "head", "entries"])
+def test_a_chain_cannot_be_hidden(tampered: Tampered, how: str) -> None:
+    tampered.start()
+    hidden = tampered.chain
+    if how == "size":
+        tampered.run("UPDATE chains SET size = 0 WHERE name = :chain")
+    if how == "entries":
+        tampered.run("DELETE FROM entries WHERE chain = :chain")
+    if how != "size":
+        tampered.behead()
+    audit = tampered.audit()
+    assert hidden not in tampered.store.chains()
+    tampered.start()
+    assert chains_of(tampered.store) == [hidden, tampered.chain]
+    kinds = [one.what for one in audit.findings]
+    assert kinds == {"size": ["head"], "head": ["surplus"], "entries": ["superfluous"] * N}[how]
+    assert tampered.audit().ok
+
+
+def test_a_chain_of_which_there_is_nothing(tampered: Tampered) -> None:
+    with tampered.store.writing("keys only") as writing:
+        writing.add_keys([Key("k", "ann", bytes(32))], 17)
+    assert chains_of(tampered.store) == []
+    with pytest.raises(UnknownInstance, match="no instance 'keys only' in this ledger"):
+        verify_chain(tampered.store, "keys only")
+
+
+@pytest.mark.parametrize(
+    ("statement", "kinds"),
+    [
+        ("UPDATE chains SET size = 'many' WHERE name = :chain", {"head"}),
+        ("UPDATE chains SET hash = 'many' WHERE name = :chain", {"head"}),
+        ("UPDATE entries SET at = 'late' WHERE chain = :chain AND seq = 3", {"changed"}),
+        ("UPDATE places SET seq = 'three' WHERE chain = :chain AND seq = 3", {"misplaced"}),
+        ("UPDATE places SET n = 'two' WHERE chain = :chain AND seq = 3", {"misplaced"}),
+        (
+            "UPDATE entries SET \"by\" = CAST(x'ff6d' AS TEXT) WHERE chain = :chain AND seq = 3",
+            {"damaged"},
+        ),
+        (
+            "UPDATE entries SET kind = CAST(x'ff6d' AS TEXT) WHERE chain = :chain AND seq = 3",
+            {"damaged"},
+        ),
+        (
+            "UPDATE places SET request = CAST(x'ff6d' AS TEXT) WHERE chain = :chain AND seq = 3",
+            {"damaged"},
+        ),
+    ],
+)
+def test_what_no_column_should_hold(sqlite_ready: str, statement: str, kinds: set[str]) -> None:
+    store = open_store(sqlite_ready)
+    assert isinstance(store, SqlStore)
+    tampered = Tampered(store)
+    tampered.start()
+    tampered.run(statement)
+    audit = tampered.audit()
+    assert {one.what for one in audit.findings} == kinds
+    assert audit.n_findings == 1
+    store.close()

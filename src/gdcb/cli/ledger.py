@@ -46,10 +46,11 @@ def verify(db: Url, instance: Name = None, json: Json = False) -> None:
 
     Exit 0: nothing is wrong. Exit 3: something is; every finding is named.
     """
-    from gdcb.ledger.audit import verify_chain
+    from gdcb.ledger.audit import chains_of, verify_chain
 
     with _store(db) as store:
-        found = _each(store, instance, "verifying", lambda c, step: verify_chain(store, c, step))
+        chains = _chosen(chains_of(store), instance)
+        found = _each(chains, "verifying", lambda c, step: verify_chain(store, c, step))
     audits = [one.as_json() for one in found]
     if json:
         as_json({"ok": all(one["ok"] for one in audits), "chains": audits})
@@ -87,16 +88,24 @@ def replay(
     if not 0 <= tolerance < 1:
         wrong_usage(f"--tolerance: expected a number from 0 to below 1, got {tolerance:g}")
     with _store(db) as store:
+        chains = _chains(store, instance)
+        sizes = {chain: store.head(chain).size for chain in chains}
+        # Of several chains some may be shorter; what is asked of one alone must be there.
+        shorter = [chain for chain in chains if sizes[chain] < start]
+        if len(shorter) == len(chains):
+            fail(f"from: expected an entry from 0 to {max(sizes.values())}, got {start}")
         found = _each(
-            store,
-            instance,
+            [chain for chain in chains if chain not in shorter],
             "replaying",
             lambda chain, step: replay_chain(store, chain, start, tolerance, step),
         )
     documents = [one.as_json() for one in found]
     if json:
-        as_json({"ok": all(one.ok for one in found), "chains": documents})
+        document = {"ok": all(one.ok for one in found), "chains": documents, "shorter": shorter}
+        as_json(document)
     else:
+        for chain in shorter:
+            out.print(f"[bold]{escape(chain)}: it has only {sizes[chain]:,} entries[/]")
         for report, told in zip(found, documents, strict=True):
             _show_replay(report, told)
     if not all(one.ok for one in found):
@@ -231,22 +240,15 @@ def evidence(
 @contextmanager
 def _store(url: str) -> Iterator[Store]:
     """Open a ledger to read; a SQLite file is not made where there is none, and never written."""
-    from gdcb.ledger import open_store
+    from gdcb.ledger import engines, open_store
 
     if url == "memory:":
         wrong_usage("--db: expected a SQLite file or a postgresql:// URL, got 'memory:'")
-    given = url
-    if "://" not in url:
-        if not Path(url).is_file():
-            fail(f"no ledger at {url}")
-        given = f"sqlite:///{Path(url).absolute()}?mode=ro"
-    elif url.startswith("sqlite:///"):
-        path = url.removeprefix("sqlite:///").partition("?")[0]
-        if not Path(path).is_file():
-            fail(f"no ledger at {path}")
-        given = f"sqlite:///{path}?mode=ro"
     try:
-        store = open_store(given)
+        given = engines.parse(url)
+        if given.drivername == "sqlite" and not Path(given.database or "").is_file():
+            fail(f"no ledger at {given.database}")
+        store = open_store(engines.to_read(given))
     except InvalidInput as error:
         wrong_usage(f"--db: {error}")
     except StoreReadOnly as error:
@@ -262,7 +264,11 @@ def _store(url: str) -> Iterator[Store]:
 
 
 def _chains(store: Store, instance: str | None) -> list[str]:
-    chains = store.chains()
+    return _chosen(store.chains(), instance)
+
+
+def _chosen(chains: list[str], instance: str | None) -> list[str]:
+    """Return the chains to go through: all of them, or the one that was asked for."""
     if not chains:
         fail("this ledger is empty: it has no instance")
     if instance is not None and instance not in chains:
@@ -270,11 +276,11 @@ def _chains(store: Store, instance: str | None) -> list[str]:
     return chains if instance is None else [instance]
 
 
-def _each(store: Store, instance: str | None, what: str, work: Callable[..., Any]) -> list[Any]:
+def _each(chains: list[str], what: str, work: Callable[..., Any]) -> list[Any]:
     """Do the work on each chain, with a bar."""
     found = []
     with bar_of() as bar:
-        for chain in _chains(store, instance):
+        for chain in chains:
             task = bar.add_task(f"{what} {chain}", total=None)
 
             def step(done: int, total: int, task: Any = task) -> None:

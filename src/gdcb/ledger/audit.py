@@ -9,24 +9,38 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Protocol, TypeGuard
 
-from sqlalchemy import select
+from sqlalchemy import cast, select, union
 
 from gdcb import events as ev
 from gdcb.codec import from_body, leaves
-from gdcb.errors import InvalidInput, UnknownInstance
+from gdcb.errors import InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger import merkle
+from gdcb.ledger.chain_check import Lost, read_to_head
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.indexing import Indexing
 from gdcb.ledger.inspection import Finding, Inspection
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import Head, Place, Store, Touch
-from gdcb.ledger.tables import places, touches
+from gdcb.ledger.tables import chains, entries, places, touches
+from gdcb.ledger.trouble import is_damage
 
 KEPT = 1_000
+# Whatever stands in a body was perhaps put there so that reading it fails.
+_UNREADABLE = (
+    InvalidInput,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+_SAID = 300
 Progress = Callable[[int, int], None]
 _SUM = 2**128
 
@@ -82,65 +96,84 @@ class Audit:
         """Add something that is wrong."""
         self.n_findings += 1
         if len(self.findings) < KEPT:
-            self.findings.append(finding)
+            # A name in an entry may be half a character, which nobody can print.
+            says = finding.says.encode("utf-8", "backslashreplace").decode()
+            self.findings.append(replace(finding, says=says))
+
+
+def chains_of(store: Store) -> list[str]:
+    """Return the names of all chains of which a store has anything, sorted.
+
+    A head says which chains there are, and whoever changes or deletes one would hide a chain.
+    """
+    if not _is_sql(store):
+        return store.chains()
+    columns = (entries.c.chain, places.c.chain, touches.c.chain)
+    named = select(chains.c.name).where(chains.c.size > 0)
+    wanted = union(named, *(select(column).distinct() for column in columns))
+    with store.connecting() as connection:
+        return sorted(connection.scalars(wanted))
 
 
 def verify_chain(store: Store, chain: str, progress: Progress | None = None) -> Audit:
     """Verify all of a chain, also while others append to it.
 
-    Memory does not grow with the chain, unless its index is wrong. Progress hears how many entries
-    of how many are read.
+    Memory grows with the decisions that people answered, not with the chain, unless its index is
+    wrong. Progress hears how many entries of how many are read.
     """
     audit = Audit(chain)
     total = store.head(chain).size
     check, indexing, sums = Inspection(chain), Indexing(), _Sums()
     heads: list[Head] = []
-    for entry in _to_head(store, chain, heads):
+    is_whole = True
+    for entry in read_to_head(store, chain, heads):
+        if isinstance(entry, Lost):
+            is_whole = False
+            check.lose(entry.seq, entry.why)
+            continue
         check.add(entry)
-        event = _read(entry, audit)
-        for row in indexing.rows(event, entry.seq):
+        for row in _read(entry, audit, indexing):
             sums.add(row)
         if progress is not None and check.size % 64 == 0:
             progress(check.size, max(total, check.size))
-    if not check.size and not heads[-1].size:
-        raise UnknownInstance(f"no instance '{chain}' in this ledger")
     report = check.close(heads[-1])
     for finding in report.findings:
         audit.note(finding)
     audit.entries, audit.verified = report.size, report.hash
     audit.size, audit.head = heads[-1].size, heads[-1].hash
     audit.places, audit.touches = sums.places, sums.touches
-    if sums.total != _stored_sum(store, chain, sums, audit.size):
-        _name_odd(store, chain, audit)
+    if is_whole:  # else nobody knows what the index must say
+        _check_index(store, sums, audit)
+    if not check.size and not audit.size and audit.ok:
+        raise UnknownInstance(f"no instance '{chain}' in this ledger")
     audit.findings.sort(key=lambda finding: finding.seq)
     return audit
 
 
-def _to_head(store: Store, chain: str, heads: list[Head]) -> Iterator[Entry]:
-    """Read all entries, then those that came meanwhile; the last of `heads` is the end's."""
-    after = 0
-    for entry in store.read(chain):
-        after = entry.seq + 1
-        yield entry
-    heads.append(store.head(chain))
-    if heads[-1].size > after:
-        yield from store.read(chain, after, heads[-1].size)
-
-
-def _read(entry: Entry, audit: Audit) -> ev.Event | None:
-    """Read an entry's event, and hold its root against its rows."""
+def _read(entry: Entry, audit: Audit, indexing: Indexing) -> list[Place | Touch]:
+    """Read an entry's event, hold its root against its rows, and return what its index must say."""
     try:
         event = from_body(entry.kind, entry.body)
         rows = leaves(event)
-    except (InvalidInput, ValueError, TypeError, IndexError, AttributeError) as error:
-        audit.note(Finding(entry.seq, "body", f"Entry {entry.seq} cannot be read: {error}."))
-        return None
+        expected = merkle.root(rows) if event.columns else b""
+        indexed = _indexed(event, entry, indexing)
+    except _UNREADABLE as error:
+        said = " ".join(str(error).split())[:_SAID] or type(error).__name__
+        audit.note(Finding(entry.seq, "body", f"Entry {entry.seq} cannot be read: {said}."))
+        return list(indexing.rows(None, entry.seq))
     audit.rows += len(rows)
-    expected = merkle.root(rows) if event.columns else b""
     if entry.root != expected:
         says = f"Entry {entry.seq}: its root is not that of its {len(rows)} rows."
         audit.note(Finding(entry.seq, "root", says))
-    return event
+    return indexed
+
+
+def _indexed(event: ev.Event, entry: Entry, indexing: Indexing) -> list[Place | Touch]:
+    """Return what the index must say of an event; its ids may be anything."""
+    rows = list(indexing.rows(event, entry.seq))
+    if not all(isinstance(row.request, str) for row in rows):
+        raise TypeError("an id that is no text")
+    return rows
 
 
 class _Sums:
@@ -161,13 +194,20 @@ class _Sums:
         self.total = (self.total + int.from_bytes(digest, "little")) % _SUM
 
 
-def _stored_sum(store: Store, chain: str, like: _Sums, size: int) -> int:
+def _check_index(store: Store, sums: _Sums, audit: Audit) -> None:
+    """Hold the index against the sums over what it must say."""
     if not _is_sql(store):
-        return like.total  # nothing but a database has an index that somebody could change
-    sums = _Sums(like.key)
-    for row in _index(store, chain, size):
-        sums.add(row)
-    return sums.total
+        return  # nothing but a database has an index that somebody could change
+    stored = _Sums(sums.key)
+    try:
+        for row in _index(store, audit.chain, audit.size):
+            stored.add(row)
+        if sums.total != stored.total:
+            _name_odd(store, audit.chain, audit)
+    except StoreError as error:
+        if not is_damage(error):
+            raise
+        audit.note(Finding(audit.size, "damaged", f"The index cannot be read: {error}."))
 
 
 def _is_sql(store: Store) -> TypeGuard[SqlStore]:
@@ -183,7 +223,8 @@ def _index(store: SqlStore, chain: str, size: int) -> Iterator[Place | Touch]:
     late: list[Place | Touch] = []
     kinds: list[tuple[Any, _Rows]] = [(places, Place), (touches, Touch)]
     for table, kind in kinds:
-        columns = [column for column in table.c if column.name != "chain"]
+        # SQLite keeps a text where a number was declared; whoever put one there is found out.
+        columns = [cast(column, column.type) for column in table.c if column.name != "chain"]
         wanted = select(*columns).where(table.c.chain == chain)
         with store.connecting() as connection:
             for found in connection.execution_options(yield_per=1_000).execute(wanted):
@@ -197,18 +238,13 @@ def _index(store: SqlStore, chain: str, size: int) -> Iterator[Place | Touch]:
     yield from (row for row in late if row.seq >= live)
 
 
-def _name_odd(store: Store, chain: str, audit: Audit) -> None:
+def _name_odd(store: SqlStore, chain: str, audit: Audit) -> None:
     """Say which rows of the index are missing, wrong or superfluous."""
-    if not _is_sql(store):
-        return
     stored = {_key(row): row for row in _index(store, chain, audit.size)}
     indexing, seen = Indexing(), set()
-    for entry in store.read(chain, 0, audit.size):
-        try:
-            event = from_body(entry.kind, entry.body)
-        except InvalidInput:
-            event = None
-        for row in indexing.rows(event, entry.seq):
+    again = Audit(chain)  # what it finds is known
+    for entry in store.read(chain, 0, max(audit.size, audit.entries)):
+        for row in _read(entry, again, indexing):
             key, name = _key(row), _name(row)
             found = stored.get(key)
             seen.add(key)

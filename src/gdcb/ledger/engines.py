@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from math import ceil
@@ -51,6 +52,19 @@ def parse(url: str | Path) -> URL:
     if given.query.get("mode", "rwc") not in ("ro", "rwc"):
         raise InvalidInput(f"store: expected 'mode=ro', got 'mode={given.query['mode']}'")
     return given
+
+
+def to_read(url: URL) -> str:
+    """Return the address at which what `parse` returned is opened to read; signs in it are quoted.
+
+    Examples
+    --------
+    >>> to_read(parse("what?.db"))
+    'sqlite:///what%3F.db?mode=ro'
+    """
+    if url.drivername == "sqlite":
+        url = url.set(query={"mode": "ro"})
+    return url.render_as_string(hide_password=False)
 
 
 def shown(url: URL) -> str:
@@ -110,7 +124,9 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
 
     @event.listens_for(engine, "do_connect")
     def find(_dialect: Any, _record: Any, given: list[Any], _named: Any) -> None:
-        given[0] = f"{_address(file)}?mode={'rw' if is_there and mode == 'rwc' else mode}"
+        asked = "rw" if is_there and mode == "rwc" else mode
+        still = "&immutable=1" if mode == "ro" and _is_still(file) else ""
+        given[0] = f"{_address(file)}?mode={asked}{still}"
 
     @event.listens_for(engine, "connect")
     def remember(_connection: Any, record: Any) -> None:
@@ -125,6 +141,21 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
 
 def _address(file: Path) -> str:
     return f"file:{quote(str(file))}"
+
+
+def _is_still(file: Path) -> bool:
+    """Return whether nobody writes to a file: it has no log, and none may be laid beside it.
+
+    SQLite would lay one there even to read, and must be told that it need not.
+    """
+    if os.access(file.parent, os.W_OK):
+        return False
+    log, shared = (file.with_name(f"{file.name}-{end}") for end in ("wal", "shm"))
+    try:
+        # An empty log without its other file was left by a reader.
+        return not log.exists() or (not shared.exists() and not log.stat().st_size)
+    except OSError:  # SQLite says what is wrong with it
+        return False
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ class Finding:
     ----------
     seq : number of the entry, as it stands; of one that is not there, the number that it had
     what : 'changed', 'hash', 'prev', 'renumbered', 'deleted', 'inserted', 'duplicated',
-        'reordered', 'rewritten', 'foreign', 'truncated', 'surplus' or 'head'
+        'reordered', 'rewritten', 'foreign', 'truncated', 'surplus', 'head' or 'damaged'
     says : one sentence
     """
 
@@ -56,6 +56,8 @@ class _Doubt:
     # Its hash, had it been written as it stands after one of the tips; it fits its own if 'stray'.
     recomputed: set[bytes]
     is_stray: bool
+    # Why it cannot be read, where it cannot.
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -119,6 +121,15 @@ class Inspection:
             self.shift = moved
         if not self.findings and self.doubt is None and self.leap is None:
             self.verified = entry.hash
+
+    def lose(self, seq: int, why: str) -> None:
+        """Take note that an entry stands here and cannot be read."""
+        self.size += 1
+        self._land()
+        self._settle(self.due + 1, b"")
+        self.doubt = _Doubt(
+            Entry(self.chain, seq, "", 0, "", b"", b"", b"", b""), set(), False, why
+        )
 
     def close(self, head: Head | None) -> ChainReport:
         """Compare the end with what the head claims, and report."""
@@ -233,6 +244,8 @@ class Inspection:
         elif prev in doubt.recomputed:
             says = f"The stored hash of entry {seq} was changed; what it says is as written."
             self._found(seq, "hash", says)
+        elif doubt.why:
+            self._found(seq, "damaged", f"Entry {seq} cannot be read: {doubt.why}.")
         else:
             says = (
                 f"Entry {seq} is not as written: its kind, time, author, body or root was changed."

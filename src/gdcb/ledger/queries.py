@@ -13,7 +13,7 @@ _LAST = 2**63 - 1
 
 def head(session: Session, chain: str) -> Head:
     """Return how far a chain goes."""
-    [rows] = session.ask(("SELECT size, hash FROM chains WHERE name = ?", (chain,)))
+    [rows] = session.ask((f"SELECT {session.head} FROM chains WHERE name = ?", (chain,)))
     return Head(*rows[0]) if rows else EMPTY
 
 

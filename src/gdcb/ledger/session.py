@@ -35,6 +35,10 @@ class Session(Protocol):
     def entry(self) -> str:
         """The columns of an entry after its chain, in the order of its fields."""
 
+    @property
+    def head(self) -> str:
+        """The columns of a head, in the order of its fields."""
+
     def among(self, kind: str) -> str:
         """Return what follows a column, of type `kind`, that must be in a list; see `listed`."""
 
@@ -70,6 +74,7 @@ class SqliteSession:
         'CAST(seq AS INTEGER), CAST(kind AS TEXT), CAST(at AS INTEGER), CAST("by" AS TEXT), '
         "CAST(body AS BLOB), CAST(root AS BLOB), CAST(prev AS BLOB), CAST(hash AS BLOB)"
     )
+    head = "CAST(size AS INTEGER), CAST(hash AS BLOB)"
 
     def __init__(self, connection: sqlite3.Connection, where: str) -> None:
         self._connection, self._where = connection, where
@@ -88,7 +93,11 @@ class SqliteSession:
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement."""
-        return [self._run(sql, given).fetchall() for sql, given in statements]
+        # Rows are read from the disk as they are fetched: that can fail as well.
+        try:
+            return [self._connection.execute(sql, given).fetchall() for sql, given in statements]
+        except sqlite3.Error as error:
+            raise trouble(error, self._where) from error
 
     def tell(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of `rows`."""
@@ -114,9 +123,9 @@ class SqliteSession:
             return False
         return True
 
-    def _run(self, sql: str, given: Sequence[Any]) -> sqlite3.Cursor:
+    def _run(self, sql: str, given: Sequence[Any]) -> None:
         try:
-            return self._connection.execute(sql, given)
+            self._connection.execute(sql, given)
         except sqlite3.Error as error:
             raise trouble(error, self._where) from error
 
@@ -131,6 +140,7 @@ class PostgresSession:
     # As strong as FOR UPDATE among writers; snapshots, which refer to the row, need not wait.
     lock = " FOR NO KEY UPDATE"
     entry = 'seq, kind, at, "by", body, root, prev, hash'
+    head = "size, hash"
 
     def __init__(self, connection: psycopg.Connection[Any], where: str) -> None:
         self._connection, self._where = connection, where
@@ -153,7 +163,10 @@ class PostgresSession:
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
         """Return the rows of each statement."""
-        return [cursor.fetchall() for cursor in self._send(statements)]
+        try:
+            return [cursor.fetchall() for cursor in self._send(statements)]
+        except psycopg.Error as error:
+            raise trouble(error, self._where) from error
 
     def tell(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of `rows`, with the next question or commit."""

@@ -88,9 +88,19 @@ def told(where: str) -> Iterator[None]:
         raise trouble(error, where) from error
 
 
+def is_damage(error: StoreError) -> bool:
+    """Return whether an error says that what is in the database is damaged, as far as it says."""
+    cause = error.__cause__
+    if isinstance(cause, DBAPIError):
+        cause = cause.orig
+    return isinstance(cause, Exception) and _meaning(cause) is _BROKEN
+
+
 def _meaning(error: Exception) -> _Meaning:
     if isinstance(error, sqlite3.Error):
         # Errors of the module itself, such as use after close, have no code.
+        if str(error).startswith("Could not decode to UTF-8"):
+            return _BROKEN
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         return _SQLITE.get(code, (StoreError, "it refused"))
     if isinstance(error, psycopg.Error):
