@@ -13,13 +13,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+import uvicorn
+from typer.testing import CliRunner, Result
 
 from gdcb.cli import app
 from gdcb.errors import InvalidInput
 from gdcb.ledger.live import opened
 from gdcb.ledger.store import open_store
-from gdcb.service import demo
+from gdcb.service import demo, operating, running
+from gdcb.service.access import Rate, RateLimits
+from gdcb.service.house import House
 from gdcb.service.running import declaration_of
 
 LISTING = """
@@ -101,6 +104,7 @@ def test_it_serves_an_instance_and_stops(tmp_path: Path) -> None:
         (["missing.toml"], 1, "cannot be read"),
         (["--port", "0"], 2, "--port"),
         (["--db", "mysql://x"], 1, "mysql"),
+        (["--rate", "0"], 2, "--rate"),
     ],
 )
 def test_what_cannot_be_served(
@@ -111,6 +115,70 @@ def test_what_cannot_be_served(
     result = CliRunner().invoke(app, ["serve", "--empty", *arguments])
     assert result.exit_code == code
     assert words in " ".join(result.stderr.split())
+
+
+def served(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> tuple[Result, House]:
+    """Run the command with a server that only builds its application; return what it said."""
+    built: list[House] = []
+
+    def run(_: uvicorn.Server) -> None:
+        made = running.application()
+        built.append(made.state.house)
+        built[0].store.close()
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    result = CliRunner().invoke(app, ["serve", *arguments])
+    assert result.exit_code == 0, result.stderr
+    return result, built[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        ("::1", "http://[::1]:8123"),
+        ("::", "http://127.0.0.1:8123"),
+        ("0.0.0.0", "http://127.0.0.1:8123"),
+        ("localhost", "http://localhost:8123"),
+    ],
+)
+def test_where_it_is_reached(
+    host: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address of IPv6 stands in brackets, in the link and in what cookies and forms go by."""
+    result, house = served(monkeypatch, tmp_path, "--empty", "--host", host, "--port", "8123")
+    assert f"{base}/sign-in?link=" in result.stdout
+    assert house.door.base_url == base
+
+
+def test_rates_are_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, house = served(monkeypatch, tmp_path, "--empty")
+    assert house.limiter.limits == RateLimits()
+    _, house = served(monkeypatch, tmp_path, "--empty", "--rate", "50000")
+    limits = house.limiter.limits
+    assert (limits.decide, limits.decide_address) == (Rate(5e4, 5e5), Rate(2.5e5, 2.5e6))
+    assert limits.sign_in == RateLimits().sign_in
+    house.limiter.take("decide", "key", "10.0.0.1", n=400_000)
+
+
+def test_only_what_is_made_up_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real ledger that is opened without --empty is not; a demo beside others is named."""
+    store = open_store(tmp_path / "real.db")
+    operating.create(store, LISTING, "ann", "first")
+    store.close()
+    result, _ = served(monkeypatch, tmp_path, "--db", "real.db")
+    assert "made up" not in result.output
+    store = open_store(tmp_path / "both.db")
+    text = LISTING.replace('"listing"', f'"{demo.NAME}"')
+    operating.create(store, text, demo.BY, "first")  # what a demo begins with
+    store.close()
+    result, _ = served(monkeypatch, tmp_path, "--db", "both.db", "--empty")
+    assert "Everything shown is made up" in result.output
+    store = open_store(tmp_path / "both.db")
+    operating.create(store, LISTING, "ann", "first")
+    store.close()
+    result, _ = served(monkeypatch, tmp_path, "--db", "both.db", "--empty")
+    assert f"Instance '{demo.NAME}' is made up" in result.output
 
 
 def test_instances_that_ship_a_file() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gdcb.cli.access import access_app
 from gdcb.cli.check import check
 from gdcb.cli.decide import decide
 from gdcb.cli.instances import instances
@@ -51,4 +52,5 @@ app.command("parts")(parts)
 app.command("verify")(verify)
 app.command("serve")(serve)
 app.command("decide")(decide)
+app.add_typer(access_app)
 app.add_typer(ledger_app)

@@ -38,12 +38,21 @@ def serve(
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="API processes; more than one needs PostgreSQL.")
     ] = 1,
+    rate: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            max=1e9,
+            help="Decisions a second that one key or person may ask for, in each process; an "
+            "address may five times as many.",
+        ),
+    ] = 2000.0,
 ) -> None:
     """Run the decision service: HTTP API, approval pages, dashboard, audit.
 
     With nothing else it shows a made-up operator of holiday flats on SQLite, with a month of
     history, a queue to answer and nights that come in. The first start prints a one-time link to
-    sign in with.
+    sign in with; `gdcb access link` prints another at any time.
     """
     try:
         import uvicorn
@@ -52,10 +61,10 @@ def serve(
         from gdcb.service.running import Plan, furnished
     except ImportError as error:
         fail(f"the service needs its packages: pip install 'gdcb[serve]' ({error})")
-    address = base_url or f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"
+    address = base_url or f"http://{_reached(host)}:{port}"
     if processes > 1 and not db.startswith("postgresql"):
         wrong_usage("--processes above 1 needs PostgreSQL: give --db postgresql://…")
-    plan = Plan(db, address, tuple(instances or ()), is_demo=not empty and not instances)
+    plan = Plan(db, address, tuple(instances or ()), not empty and not instances, rate)
     try:
         with bar_of() as bar:
             task = bar.add_task("opening the ledger", total=30)
@@ -63,15 +72,17 @@ def serve(
             def told(what: str, done: int, total: int) -> None:
                 bar.update(task, description=what, completed=done, total=total)
 
-            link = furnished(plan, told)
+            found = furnished(plan, told)
     except GdcbError as error:
         fail(str(error))
-    if plan.is_demo:
-        notice("Everything shown is made up: listings, guests and manager. --empty for real use.")
+    if found.made_up:
+        notice(f"{found.made_up} For real use, --empty and another --db.")
     out.print(f"gdcb serves at [bold]{address}[/bold]  (ledger: {_shown(db)}; stop with Ctrl-C)")
-    if link:
-        out.print("Sign in once with this link, and make accounts for others there:")
-        out.print(f"  {link}", soft_wrap=True)
+    if found.link:
+        out.print("Sign in once with this link, set a password, and make accounts for others:")
+        out.print(f"  {found.link}", soft_wrap=True)
+    else:
+        out.print("Sign in with your password; `gdcb access link` with this --db prints a link.")
     config = uvicorn.Config(
         "gdcb.service.running:application",
         factory=True,
@@ -88,6 +99,13 @@ def serve(
             uvicorn.Server(config).run()
         else:
             Multiprocess(config, [config.bind_socket()]).run()
+
+
+def _reached(host: str) -> str:
+    """Return the host as addresses have it: an IPv6 one stands in brackets."""
+    if host in ("0.0.0.0", "::"):  # on all of them, so on this one
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def _shown(db: str) -> str:

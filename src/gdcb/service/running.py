@@ -17,7 +17,7 @@ from gdcb.instances.catalogue import NAMES
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import open_store
 from gdcb.service import demo, operating
-from gdcb.service.access import first_link, open_books
+from gdcb.service.access import RateLimits, first_link, open_books
 from gdcb.service.app import build
 from gdcb.service.house import House, Settings
 
@@ -34,13 +34,15 @@ class Plan:
     ----------
     db, base_url : where the ledger is, and where people reach the service
     instances : TOML files or names to declare where they are not declared yet
-    is_demo : whether the made-up operator is shown
+    is_demo : whether the made-up operator is shown where there is nothing else
+    rate : decisions a second of one key or person
     """
 
     db: str
     base_url: str
     instances: tuple[str, ...] = ()
     is_demo: bool = False
+    rate: float = RateLimits().decide.per_second
 
     @contextmanager
     def environment(self) -> Iterator[None]:
@@ -64,8 +66,22 @@ def sql_store(db: str) -> SqlStore:
     return store
 
 
-def furnished(plan: Plan, told: Told = lambda *_: None) -> str | None:
-    """Make what the plan asks for and is not there; return a link to sign in, if one is due."""
+@dataclass(frozen=True, slots=True)
+class Furnished:
+    """What there is now: a link to sign in, if one is due, and which instances are made up.
+
+    Parameters
+    ----------
+    link : for the first administrator; None once somebody could administer
+    made_up : a sentence about what is made up; empty where the ledger is real
+    """
+
+    link: str | None
+    made_up: str
+
+
+def furnished(plan: Plan, told: Told = lambda *_: None) -> Furnished:
+    """Make what the plan asks for and is not there."""
     store = sql_store(plan.db)
     try:
         known = set(store.chains())
@@ -76,9 +92,17 @@ def furnished(plan: Plan, told: Told = lambda *_: None) -> str | None:
             name = operating.read_declaration(text, one).instance.name
             if name not in known:
                 operating.create(store, text, _BY, f"declared by gdcb serve {one}")
-        return first_link(open_books(store.engine), plan.base_url)
+        return Furnished(first_link(open_books(store.engine), plan.base_url), _made_up(store))
     finally:
         store.close()
+
+
+def _made_up(store: SqlStore) -> str:
+    """Say what is made up, by what the ledger has and not by what was asked for."""
+    if not demo.is_ours(store):
+        return ""
+    what = "Everything shown" if store.chains() == [demo.NAME] else f"Instance '{demo.NAME}'"
+    return f"{what} is made up: listings, guests and manager."
 
 
 def declaration_of(one: str) -> str:
@@ -99,7 +123,7 @@ def application() -> FastAPI:
     """Return the application of one process, by the plan that its parent left."""
     plan = Plan(**(json.loads(os.environ[_PLAN]) | {"instances": ()}))
     store = sql_store(plan.db)
-    house = House(store, Settings(base_url=plan.base_url))
+    house = House(store, Settings(base_url=plan.base_url, rates=RateLimits.deciding(plan.rate)))
     feed = (
         demo.Feed(lambda: house.desk(demo.NAME)) if plan.is_demo and demo.is_ours(store) else None
     )

@@ -16,7 +16,7 @@ from gdcb.service.access.errors import (
 )
 from gdcb.service.access.headers import security_headers
 from gdcb.service.access.keys import Key, add_key, list_keys, revoke_key
-from gdcb.service.access.links import first_link, link_opens, make_link
+from gdcb.service.access.links import console_link, first_link, link_opens, make_link
 from gdcb.service.access.lockout import LockOut
 from gdcb.service.access.passwords import Cost, set_password
 from gdcb.service.access.people import (
@@ -62,6 +62,7 @@ __all__ = [
     "TooMany",
     "add_key",
     "add_person",
+    "console_link",
     "create_tables",
     "end_person",
     "end_sessions",

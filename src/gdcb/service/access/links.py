@@ -10,9 +10,11 @@ POST begins on our own page, and so does the redirect that answers it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from gdcb.errors import InvalidInput
 from gdcb.service.access import tables
@@ -20,7 +22,13 @@ from gdcb.service.access.books import Books
 from gdcb.service.access.errors import NotAllowed, SignInRefused
 from gdcb.service.access.keys import DAY, seconds
 from gdcb.service.access.names import shown
-from gdcb.service.access.people import find, is_taken, must_administer_all, write_person
+from gdcb.service.access.people import (
+    find,
+    is_taken,
+    must_administer_all,
+    person_by_login,
+    write_person,
+)
 from gdcb.service.access.roles import CONSOLE, EVERY, ROLES, Principal, grants
 from gdcb.service.access.sessions import open_session
 from gdcb.service.access.tokens import digest, is_token, new_token
@@ -62,21 +70,47 @@ def first_link(books: Books, base_url: str, lasts_s: float = LASTS_S) -> str | N
     first that is used ends the others. Whoever reads the console gets in: it is theirs anyway.
     """
     lasts, base = seconds("lasts_s", lasts_s, 30 * DAY), base_of(base_url)
-    people, held = tables.principals, tables.grants
-    asked = (
-        select(people.c.id, people.c.signed_in_at)
-        .join(held, held.c.principal == people.c.id)
-        .where(held.c.role == "administer", held.c.instance == EVERY)
-        .where(people.c.kind == "person", people.c.ended_at.is_(None))
-        .order_by(people.c.made_at, people.c.id)
-    )
     with books.changing() as connection:
-        rows = connection.execute(asked).all()
+        rows = _administrators(connection)
         if any(row.signed_in_at is not None for row in rows):
             return None
         first = rows[0].id if rows else _first(books, connection)
         token = _add(books, connection, CONSOLE, first, lasts)
     return f"{base}{PATH}?{FIELD}={token}"
+
+
+def console_link(
+    books: Books, base_url: str, login: str | None = None, lasts_s: float = LASTS_S
+) -> str:
+    """Return a link for somebody, by their login; for the administrator where none is given.
+
+    It is for whoever holds the database, so that a sole administrator without a password is never
+    locked out. Where nobody administers, an administrator is made.
+    """
+    if login is not None:
+        return make_link(books, CONSOLE, person_by_login(books, login), base_url, lasts_s)
+    with books.reading() as connection:
+        found = _administrators(connection)
+    if len(found) == 1:
+        return make_link(books, CONSOLE, found[0].id, base_url, lasts_s)
+    first = first_link(books, base_url, lasts_s) if not found else None
+    if first is None:
+        logins = ", ".join(row.login for row in found)
+        raise InvalidInput(f"login: expected that of one of several administrators: {logins}")
+    return first
+
+
+def _administrators(connection: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return who administers every instance, in the order in which they were added."""
+    people, held = tables.principals, tables.grants
+    asked = (
+        select(people.c.id, people.c.login, people.c.signed_in_at)
+        .join(held, held.c.principal == people.c.id)
+        .where(held.c.role == "administer", held.c.instance == EVERY)
+        .where(people.c.kind == "person", people.c.ended_at.is_(None))
+        .order_by(people.c.made_at, people.c.id)
+    )
+    return connection.execute(asked).all()
 
 
 def link_opens(books: Books, token: str) -> bool:

@@ -47,6 +47,20 @@ class RateLimits:
     other: Rate = Rate(20.0, 200.0)
     other_address: Rate = Rate(100.0, 1_000.0)
 
+    @classmethod
+    def deciding(cls, per_second: float) -> RateLimits:
+        """Return limits with another rate of decisions for one principal, bursts of ten seconds.
+
+        An address has five times as much, as by default.
+
+        Examples
+        --------
+        >>> RateLimits.deciding(2_000.0) == RateLimits()
+        True
+        """
+        decide, address = (Rate(n * per_second, 10 * n * per_second) for n in (1, 5))
+        return cls(decide, address)
+
     def of(self, kind: str) -> tuple[Rate, Rate]:
         """Return the rates of a kind: for a principal and for an address."""
         known = {

@@ -1,0 +1,125 @@
+"""`gdcb access link | end | log`: for whoever holds the database of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from gdcb.cli.say import as_json, fail, out
+from gdcb.cli.serve import DEFAULT_DB
+from gdcb.errors import GdcbError
+
+if TYPE_CHECKING:
+    from gdcb.service.access import Books
+
+access_app = typer.Typer(
+    name="access",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Let people into a service, put them out, see who changed what: from its database.",
+)
+
+Url = Annotated[
+    str, typer.Option("--db", metavar="URL", help="The ledger: a path, or postgresql://….")
+]
+
+
+@access_app.command("link")
+def link(
+    login: Annotated[
+        str | None,
+        typer.Argument(help="Whose; without it, the administrator's where there is only one."),
+    ] = None,
+    db: Url = DEFAULT_DB,
+    base_url: Annotated[
+        str, typer.Option(help="Where people reach the service, as given to `gdcb serve`.")
+    ] = "http://127.0.0.1:8000",
+    hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long it works.")] = 24,
+) -> None:
+    """Print a one-time link that signs somebody in, by default the administrator.
+
+    The service may be running. A password that they had is forgotten once the link is used.
+    """
+    with _books(db) as books:
+        from gdcb.service.access import console_link
+
+        made = console_link(books, base_url, login, hours * 3600)
+    typer.echo(made)
+
+
+@access_app.command("end")
+def end(
+    login: Annotated[str, typer.Argument(help="Whose access ends.")], db: Url = DEFAULT_DB
+) -> None:
+    """End somebody's access at once, also that of the last administrator.
+
+    The next start of the service then prints a link for a new one.
+    """
+    with _books(db) as books:
+        from gdcb.service.access import CONSOLE, end_person, person_by_login
+
+        end_person(books, CONSOLE, person_by_login(books, login))
+    out.print(f"{escape(login)} is signed out everywhere and can sign in no more.")
+
+
+@access_app.command("log")
+def log(
+    db: Url = DEFAULT_DB,
+    after: Annotated[int, typer.Option(min=0, help="Only lines behind this number.")] = 0,
+    most: Annotated[int, typer.Option(min=1, help="So many lines at most.")] = 1000,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show who signed in, and who granted, revoked or made what; the log only grows."""
+    with _books(db) as books:
+        from gdcb.service.access import CONSOLE, list_keys, list_people, read_log
+
+        lines = read_log(books, after, most)
+        names = {one.id: one.name for one in list_people(books, CONSOLE)}
+        names |= {one.id: one.name for one in list_keys(books, CONSOLE)}
+    told: list[dict[str, Any]] = [
+        {
+            "n": one.n,
+            "at": datetime.fromtimestamp(one.at / 1e6, UTC).isoformat(timespec="seconds"),
+            "by": one.by,
+            "name": names.get(one.by, one.by),
+            "what": one.what,
+            "detail": one.detail,
+        }
+        for one in lines
+    ]
+    if json:
+        as_json(told)
+        return
+    for line in told:
+        detail = ", ".join(f"{name} {value}" for name, value in line["detail"].items())
+        words = f"{line['n']}  {line['at']}  {line['name']}: {line['what']}  {detail}"
+        out.print(escape(words.rstrip()), soft_wrap=True)
+
+
+@contextmanager
+def _books(db: str) -> Iterator[Books]:
+    """Open the database of a service; none is made where there is none."""
+    try:
+        from gdcb.service.access import open_books
+        from gdcb.service.running import sql_store
+    except ImportError as error:
+        fail(f"the service needs its packages: pip install 'gdcb[serve]' ({error})")
+    path = db.removeprefix("sqlite:///").partition("?")[0]
+    if "://" not in path and not Path(path).is_file():
+        fail(f"no ledger at {path}")
+    try:
+        store = sql_store(db)
+        try:
+            yield open_books(store.engine)
+        finally:
+            store.close()
+    except GdcbError as error:
+        fail(str(error))

@@ -1,0 +1,126 @@
+"""`gdcb access`: a way in for whoever holds the database, a way out, and who changed what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gdcb.cli import app
+from gdcb.ledger.sql import SqlStore
+from gdcb.service.access import CONSOLE, Door, add_person, first_link, list_people, open_books
+
+BASE = "http://127.0.0.1:8000"
+
+
+def run(*arguments: str) -> Result:
+    """Run the command as from a shell."""
+    return CliRunner().invoke(app, ["access", *arguments])
+
+
+@pytest.fixture
+def db(sqlite_template: Path, tmp_path: Path) -> Path:
+    """The database of a service whose sole administrator signed in, and has no password."""
+    path = tmp_path / "gdcb.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    store = SqlStore(path)
+    door = Door(open_books(store.engine))
+    link = first_link(door.books, BASE)
+    assert link is not None
+    door.sign_in_by_link(link.partition("link=")[2], {})
+    store.close()
+    return path
+
+
+def whose(db: Path, link: str) -> str:
+    """Use a printed link, and return the name of who is signed in."""
+    store = SqlStore(db)
+    door = Door(open_books(store.engine))
+    assert link.startswith(f"{BASE}/sign-in?link=")
+    cookie = door.sign_in_by_link(link.strip().partition("link=")[2], {})
+    found = door.authenticate({"cookie": cookie.partition(";")[0]})
+    store.close()
+    assert found is not None
+    return found.name
+
+
+def added(db: Path, login: str, *given: tuple[str, str]) -> None:
+    """Add somebody."""
+    store = SqlStore(db)
+    add_person(open_books(store.engine), CONSOLE, login, login.title(), given)
+    store.close()
+
+
+def test_a_sole_administrator_gets_in_again(db: Path) -> None:
+    """No session, no password, no first link: the database is enough."""
+    store = SqlStore(db)
+    assert first_link(open_books(store.engine), BASE) is None
+    store.close()
+    result = run("link", "--db", str(db))
+    assert result.exit_code == 0, result.stderr
+    assert whose(db, result.stdout) == "First administrator"
+    assert whose(db, run("link", "admin", "--db", f"sqlite:///{db}").stdout) == (
+        "First administrator"
+    )
+
+
+def test_of_several_one_is_named(db: Path) -> None:
+    added(db, "ann", ("administer", "*"))
+    added(db, "bob", ("approve", "*"))
+    result = run("link", "--db", str(db))
+    assert result.exit_code == 1
+    assert "expected that of one of several administrators: admin, ann" in result.stderr
+    assert whose(db, run("link", "ann", "--db", str(db)).stdout) == "Ann"
+    assert whose(db, run("link", "bob", "--db", str(db)).stdout) == "Bob"
+
+
+def test_the_last_administrator_is_put_out_and_another_comes(db: Path) -> None:
+    result = run("end", "admin", "--db", str(db))
+    assert (result.exit_code, result.stdout.split()[0]) == (0, "admin")
+    assert run("link", "admin", "--db", str(db)).exit_code == 1
+    assert whose(db, run("link", "--db", str(db)).stdout) == "First administrator"
+    store = SqlStore(db)
+    people = {one.login: one for one in list_people(open_books(store.engine), CONSOLE)}
+    store.close()
+    assert people["admin"].ended_at is not None
+    assert people["admin-2"].ended_at is None
+
+
+def test_the_log_says_who_changed_what(db: Path) -> None:
+    link = run("link", "--db", str(db)).stdout
+    whose(db, link)
+    lines = json.loads(run("log", "--db", str(db), "--json").stdout)
+    assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
+    assert (lines[0]["by"], lines[0]["what"]) == ("console", "person added")
+    assert (lines[-2]["by"], lines[-2]["what"]) == ("console", "link made")
+    assert (lines[-1]["name"], lines[-1]["what"]) == ("First administrator", "signed in")
+    words = run("log", "--db", str(db), "--after", str(len(lines) - 1)).stdout
+    assert "First administrator: signed in  how link" in words
+    assert len(words.splitlines()) == 1
+    assert link.strip().partition("link=")[2] not in run("log", "--db", str(db)).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["link", "--db", "missing.db"], 1, "no ledger at missing.db"),
+        (["log", "--db", "sqlite:///missing.db"], 1, "no ledger at missing.db"),
+        (["link", "nobody"], 1, "login: expected that of a person, got 'nobody'"),
+        (["end", "nobody"], 1, "login: expected that of a person, got 'nobody'"),
+        (["link", "--base-url", "here"], 1, "base_url: expected like"),
+        (["link", "--hours", "0"], 2, "--hours"),
+        (["link", "--db", "memory:"], 1, "no ledger at memory:"),
+        (["link", "--db", "mysql://x"], 1, "mysql"),
+    ],
+)
+def test_what_is_refused(
+    db: Path, arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a sentence; no database is made where there was none."""
+    monkeypatch.chdir(db.parent)
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert words in " ".join(result.stderr.split())
+    assert not (db.parent / "missing.db").exists()
