@@ -87,6 +87,12 @@ class Compared:
         self.worst = max(self.worst, other.worst)
         self.found += other.found[: max(keep - len(self.found), 0)]
 
+    def refuse(self, why: Compared) -> None:
+        """Let every row of an event differ, which can also not have happened as it says."""
+        self.rows = max(self.rows, why.rows)
+        self.rounded, self.worded, self.differ = 0, 0, self.rows
+        self.found += why.found
+
     def as_json(self) -> dict[str, Any]:
         """Return the counts."""
         equal = self.rows - self.rounded - self.differ

@@ -1,9 +1,9 @@
 """Replay a chain: work out again all that was worked out, and say what comes out otherwise.
 
 Decisions, verdicts, what ran, refits and imports are computed again on a fold that starts from the
-declaration. What people said must have been possible when they said it. The fold takes what was
-recorded, also after a difference, so that one does not hide another. Where a snapshot was stored,
-what the fold knows is held against it.
+declaration. What people said must have been possible when they said it, which
+`gdcb.ledger.possible` asks. The fold takes what was recorded, also after a difference, so that one
+does not hide another. Where a snapshot was stored, what the fold knows is held against it.
 
 What was erased cannot be worked out again, nor can what was decided on a state that it taught, up
 to the next state that was sealed. Both are counted, and neither is a difference.
@@ -21,23 +21,16 @@ import numpy as np
 from gdcb import declaration
 from gdcb import events as ev
 from gdcb.agent import Agent
-from gdcb.arguments import check_review
 from gdcb.cases import about, made_event, rows_of
 from gdcb.errors import BrokenChain, Conflict, GdcbError, InvalidInput
-from gdcb.ledger.differing import (
-    TOLERANCE,
-    Compared,
-    compare,
-    refused,
-    with_rows,
-)
+from gdcb.ledger.differing import TOLERANCE, Compared, compare, refused, with_rows
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import follow
+from gdcb.ledger.possible import Possible
 from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
 from gdcb.ledger.replay_report import ReplayReport, check_state
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
-from gdcb.parts import check_text
 from gdcb.records import Decision, Rows
 from gdcb.replay import check_event
 
@@ -103,6 +96,7 @@ class _Replayer:
 
     def __init__(self, live: Recall, report: ReplayReport) -> None:
         self.live, self.report = live, report
+        self._possible = Possible(live)
         self._ids: set[str] = set()
         self._made: tuple[ev.DecisionMade, Rows] | None = None
         self._gone: set[str] = set()
@@ -129,6 +123,11 @@ class _Replayer:
                 self._check_sealed(entry, event)
         except _BROKEN as error:
             found = refused(entry.seq, event, entry.kind, _said(error))
+        try:
+            if event is not None:
+                self._possible.check(event, entry.at, entry.by)
+        except _BROKEN as error:
+            found.refuse(refused(entry.seq, event, entry.kind, _said(error)))
         try:
             if event is None:
                 live.skip()
@@ -162,8 +161,6 @@ class _Replayer:
                 check_event(live, event)
             else:
                 again = followed
-        elif isinstance(event, ev.Reviewed):
-            self._check_answer(event)
         elif isinstance(event, ev.ScalerFitted):
             live.check_owners(event.owners)
             again = event if live.is_lossy else live.fitted(event.owners)
@@ -200,15 +197,6 @@ class _Replayer:
         stored = Snapshot(live.chain, entry.seq, entry.prev, data)
         found = check_state(live, stored, entry.prev, self.report.tolerance)
         self.report.states.append(found)
-
-    def _check_answer(self, event: ev.Reviewed) -> None:
-        """Refuse an answer that nobody can have given, or not at this point."""
-        record = self.live.records[event.id]
-        record.check_held()
-        if not record.is_asked:
-            raise Conflict(f"decision {record.id} was answered before anybody was asked")
-        check_review(self.live.instance, event)
-        check_text("reason", event.reason, may_be_empty=True)
 
     def _is_sound(self, event: ev.OutcomeObserved) -> bool:
         """Whether all outcomes could be observed; where not, each is checked for what is wrong."""
