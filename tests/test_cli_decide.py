@@ -235,8 +235,8 @@ def test_a_large_file_goes_in_parts(empty: Path, tmp_path: Path) -> None:
     declare(path, held("batch = 2"))
     file = csv(tmp_path, NIGHTS)
     document = json.loads(run(file, "--db", path, "--id", "x", "--json")[1])
-    assert document["requests"] == ["x-1", "x-2"]
-    assert [row["id"] for row in document["decisions"]] == ["x-1.0", "x-1.1", "x-2.0"]
+    assert document["requests"] == ["x~1", "x~2"]
+    assert [row["id"] for row in document["decisions"]] == ["x~1.0", "x~1.1", "x~2.0"]
     assert json.loads(run(file, "--db", path, "--id", "x", "--json")[1])["is_new"] is False
 
 
@@ -278,9 +278,9 @@ def test_a_run_that_was_stopped_goes_on(
     assert "the disk went away. The first 2 rows were decided, and stay so; the same file" in said
     change(path, held("batch = 3"))
     document = json.loads(run(file, "--db", path, "--id", "x", "--json")[1])
-    assert document["requests"] == ["x-1", "x-2", "x-3"]
+    assert document["requests"] == ["x~1", "x~2", "x~3"]
     assert [row["id"] for row in document["decisions"]] == [
-        "x-1.0", "x-1.1", "x-2.0", "x-2.1", "x-2.2", "x-3.0", "x-3.1",
+        "x~1.0", "x~1.1", "x~2.0", "x~2.1", "x~2.2", "x~3.0", "x~3.1",
     ]  # fmt: skip
     assert [row["proposed"]["price"] for row in document["decisions"]] == pytest.approx(
         [(100 + i) * float(row["arm"]) for i, row in enumerate(document["decisions"])]
@@ -315,6 +315,12 @@ def test_two_who_divide_a_file_differently_do_not_both_decide_it(
     assert store.head("rooms").size == sizes[1]
     store.close()
     assert json.loads(run(file, "--db", path, "--id", "x", "--json")[1])["is_new"] is False
+
+
+def test_an_id_with_a_number_is_no_part_of_another(db: Path, tmp_path: Path) -> None:
+    assert run(csv(tmp_path, NIGHTS), "--db", db, "--id", "week-1")[0] == 0
+    other = csv(tmp_path, NIGHTS.replace("80", "81"))
+    assert json.loads(run(other, "--db", db, "--id", "week", "--json")[1])["requests"] == ["week"]
 
 
 def test_fewer_rows_under_the_same_id_are_refused(empty: Path, tmp_path: Path) -> None:

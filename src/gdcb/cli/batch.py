@@ -90,7 +90,7 @@ def _parts(store: Store, name: str, id: str, n: int, size: int) -> list[Part]:
     parts: list[Part] = []
     start = 0
     while True:
-        part = f"{id}-{len(parts) + 1}"
+        part = _part(id, len(parts) + 1)
         place = store.places(name, [part]).get(part)
         if place is None:
             break
@@ -102,8 +102,13 @@ def _parts(store: Store, name: str, id: str, n: int, size: int) -> list[Part]:
         return [Part(id, slice(0, n), False)]
     for first in range(start, n, size):
         stop = min(first + size, n)
-        parts.append(Part(f"{id}-{len(parts) + 1}", slice(first, stop), False))
+        parts.append(Part(_part(id, len(parts) + 1), slice(first, stop), False))
     return parts
+
+
+def _part(id: str, number: int) -> str:
+    # No hyphen: 'week-1' may well be a request of its own, beside 'week'.
+    return f"{id}~{number}"
 
 
 def _requests(
@@ -187,7 +192,7 @@ def _job(request: Request, id: str) -> Job:
     """Return the job that decides a part, unless the file was divided otherwise meanwhile."""
     from gdcb.service import deciding
 
-    rival = f"{id}-1" if request.id == id else id
+    rival = _part(id, 1) if request.id == id else id
 
     def decide_unless(turn: Turn, jobs: Sequence[Job]) -> None:
         # Looked up within the transaction: another process may have run with another limit.

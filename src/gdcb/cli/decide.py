@@ -49,7 +49,11 @@ def decide(
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option("--id", help="Id of the request; by default it follows from the file."),
+        typer.Option(
+            "--id",
+            help="Id of the request, and of its parts ID~1, ID~2, …; by default it follows from "
+            "the file.",
+        ),
     ] = None,
     target: Annotated[
         Path | None,
