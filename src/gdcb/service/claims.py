@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from gdcb.errors import Conflict
 from gdcb.ledger.sql import SqlStore
@@ -14,6 +16,7 @@ from gdcb.service.tables import claims
 from gdcb.service.who import is_same, name_of
 
 _LARGE = 2**16
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +42,37 @@ class Claims:
         """Take a decision, or go on having it; Conflict where somebody else has it."""
         at = self._clock()
         made = Claim(id, by, at + round(lease_s * 1e6))
-        with self._store.transaction() as connection:
-            row = connection.execute(
-                select(claims.c.by, claims.c.until).where(
-                    claims.c.chain == chain, claims.c.id == id
-                )
-            ).first()
-            if row is not None and row.until > at and not is_same(row.by, by):
-                raise Conflict(f"{name_of(row.by)} has claimed decision {id}")
-            connection.execute(delete(claims).where(claims.c.chain == chain, claims.c.id == id))
-            connection.execute(insert(claims).values(chain=chain, id=id, by=by, until=made.until))
-        return made
+        holders = [by]
+        for _ in range(_TRIES):
+            with self._store.transaction() as connection:
+                # One statement: between a look and a write another process could take it too.
+                if self._take(connection, chain, made, at, holders):
+                    return made
+            found = self.of(chain, [id]).get(id)
+            if found is None:
+                continue  # it was given back in the meantime
+            if not is_same(found.by, by):
+                raise Conflict(f"{name_of(found.by)} has claimed decision {id}")
+            holders = [by, found.by]  # the same person, under another name
+        raise Conflict(f"decision {id} changes hands; claim it again")
+
+    @staticmethod
+    def _take(
+        connection: Connection, chain: str, made: Claim, at: int, holders: Sequence[str]
+    ) -> bool:
+        values = {"by": made.by, "until": made.until}
+        is_sqlite = connection.dialect.name == "sqlite"
+        insert_ = (sqlite_insert if is_sqlite else postgresql_insert)(claims)
+        done = connection.execute(
+            insert_.values(chain=chain, id=made.id, **values)
+            .on_conflict_do_update(
+                index_elements=[claims.c.chain, claims.c.id],
+                set_=values,
+                where=(claims.c.until <= at) | claims.c.by.in_(list(holders)),
+            )
+            .returning(claims.c.id)
+        )
+        return done.first() is not None
 
     def release(self, chain: str, id: str, by: str) -> bool:
         """Give a decision back; returns whether one had it."""
@@ -59,7 +82,8 @@ class Claims:
             ).first()
             if row is None or not is_same(row.by, by):
                 return False
-            connection.execute(delete(claims).where(claims.c.chain == chain, claims.c.id == id))
+            theirs = (claims.c.chain == chain) & (claims.c.id == id) & (claims.c.by == row.by)
+            connection.execute(delete(claims).where(theirs))
         return True
 
     def of(self, chain: str, ids: Sequence[str] | None = None) -> dict[str, Claim]:

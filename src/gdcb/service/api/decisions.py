@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 
 from gdcb.errors import InvalidInput, UnknownDecision
 from gdcb.ledger.live import Live
@@ -159,7 +160,7 @@ async def queue(
     """See what waits for a person, the next deadline first."""
     _, desk = await enter(request, name, "approve", "operate", "audit")
     policy = desk.policy
-    claims = house_of(request).claims.of(name)
+    claims = await run_in_threadpool(house_of(request).claims.of, name)
 
     def read_queue(live: Live) -> dict[str, Any]:
         found = [
