@@ -23,6 +23,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 _SHORT = 256  # whole numbers; up to here they are sorted before their ends are found
+_INT16 = 2**15
 _SMALL = 4096  # booleans; up to here their bytes are searched faster than NumPy counts them
 _MOST_COPIES = 1024  # constants kept on devices
 
@@ -358,8 +359,7 @@ def stable_order(index: Array) -> Array:
     >>> stable_order(np.array([1, 0, 1, 0])).tolist()
     [1, 3, 0, 2]
     """
-    ends = np.iinfo(np.int16)
-    if index.size > _SHORT and ends.min <= index.min() and index.max() <= ends.max:
+    if index.size > _SHORT and -_INT16 <= index.min() and index.max() < _INT16:
         index = index.astype(np.int16)
     return np.argsort(index, kind="stable")
 

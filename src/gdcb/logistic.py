@@ -116,7 +116,10 @@ class LogisticPosterior:
                 parts = (phi[rows], y[rows], weight[rows], shifts[rows])
                 found[:, rows] = self._learn_several(owners, *parts)
             return found[0], found[1]
-        for wave in waves(owner[seen]):
+        several = waves(owner[seen])
+        if len(several) == 1 and seen.size == owner.size:  # no row needs to be picked out
+            return self._learn(owner, phi, y, weight, 0.0 if offset is None else offset)
+        for wave in several:
             rows = seen[wave]
             shift = 0.0 if offset is None else offset[rows]
             found[:, rows] = self._learn(owner[rows], phi[rows], y[rows], weight[rows], shift)
@@ -360,7 +363,8 @@ def waves(owner: Array) -> list[Array]:
     >>> [wave.tolist() for wave in waves(np.array([7, 3, 7, 7]))]
     [[0, 1], [2], [3]]
     """
-    if owner.size <= 1:
+    ordered = np.sort(owner)
+    if is_all(ordered[1:] != ordered[:-1]):  # each once, as mostly
         return [np.arange(owner.size)] if owner.size else []
     turn = turn_of(owner)
     return np.split(stable_order(turn), np.cumsum(np.bincount(turn))[:-1])

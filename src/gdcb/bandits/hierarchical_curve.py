@@ -210,10 +210,13 @@ class HierarchicalCurveThompson:
         units = np.bincount(state.group, minlength=state.rows.size)
         while left.size:  # mostly once: a group shares behind the same row in a batch and a loop
             until = np.maximum(units - state.place, 1)
-            is_next = turn_of(group[left]) < until[group[left]]
-            now, left = left[is_next], left[~is_next]
-            posterior.observe(rows.cell[now], phi[now], rows.y[now], rows.weight[now])
+            now, left = left, left[:0]
             seen = np.bincount(group[now], minlength=until.size)
+            if is_any(seen > until):
+                is_next = turn_of(group[now]) < until[group[now]]
+                now, left = now[is_next], now[~is_next]
+                seen = np.minimum(seen, until)
+            posterior.observe(rows.cell[now], phi[now], rows.y[now], rows.weight[now])
             scatter_add(state.rows, group[now], rows.weight[now])
             scatter_add(state.since, group[now], rows.weight[now])
             state.place += seen

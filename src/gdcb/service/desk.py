@@ -45,15 +45,16 @@ class Overloaded(GdcbError):
 
 @dataclass(slots=True)
 class Job:
-    """A command, and the future of its answer. Jobs of one `kind` are run together.
+    """A command, and the future of its answer; it has `run` or `together`.
 
     Parameters
     ----------
     run : turn → answer; raises before it adds anything
-    together : (turn, jobs) → nothing; answers them all, in place of `run`
+    together : (turn, jobs) → nothing; answers all jobs that wait and have the same one
+    what : what `together` is asked for
     """
 
-    run: Callable[[Turn], Any]
+    run: Callable[[Turn], Any] | None = None
     together: Callable[[Turn, Sequence[Any]], None] | None = None
     future: Future[Any] = field(default_factory=Future)
     answer: Any = None
@@ -275,6 +276,7 @@ class Desk:
 
     def _run(self, job: Job, turn: Turn) -> None:
         before = len(turn.drafts)
+        assert job.run is not None, "a job without `together` has `run`"
         try:
             job.answer = job.run(turn)
         except GdcbError as error:
