@@ -254,6 +254,10 @@ DASHBOARD = dashboard.DashboardView(
             dashboard.Series("price ceiling", (None,) * 14),
         ),
     ),
+    alarms=(
+        dashboard.Alarm("reward", DAYS[9], DAYS[7], "It fell by 4 % on average."),
+        dashboard.Alarm("gate price change: how often it acts", DAYS[8], DAYS[8]),
+    ),
     rewards=(
         dashboard.Part("launched", Estimate(94.1, 92.6, 95.6), 41_230),
         dashboard.Part("holdback", Estimate(88.7, 85.9, 91.5), 4_611),

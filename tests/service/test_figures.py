@@ -25,7 +25,7 @@ from gdcb.ledger.live import Live, opened
 from gdcb.ledger.store import Store, open_store
 from gdcb.records import HELD, MODIFIED, PASSED, STATUS, VETOED, Setting
 from gdcb.service import answering, demo, erasing
-from gdcb.service.figures import running, verified
+from gdcb.service.figures import drifting, running, verified
 from gdcb.service.figures.background import Background
 from gdcb.service.figures.calibration import bins_of, coverage_of
 from gdcb.service.figures.holdback import contrast
@@ -497,6 +497,7 @@ def test_a_manager_who_changes_gives_the_alarm() -> None:
         assert manager.values == (0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
         assert manager.alarms == (5,)
         assert "is no longer as in the first part of the log" in manager.note
+        assert first.monitor in [one.name for one in shown(reader, live.at).alarms]
 
 
 def test_alarms_that_were_written_down_are_shown() -> None:
@@ -511,10 +512,64 @@ def test_alarms_that_were_written_down_are_shown() -> None:
         assert "It acts more often." in one.note
 
 
+def test_alarms_beside_the_gates_are_counted() -> None:
+    """Of rewards and contexts too, however old, and also where no gate has said anything."""
+    with desks.office(desks.plain()) as made:
+        told = [
+            ev.DriftFound(name, 1, 0.1, 0.4, 7.0, 5.0, 0.05, f"{name} fell.")
+            for name in ("reward", "context busy")
+        ]
+        made.do(lambda turn: turn.add(told[0], "ann"))
+        live = opened(made.store, made.chain)
+        early = shown(read(made.store, made.chain, live), live.at)
+        assert [one.words for one in early.alarms] == ["reward fell."]
+        assert early.overrides.series == ()
+        made.clock.pass_by(40 * 86_400.0)
+        made.do(lambda turn: turn.add(told[1], "ann"))
+        made.decide("a", [night(), night()])
+        live = opened(made.store, made.chain)
+        found = shown(read(made.store, made.chain, live), live.at)
+        assert [one.words for one in found.alarms] == ["context busy fell.", "reward fell."]
+        assert [one.at for one in found.alarms] == [live.at, live.at - 40 * DAY]
+        (limits,) = found.overrides.series
+        assert limits.alarms == ()
+        assert "fell" not in limits.note
+
+
+def test_it_says_why_nothing_is_watched() -> None:
+    with desks.office(desks.plain()) as made:
+        made.decide("a", [night(), night()])
+        made.observe({"a.0": 1.0})
+        live = opened(made.store, made.chain)
+        assert shown(read(made.store, made.chain, live), live.at).unwatched == (
+            "Nothing is watched yet: the first part of the log is still being taken as the "
+            "reference, 1 of 400 outcomes."
+        )
+        late = read(made.store, made.chain, live, look_back=2)
+        said = shown(late, live.at).unwatched
+        first = made.size - 2
+        assert f"the part of the log from entry {first} on, where reading began, is" in said
+
+
+def test_a_log_that_cannot_be_watched_says_so() -> None:
+    with desks.office(desks.plain()) as made:
+        drift = drifting.Drift(made.desk.instance)
+    drift.give_up()
+    assert drift.why == "Nothing is watched: the log cannot be read."
+
+
 def test_the_demo_gives_no_alarm(reader: Reader) -> None:
     drift = reader.running.drift
     assert drift.why == ""
     assert drift.alarms == []
+    assert shown(reader, 0).unwatched == ""
+
+
+def test_alarms_name_what_they_are_held_against(furnished: Furnished) -> None:
+    """Where reading began late, that is not the first part of the log."""
+    assert drifting.Drift(furnished.live.instance).reference == "the first part of the log"
+    later = Running(furnished.live.instance, first=1_234).drift
+    assert "from entry 1,234 on" in later.reference
 
 
 # The chain

@@ -241,6 +241,24 @@ def test_regret_says_why_there_is_none(desk_site: Site) -> None:
     assert "it takes 60 live decisions with an outcome; there are 0" in said
 
 
+def test_drift_alarms_and_that_nothing_is_watched(desk_site: Site) -> None:
+    browser, made = desk_site.as_("operate"), office(desk_site)
+    said = words(browser.get())
+    assert "Nothing is watched yet: the first part of the log is still being taken" in said
+    assert "No drift alarm" not in said
+    told = ev.DriftFound("reward", 1, 0.1, 0.4, 7.0, 5.0, 0.05, "It fell by a lot.")
+    made.do(lambda turn: turn.add(told, "ann"))
+    said = words(browser.get())
+    assert "1 drift alarm Newest first" in said
+    assert "reward It fell by a lot." in said
+    assert "No drift alarm" not in said
+
+
+def test_a_watched_log_without_an_alarm_says_so(site: Site) -> None:
+    said = words(site.as_("operate").get())
+    assert "No drift alarm Gates, rewards and contexts are watched" in said
+
+
 # Pause, resume, refit
 
 

@@ -44,13 +44,14 @@ class Drift:
     Parameters
     ----------
     instance : whose gates, rewards and contexts are watched
+    first : number of the first entry that is read; the reference is made of what follows
     alarms : what was found, also by others who wrote it down
-    why : why nothing is watched; empty where something is, or will be
     """
 
     instance: Instance
+    first: int = 0
     alarms: list[Drifted] = field(default_factory=list)
-    why: str = "the first part of the log is still being taken as the reference"
+    _failed: str = ""
     _held: dict[str, int] = field(default_factory=dict)
     _parts: list[Seen] = field(default_factory=list)
     _n_outcomes: int = 0
@@ -60,11 +61,29 @@ class Drift:
     _monitors: Monitors | None = None
     _state: MonitorState | None = None
     _told: set[int] = field(default_factory=set)
-    _is_off: bool = False
+
+    @property
+    def reference(self) -> str:
+        """What the rest is held against, in words."""
+        if not self.first:
+            return "the first part of the log"
+        return f"the part of the log from entry {self.first:,} on, where reading began,"
+
+    @property
+    def why(self) -> str:
+        """Why nothing is watched, in a sentence; empty where something is."""
+        if self._failed:
+            return f"Nothing is watched: {self._failed}."
+        if self._watched is not None:
+            return ""
+        return (
+            f"Nothing is watched yet: {self.reference} is still being taken as the reference, "
+            f"{self._n_outcomes:,} of {OUTCOMES:,} outcomes."
+        )
 
     def give_up(self) -> None:
         """Watch nothing any more: the log has what cannot be."""
-        self.why, self._is_off, self._parts = "nothing is watched: the log cannot be read", True, []
+        self._failed, self._parts = "the log cannot be read", []
 
     def take(self, event: ev.Event, window: Window, at: int) -> None:
         """Look at what is news in an event; the window has it already."""
@@ -72,7 +91,7 @@ class Drift:
             watched = self._watched or WatchList.of(self.instance)
             gate = _gate_of(watched, event.monitor)
             self.alarms.append(Drifted(event.monitor, gate, at, at, event.says))
-        elif self._is_off:
+        elif self._failed:
             return
         elif isinstance(event, ev.DecisionMade | ev.GateApplied | ev.OutcomeObserved):
             of, rows = window.find(event.id)
@@ -114,10 +133,10 @@ class Drift:
         try:
             self._reference = self._watched.fit(_joined(self._parts))
         except InvalidInput as error:
-            self.why = f"nothing is watched: {error}"
+            self._failed = str(error).rstrip(".")
         else:
             self._monitors = self._watched.monitors(self._reference)
-            self._state, self.why = self._monitors.init(), ""
+            self._state = self._monitors.init()
         self._parts = []
 
     def look(self) -> bool:
@@ -139,7 +158,7 @@ class Drift:
                 self._told.add(alarm.monitor)
                 gate = _gate_of(self._watched, alarm.name)
                 words = (
-                    f"{alarm.name} is no longer as in the first part of the log "
+                    f"{alarm.name} is no longer as in {self.reference.rstrip(',')} "
                     f"(e = 10^{alarm.log_e / np.log(10):.1f})"
                 )
                 self.alarms.append(Drifted(alarm.name, gate, alarm.since, alarm.at, words))

@@ -66,7 +66,7 @@ class Running:
         self.next = self.first
         self.window = Window(self.instance, self.rows)
         self.hours = Hours(self.instance.chain)
-        self.drift = Drift(self.instance)
+        self.drift = Drift(self.instance, self.first)
 
     @property
     def is_whole(self) -> bool:

@@ -19,6 +19,7 @@ from gdcb.service.figures.reading import Reader
 from gdcb.service.figures.running import Certified, Running
 from gdcb.service.figures.window import Window
 from gdcb.service.pages.views.dashboard import (
+    Alarm,
     Bin,
     ChainState,
     Coverage,
@@ -38,6 +39,7 @@ class Shown:
 
     Parameters
     ----------
+    alarms, unwatched : drift alarms, newest first, and why nothing is watched; empty: it is
     contrast : the launched side against the holdback
     reach : how far back the figures go, in a sentence; empty: to the beginning
     at : when they were made, µs
@@ -46,6 +48,8 @@ class Shown:
 
     flow: Timeline
     overrides: Timeline
+    alarms: tuple[Alarm, ...]
+    unwatched: str
     contrast: Contrast
     regret: tuple[Part, ...]
     bins: tuple[Bin, ...]
@@ -80,6 +84,8 @@ def shown(reader: Reader, now: int) -> Shown:
     return Shown(
         flow=flow_of(running, now),
         overrides=overrides_of(running, instance, now),
+        alarms=alarms_of(running),
+        unwatched=running.drift.why,
         contrast=contrast(reward, window.is_live[known], window.share[known], cluster),
         regret=reader.regretted.parts,
         bins=bins_of(*forecasts_of(instance, window, rows), instance.reward.target == "class"),
@@ -166,7 +172,6 @@ def overrides_of(running: Running, instance: Instance, now: int) -> Timeline:
     step = HOUR if last - first < _SHORT else DAY
     times, counts = hours.verdicts_of(first, last, step)
     alarms = running.drift.alarms
-    others = [alarm for alarm in alarms if not alarm.gate]
     series = []
     for g, gate in enumerate(instance.chain.gates):
         n, changed = counts[:, g, 0], counts[:, g, 1]
@@ -177,11 +182,13 @@ def overrides_of(running: Running, instance: Instance, now: int) -> Timeline:
         series.append(
             Series(gate.name, values, _places(times, step, mine), _note(gate.is_person, n, mine))
         )
-    if series and others:
-        told = "; ".join(alarm.words for alarm in others)
-        one = series[-1]
-        series[-1] = Series(one.name, one.values, one.alarms, f"{one.note} Beside gates: {told}.")
     return Timeline(tuple(times), tuple(series)) if series else Timeline()
+
+
+def alarms_of(running: Running) -> tuple[Alarm, ...]:
+    """Return all drift alarms that are known, of gates, rewards and contexts, newest first."""
+    found = sorted(running.drift.alarms, key=lambda alarm: alarm.at, reverse=True)
+    return tuple(Alarm(one.monitor, one.at, one.since, one.words) for one in found)
 
 
 def _places(times: Sequence[int], step: int, alarms: Sequence[Drifted]) -> tuple[int, ...]:

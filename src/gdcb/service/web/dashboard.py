@@ -125,6 +125,8 @@ def _figures(shown: Shown | None) -> dict[str, Any]:
     return {
         "flow": shown.flow,
         "overrides": shown.overrides,
+        "alarms": shown.alarms,
+        "unwatched": shown.unwatched,
         "rewards": shown.rewards,
         "difference": shown.contrast.difference,
         "regret": shown.regret,

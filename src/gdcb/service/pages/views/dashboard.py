@@ -57,6 +57,16 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """A drift alarm: what has changed, when that was found, and since when, as estimated (µs)."""
+
+    name: str
+    at: int
+    since: int
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """Decisions of one age: how many, and of what share the outcome is known."""
 
@@ -102,7 +112,9 @@ class DashboardView(View):
     ----------
     flow : decisions an hour, a series for each status
     ages : of the queue
-    overrides : share of overrides, a series for each rule, with drift alarms
+    overrides : share of overrides, a series for each rule, with its drift alarms
+    alarms : all drift alarms, newest first
+    unwatched : why no drift is looked for, in a sentence; empty: it is
     rewards : of the launched side and of the holdback; `difference` between them
     reward_unit : of both
     regret : three parts, bandit, calibration and gate, and their total
@@ -119,6 +131,8 @@ class DashboardView(View):
     flow: Timeline = Timeline()
     ages: QueueAge = QueueAge()
     overrides: Timeline = Timeline()
+    alarms: tuple[Alarm, ...] = ()
+    unwatched: str = ""
     rewards: tuple[Part, ...] = ()
     difference: Estimate | None = None
     reward_unit: str = ""
