@@ -183,6 +183,11 @@ def test_another_account_is_not_proven(
     assert says in " ".join(verify(other))
 
 
+@pytest.mark.parametrize("other", [None, [], {}, "text", {"format": 2}, {"format": 2, "proofs": 1}])
+def test_what_is_no_document_is_said_to_be_none(other: Any) -> None:
+    assert "cannot be read" in " ".join(verify(other))
+
+
 def test_columns_of_a_row_cannot_take_each_others_place(path: Path) -> None:
     """Names of columns are in no hash where an entry has several rows: the declaration has them."""
     other = _evidence(path, "b38.3")

@@ -33,7 +33,7 @@ from gdcb.records import Decision, Rows
 
 __all__ = ["evidence_of", "verify"]
 
-_BLOCK = 1_000
+_BLOCK = 1_000  # entries that are gone through first; then twice as many, and so on
 
 
 def evidence_of(
@@ -141,14 +141,13 @@ def _in_force(store: Store, live: Recall, said: Sequence[Said]) -> list[Said]:
 
 def _latest(store: Store, chain: str, start: int, stop: int) -> Said | None:
     """Return the last declaration among the entries from `start` up to, not including, `stop`."""
-    while stop > start:
-        at = max(start, stop - _BLOCK)
-        for entry in reversed(list(store.read(chain, at, stop))):
-            found = _said(entry)
-            if found is not None:
-                return found
-        stop = at
-    return None
+    size, found = _BLOCK, None
+    while found is None and stop > start:
+        at = max(start, stop - size)
+        for entry in store.read(chain, at, stop):
+            found = _said(entry) or found
+        stop, size = at, 2 * size
+    return found
 
 
 def _said(entry: Entry) -> Said | None:

@@ -22,8 +22,8 @@ from gdcb.errors import GdcbError
 from gdcb.instance import Instance
 from gdcb.ledger.about_one import Said
 from gdcb.ledger.changing import check_change
-from gdcb.ledger.differing import TOLERANCE
 from gdcb.ledger.evidence_account import account_of, made_in
+from gdcb.ledger.evidence_apart import apart
 from gdcb.ledger.evidence_story import Declared
 from gdcb.ledger.proof import check_proof, entry_in, event_in
 
@@ -46,8 +46,6 @@ UNPROVEN_IN_BATCHES = (
     "proofs[].rows",
 )
 _BESIDE = ("format", "declarations", "proofs", "propensity", "recomputed", "head")
-# Worked out of a declaration, so that another processor may round the last digit otherwise.
-_ROUNDED = ("nominal", "composed")
 _OPTIONAL = ("mask", "share", "instead", "by", "sealed", "key", "label")
 _UNREADABLE = (
     GdcbError,
@@ -122,7 +120,7 @@ def _told_otherwise(document: Mapping[str, Any]) -> Iterator[str]:
         said.append(Said(entry_in(proof), event, 0))
     rows = [proof["row"] for proof in proofs]
     account = account_of(declared, said, rows, _together(document, said[0]))
-    yield from _apart("", _claimed(document), account)
+    yield from apart("", _claimed(document), account)
 
 
 def _declared(proofs: Sequence[Mapping[str, Any]]) -> Declared:
@@ -262,9 +260,6 @@ def _together(document: Mapping[str, Any], said: Said) -> int:
     return told if type(told) is int and row < told <= rows else row + 1
 
 
-# Telling two accounts apart
-
-
 def _claimed(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document without what no entry says."""
     return _without(document, _BESIDE) | {
@@ -279,34 +274,3 @@ def _without(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     if missing:
         raise KeyError(missing[0])
     return {name: value for name, value in told.items() if name not in names}
-
-
-def _apart(at: str, told: Any, proven: Any, is_rounded: bool = False) -> Iterator[str]:
-    """Yield where what is told is not what is proven."""
-    if isinstance(proven, dict) and isinstance(told, Mapping):
-        for name in [*proven, *(name for name in told if name not in proven)]:
-            where = f"{at}.{name}" if at else str(name)
-            if name not in told:
-                yield f"The document does not say {where}, and its entries do."
-            elif name not in proven:
-                yield f"The document says {where}, of which its entries know nothing."
-            else:
-                yield from _apart(where, told[name], proven[name], is_rounded or name in _ROUNDED)
-    elif isinstance(proven, list) and isinstance(told, list) and len(told) == len(proven):
-        for i, (one, other) in enumerate(zip(told, proven, strict=True)):
-            yield from _apart(f"{at}[{i}]", one, other, is_rounded)
-    elif not _is_same(told, proven, is_rounded):
-        yield f"The document says {at} {_short(told)}, and its entries {_short(proven)}."
-
-
-def _is_same(told: Any, proven: Any, is_rounded: bool) -> bool:
-    if isinstance(told, bool) != isinstance(proven, bool):
-        return False
-    if is_rounded and isinstance(told, int | float) and isinstance(proven, int | float):
-        return abs(told - proven) <= TOLERANCE * max(abs(proven), 1.0)
-    return bool(told == proven)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:100]}…"
