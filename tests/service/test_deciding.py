@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -447,12 +446,3 @@ def test_the_answer_after_a_restart_is_of_the_same_random_numbers() -> None:
         assert [e.body for e in made.store.read("rooms")] == [
             e.body for e in other.store.read("rooms")
         ]
-
-
-def test_a_command_of_its_own_decides_too() -> None:
-    """`Job.run` is the way for one alone; it is what a job without neighbours would do."""
-    with office(plain()) as made:
-        request = made.request("a")
-        answer = made.do(partial(lambda turn, one: deciding.job(one).run(turn), one=request))
-        assert answer.is_new
-        assert made.kinds(1) == DECIDED

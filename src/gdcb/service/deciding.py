@@ -160,11 +160,7 @@ def subjects_of(policy: Policy, given: Any, n: int) -> list[str] | None:
 
 def job(request: Request) -> Job:
     """Return the job that decides a request, together with all others that wait."""
-    return Job(lambda turn: _decide_one(turn, request), together=decide, what=request)
-
-
-def _decide_one(turn: Turn, request: Request) -> Answer:
-    return _decided(turn, [request])[0]
+    return Job(together=decide, what=request)
 
 
 def decide(turn: Turn, jobs: Sequence[Job]) -> None:

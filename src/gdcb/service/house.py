@@ -18,6 +18,7 @@ from gdcb.service.figures.background import Background
 from gdcb.service.metrics import Metrics
 from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
+from gdcb.service.tidying import Tidying
 from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
 
@@ -66,6 +67,7 @@ class House:
         self.door = Door(self.books, self.settings.base_url)
         self.limiter = Limiter(self.settings.rates)
         self.claims = Claims(store, clock)
+        self._tidying = Tidying(self.books, self.door.session_limits, self.claims, clock)
         self.metrics = Metrics()
         self._closed = Cursors(store, "windows")
         self.sender = Sender(store, clock, self.settings.allow_local_hooks)
@@ -88,6 +90,7 @@ class House:
 
     def _all(self) -> list[Schedule]:
         self._open_all()  # others may have made one
+        self._tidying.tick()
         with self._lock:
             return list(self._schedules.values())
 

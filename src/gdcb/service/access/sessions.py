@@ -107,7 +107,7 @@ def end_sessions(books: Books, by: Principal, person: str) -> int:
 
 
 def tidy(books: Books, limits: SessionLimits) -> int:
-    """Delete sessions and links that ended a day ago; return how many. For a daily job."""
+    """Delete sessions, links and tries to sign in that ended a day ago; return how many."""
     at, day = books.clock(), 86_400 * SECOND
     table, link = tables.sessions, tables.links
     idle, whole = int(limits.idle_s * SECOND), int(limits.whole_s * SECOND)
