@@ -133,8 +133,8 @@ def action(columns: Action) -> Markup:
 def exact(columns: Action) -> str:
     """Write an action with all its digits, as a button that lets it run must, and a field has it.
 
-    >>> exact((Quantity("price", 1159.6944295, digits=0),))
-    '1,159.6944295'
+    >>> exact((Quantity("price", 1159.6944295, "€", 0),))
+    '1,159.6944295 €'
     """
     if not columns:
         return "nothing"
@@ -145,10 +145,10 @@ def exact(columns: Action) -> str:
 
 
 def _whole(one: Quantity) -> str:
-    if one.value is None or isinstance(one.value, str) or not math.isfinite(one.value):
-        return amount(one.value, one.unit)
-    words = f"{one.value:,.12g}".replace("-", "−")
-    return f"{words}\u00a0{one.unit}" if one.unit else words
+    words = amount(one.value)
+    if isinstance(one.value, float | int) and math.isfinite(one.value):
+        words = f"{one.value:,.12g}".replace("-", "−")
+    return f"{words} {one.unit}" if one.unit and words != NONE else words
 
 
 def change(before: Action, after: Action) -> str:
