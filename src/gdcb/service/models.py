@@ -320,6 +320,9 @@ class Waiting(BaseModel):
     gate: str
     reason: str
     proposed: dict[str, Any] | None
+    offered: dict[str, Any] | None = Field(
+        description="What an approval lets through: what entered the gate that holds it"
+    )
     since: str
     deadline: str | None
     version: int

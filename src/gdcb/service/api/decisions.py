@@ -16,6 +16,7 @@ from gdcb.service import answering, deciding
 from gdcb.service.access import Principal
 from gdcb.service.answering import written
 from gdcb.service.api.columns import encode_columns, shown_columns
+from gdcb.service.holding import offered
 from gdcb.service.models import (
     Batch,
     DecideMany,
@@ -178,7 +179,8 @@ async def queue(
                     "unit": one.unit,
                     "gate": one.gate,
                     "reason": record.reason,
-                    "proposed": live.instance.decode_action(record.entered),
+                    "proposed": live.instance.decode_action(record.made.action[record.at]),
+                    "offered": live.instance.decode_action(offered(record)),
                     "since": written(one.since),
                     "deadline": None if due is None else written(due),
                     "version": record.judged_at,
