@@ -359,7 +359,7 @@ def stable_order(index: Array) -> Array:
     >>> stable_order(np.array([1, 0, 1, 0])).tolist()
     [1, 3, 0, 2]
     """
-    if index.size > _SHORT and -_INT16 <= index.min() and index.max() < _INT16:
+    if index.size > _SHORT and index.min() >= -_INT16 and index.max() < _INT16:
         index = index.astype(np.int16)
     return np.argsort(index, kind="stable")
 
