@@ -323,7 +323,7 @@ def _n_servers(place: Place) -> int:
 
 
 def test_kills_under_load(place: Place) -> None:
-    _under_load(place, _n_servers(place), 8)
+    _under_load(place, _n_servers(place), 10)
 
 
 @pytest.mark.soak
