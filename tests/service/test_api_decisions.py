@@ -195,6 +195,8 @@ def test_the_queue_is_filtered_and_cut(sqlite_template: Path, tmp_path: Path) ->
         assert here.post(f"{AT}/h0/review", here.ann, said).json()["status"] == "held"
         asked = here.get("/v1/instances/rooms/queue?unit=u0", here.bob).json()["waiting"][0]
         assert (asked["proposed"], asked["offered"]) == ({"price": 100.0}, {"price": 250.0})
+        read = here.get(f"{AT}/h0", here.bob).json()
+        assert (read["proposed"], read["offered"]) == ({"price": 100.0}, {"price": 250.0})
         for query in ("?limit=0", "?limit=501", "?limit=x", f"?rule={'r' * 201}"):
             assert here.get(f"/v1/instances/rooms/queue{query}", here.ann).status_code == 422
 

@@ -25,6 +25,7 @@ from gdcb.service import answering, deciding, observing, operating
 from gdcb.service.answering import Review
 from gdcb.service.api.instances import import_log
 from gdcb.service.desk import Desk, now
+from gdcb.service.holding import offered
 
 log = logging.getLogger("gdcb.service")
 NAME = "str"
@@ -124,7 +125,7 @@ def answer(
 
 def _seen(live: Live, id: str) -> tuple[int, str, dict[str, Any]]:
     record = live.records[id]
-    proposed = live.instance.decode_action(record.entered) or {}
+    proposed = live.instance.decode_action(offered(record)) or {}
     return record.judged_at, answering.content_of(live, record), proposed
 
 

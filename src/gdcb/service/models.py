@@ -122,12 +122,19 @@ class Decision(BaseModel):
     version: int = Field(description="Number of the entry of the verdict")
 
 
+Offered = Annotated[
+    dict[str, Any] | None,
+    Field(description="What an approval lets through: what entered the gate that holds it"),
+]
+
+
 class DecisionNow(Decision):
     """One decision, and what became of it."""
 
     executed: dict[str, Any] | None
     outcome: dict[str, float] | None
     content: str = Field(description="Hash of what a reviewer decides on")
+    offered: Offered = None
     waiting_since: str | None = None
     deadline: str | None = None
     at_expiry: str | None = None
@@ -320,9 +327,7 @@ class Waiting(BaseModel):
     gate: str
     reason: str
     proposed: dict[str, Any] | None
-    offered: dict[str, Any] | None = Field(
-        description="What an approval lets through: what entered the gate that holds it"
-    )
+    offered: Offered
     since: str
     deadline: str | None
     version: int

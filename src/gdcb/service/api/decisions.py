@@ -143,6 +143,7 @@ def as_now(live: Live, policy: Policy, id: str) -> dict[str, Any]:
     due = answering.deadline(live, policy, id)
     return deciding.document(live.instance, record) | {
         "content": answering.content_of(live, record),
+        "offered": None if waits is None else live.instance.decode_action(offered(record)),
         "waiting_since": None if waits is None else written(waits.since),
         "deadline": None if due is None else written(due),
         "at_expiry": None if waits is None else policy.expiry.then,
