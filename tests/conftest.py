@@ -4,5 +4,10 @@ from __future__ import annotations
 
 import signal
 
+from tests.postgres import postgres, postgres_template, postgres_url, sqlite_template
+
+# One server and one set of empty tables for all tests of a process.
+__all__ = ["postgres", "postgres_template", "postgres_url", "sqlite_template"]
+
 # A job that runs in the background ignores Ctrl-C, and so does all that it starts. Tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -176,6 +176,28 @@ def postgres() -> Iterator[Cluster]:
     cluster.remove()
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with the tables in it: to copy one is quicker than to make them."""
+    path = tmp_path_factory.mktemp("template") / "empty.db"
+    _with_tables(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Cluster) -> str:
+    """Return the name of a database with the tables in it."""
+    name = postgres.create()
+    _with_tables(postgres.url(name))
+    return name
+
+
+def _with_tables(url: str) -> None:
+    from gdcb.ledger import open_store  # few tests need a database, and all of them this module
+
+    open_store(url).close()
+
+
 @pytest.fixture
 def postgres_url(postgres: Cluster) -> Iterator[str]:
     """Lend a database that nobody has used."""

@@ -9,40 +9,22 @@ from pathlib import Path
 import pytest
 
 from gdcb.ledger import Store, open_store
-from tests.postgres import Cluster, postgres, postgres_url
-
-__all__ = ["postgres", "postgres_url"]
+from tests.postgres import Cluster
 
 Opener = Callable[[], Store]
 
 
-@pytest.fixture(scope="session")
-def sqlite_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the tables in it: to copy one is quicker than to make them."""
-    path = tmp_path_factory.mktemp("made") / "ledger.db"
-    open_store(path).close()
-    return path
-
-
-@pytest.fixture(scope="session")
-def postgres_made(postgres: Cluster) -> str:
-    """Return the name of a database with the tables in it."""
-    name = postgres.create()
-    open_store(postgres.url(name)).close()
-    return name
-
-
 @pytest.fixture
-def sqlite_ready(sqlite_made: Path, tmp_path: Path) -> str:
+def sqlite_ready(sqlite_template: Path, tmp_path: Path) -> str:
     """Return a file with empty tables."""
-    shutil.copy(sqlite_made, tmp_path / "ledger.db")
+    shutil.copy(sqlite_template, tmp_path / "ledger.db")
     return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture
-def postgres_ready(postgres: Cluster, postgres_made: str) -> Iterator[str]:
+def postgres_ready(postgres: Cluster, postgres_template: str) -> Iterator[str]:
     """Lend a database with empty tables."""
-    name = postgres.create(f"TEMPLATE {postgres_made}")
+    name = postgres.create(f"TEMPLATE {postgres_template}")
     yield postgres.url(name)
     postgres.drop(name)
 

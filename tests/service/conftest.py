@@ -8,27 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Books
-from tests.postgres import Cluster, postgres
+from tests.postgres import Cluster
 from tests.service.access_builders import books_at
-
-__all__ = ["postgres"]
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a database with all tables once; a test copies it, which is quicker."""
-    path = tmp_path_factory.mktemp("template") / "empty.db"
-    SqlStore(path).close()
-    return path
-
-
-@pytest.fixture(scope="session")
-def postgres_template(postgres: Cluster) -> str:
-    name = postgres.create()
-    SqlStore(postgres.url(name)).close()
-    return name
 
 
 @pytest.fixture
