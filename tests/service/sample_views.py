@@ -393,7 +393,9 @@ CHANGES = people.ChangesView(
         people.ChangeRow("c8", "Two arms more", "Ana Horvat", NOW - 9 * DAY, "approved"),
     ),
     toml='name = "rent"\ncontext.nights = { type = "number", low = 1, high = 30 }\n',
-    version="v12 3f9a",
+    older="c8",
+    in_force="c8",
+    since=NOW - 8 * DAY,
     problem="gates[1].high: expected a number, got 'four hundred'",
 )
 CHANGE = people.ChangeView(

@@ -136,7 +136,7 @@ TABLE: dict[str, Row] = {
     "POST /i/{name}/queue/bulk/confirm": Row("approve", 422, form={}),
     "GET /i/{name}/changes": Row("operate administer audit", 200),
     "POST /i/{name}/changes": Row("operate", 422, form={"declaration": "no", "reason": "so"}),
-    "GET /i/{name}/changes/{number}": Row("operate administer audit", 422),
+    "GET /i/{name}/changes/{number}": Row("operate administer audit", 404),
     "POST /i/{name}/changes/{number}/{verb}": Row(
         "administer", 409, form={"reason": "so"}, paths=("/i/{name}/changes/999/agree",)
     ),

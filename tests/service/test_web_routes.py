@@ -612,7 +612,16 @@ def test_a_change_on_pages_takes_two(here: Site, eve: Visitor, joe: Visitor) -> 
     assert joe.post(f"{to}/agree", {"content": content, "reason": "yes"}).status_code == 409
     found = here.get(f"/v1/instances/{CABINS}/declaration", here.ann).json()["declaration"]
     assert found == text.replace("bulk = 3", "bulk = 2")
-    assert joe.get(to).status_code == 422
+    settled = joe.get(to)
+    assert settled.status_code == 200
+    assert "Approved by Joe" in _text(settled)
+    assert "Proposed by Eve" in _text(settled)
+    assert "bulk = 2" in settled.text
+    assert "Put it in force" not in settled.text
+    listed = _text(joe.get(at))
+    assert "Nothing was changed yet" not in listed
+    assert re.search(r"In force since .* UTC : change \d+ ", listed)
+    assert re.search(r"fewer Eve .* UTC approved (.* )?first cy .* UTC declared", listed)
 
 
 # Settings and errors

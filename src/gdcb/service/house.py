@@ -11,6 +11,7 @@ from gdcb.errors import InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger.live import Live
 from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Books, Door, Limiter, RateLimits, open_books
+from gdcb.service.changes import Changes
 from gdcb.service.claims import Claims
 from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk, now
@@ -74,6 +75,7 @@ class House:
         self._desks: dict[str, Desk] = {}
         self._schedules: dict[str, Schedule] = {}
         self._memories: dict[str, Memory] = {}
+        self._changes: dict[str, Changes] = {}
         self.figures = Background(store, clock)
         self._erasures: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -163,6 +165,10 @@ class House:
 
             found = desk.look(begin).result()
         return found
+
+    def changes(self, name: str) -> Changes:
+        """Return the changes of an instance that were ever proposed."""
+        return self._changes.setdefault(name, Changes(self.store, name))
 
     def _erased(self, live: Live, first: int, stop: int) -> None:
         """Let go of contexts that were erased, by whichever process, in what is kept of figures."""

@@ -24,12 +24,14 @@ from gdcb.service.pages.views.people import (
     PeopleView,
     Secret,
 )
+from gdcb.service.problems import BadRequest
 from gdcb.service.routing import command, house_of, look, permitted
 from gdcb.service.web.frame import back, enter, form_of, frame_of, page, signed_in, text, viewer_of
 from gdcb.service.who import is_same, name_of
 from gdcb.service.who import written as who
 
 router = APIRouter(include_in_schema=False)
+PAGE = 50
 
 
 async def _administrator(request: Request) -> Principal:
@@ -186,24 +188,33 @@ async def revoke_key(id: str, request: Request) -> Response:
 
 
 @router.get("/i/{name}/changes")
-async def changes(name: str, request: Request) -> Response:
-    """Show what waits for a second pair of eyes, and the form that proposes a change."""
+async def changes(name: str, request: Request, before: int | None = None) -> Response:
+    """Show the changes there were, what waits, and the form that proposes one."""
     await enter(request, name, "operate", "administer", "audit")
-    return page(await _changes(request, name))
+    return page(await _changes(request, name, before))
 
 
-async def _changes(request: Request, name: str, **more: Any) -> ChangesView:
+async def _changes(
+    request: Request, name: str, before: int | None = None, **more: Any
+) -> ChangesView:
     _, desk = await enter(request, name, "operate", "administer", "audit")
-
-    def read(live: Live) -> dict[str, Any]:
-        rows = tuple(
-            ChangeRow(str(number), event.reason[:80], name_of(by), at, "proposed")
-            for number, (event, at, by) in live.proposals.items()
-        )
-        return {"rows": rows, "toml": live.text, "version": str(len(live.events))}
-
-    found = await look(desk, read) | more
-    return ChangesView(frame=await frame_of(request, name), **found)
+    toml = await look(desk, lambda live: live.text)
+    kept = house_of(request).changes(name)
+    found = await run_in_threadpool(kept.all)
+    found = [one for one in found if before is None or one.number < before]
+    in_force = await run_in_threadpool(kept.in_force)
+    rows = tuple(
+        ChangeRow(str(one.number), one.reason[:80], name_of(one.by), one.at, one.status)
+        for one in found[:PAGE]
+    )
+    return ChangesView(
+        frame=await frame_of(request, name),
+        rows=rows,
+        older=rows[-1].id if len(found) > PAGE else "",
+        in_force="" if in_force is None else str(in_force.number),
+        since=None if in_force is None else in_force.decided_at or in_force.at,
+        **{"toml": toml} | more,
+    )
 
 
 @router.post("/i/{name}/changes")
@@ -226,28 +237,35 @@ async def propose(name: str, request: Request) -> Response:
 
 @router.get("/i/{name}/changes/{number}")
 async def change(name: str, number: int, request: Request) -> Response:
-    """Show one proposed change: what differs, and what it means."""
+    """Show one change: what differs, what it means, and what became of it."""
     viewer, desk = await enter(request, name, "operate", "administer", "audit")
-    by = who(viewer)
+    kept = house_of(request).changes(name)
+    found = await run_in_threadpool(kept.get, number)
+    if found is None:
+        raise BadRequest(f"there is no change {str(number)[:20]} here", 404, "not_found")
 
-    def read(live: Live) -> dict[str, Any]:
-        found = live.proposals.get(number)
-        if found is None:
-            raise InvalidInput(f"change {number} does not wait for an answer; it was settled")
-        event, at, proposed_by = found
-        return {
-            "title": f"Change {number}",
-            "by": name_of(proposed_by),
-            "at": at,
-            "reason": event.reason,
-            "diff": _diff(live.text, event.declaration),
-            "effects": _effects(live),
-            "is_mine": is_same(proposed_by, by),
-            "content": hashlib.sha256(event.declaration.encode()).hexdigest()[:32],
-        }
+    def read() -> tuple[str, str]:
+        return kept.declaration(found.base), kept.declaration(found.number)
 
-    found = await look(desk, read)
-    return page(ChangeView(frame=await frame_of(request, name), id=str(number), **found))
+    old, new = await run_in_threadpool(read)
+    is_open = found.status == "proposed"
+    view = ChangeView(
+        frame=await frame_of(request, name),
+        id=str(number),
+        title=f"Change {number}",
+        by=name_of(found.by),
+        at=found.at,
+        status=found.status,
+        reason=found.reason,
+        diff=_diff(old, new),
+        effects=await look(desk, _effects) if is_open else (),
+        is_mine=is_same(found.by, who(viewer)),
+        content=hashlib.sha256(new.encode()).hexdigest()[:32],
+        decided_by=name_of(found.decided_by),
+        decided_at=found.decided_at,
+        decided_reason=found.decided_reason,
+    )
+    return page(view)
 
 
 def _diff(old: str, new: str) -> tuple[DiffLine, ...]:

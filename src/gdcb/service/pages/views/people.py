@@ -85,7 +85,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A proposed change in the list."""
+    """A change in the list; `status` as in `ChangeView`."""
 
     id: str
     title: str
@@ -100,6 +100,9 @@ class ChangesView(View):
 
     Parameters
     ----------
+    rows : a page of them, newest first
+    older : id of the last one here, where there are more; empty: there are none
+    in_force, since : id of the change that is in force, and since when
     toml : the declaration in the form: the one in force, or what was sent and refused
     reason : what was said for it, if it was refused
     problem : why it was refused
@@ -108,19 +111,21 @@ class ChangesView(View):
     template: ClassVar[str] = "changes.html"
 
     rows: tuple[ChangeRow, ...] = ()
+    older: str = ""
+    in_force: str = ""
+    since: int | None = None
     toml: str = ""
     reason: str = ""
-    version: str = ""
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeView(View):
-    """One proposed change: what differs, and the second pair of eyes.
+    """One change: what differs, and the second pair of eyes.
 
     Parameters
     ----------
-    status : 'proposed', 'approved' or 'rejected'
+    status : 'proposed', 'approved', 'rejected', 'withdrawn', 'overtaken' or 'declared'
     is_mine : whether the viewer proposed it, and so may not approve it
     effects : what it means for learners and open decisions, a sentence each
     content : hash of the proposal, which the answer is bound to
