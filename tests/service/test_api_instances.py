@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from gdcb.errors import StoreUnavailable
 from gdcb.service import operating
 from gdcb.service.house import House, Settings
-from gdcb.service.models import About, HookShown, NewHook, Proposal
+from gdcb.service.models import About, Change, HookShown, NewHook, Proposal
 from gdcb.service.running import sql_store
 from tests.service import desks
 from tests.service.desks import night
@@ -123,6 +123,10 @@ def test_a_change_takes_two(fresh: Site) -> None:
     assert (answer.status_code, answer.json()) == (200, {"news": True})
     assert fresh.get(f"{AT}/declaration", fresh.ann).json()["declaration"] == said["declaration"]
     assert fresh.get(f"{AT}/changes", fresh.ann).json() == []
+    settled = Change.model_validate(fresh.get(f"{AT}/changes/{number}", fresh.ann).json())
+    assert (settled.status, settled.by, settled.reason) == ("approved", "Ann", "fewer at once")
+    assert (settled.decided_by, settled.decided_reason) == ("Bob", "yes")
+    assert settled.declaration == said["declaration"]
     again = fresh.post(f"{AT}/changes/{number}/agree", fresh.bob, {})
     assert (again.status_code, problem(again)["message"]) == (
         409,
@@ -139,9 +143,23 @@ def test_a_change_is_turned_down_with_a_reason(fresh: Site) -> None:
     assert fresh.post(at, fresh.bob, {"reason": " "}).status_code == 422
     assert fresh.post(at, fresh.bob, {"reason": "no"}).json() == {"news": True}
     assert fresh.post(at, fresh.bob, {"reason": "no"}).status_code == 409
+    settled = fresh.get(f"{AT}/changes/{number}", fresh.ann).json()
+    assert (settled["status"], settled["decided_reason"]) == ("rejected", "no")
     odd = fresh.post(f"{AT}/changes/{10**30}/refuse", fresh.bob, {"reason": "no"})
     assert odd.status_code == 409
     assert fresh.post(f"{AT}/changes/x/agree", fresh.bob, {}).status_code == 422
+
+
+def test_a_change_by_its_number(fresh: Site) -> None:
+    said = {"declaration": desks.held("bulk = 2"), "reason": "fewer at once"}
+    number = fresh.post(f"{AT}/changes", fresh.ann, said).json()["number"]
+    waits = Change.model_validate(fresh.get(f"{AT}/changes/{number}", fresh.ann).json())
+    assert (waits.status, waits.decided_by, waits.decided_at) == ("proposed", None, None)
+    first = fresh.get(f"{AT}/changes/0", fresh.ann).json()
+    assert (first["status"], first["by"], first["declaration"]) == ("declared", "cy", desks.held())
+    for other in (number + 1, -1, 10**30):
+        unknown = fresh.get(f"{AT}/changes/{other}", fresh.ann)
+        assert (unknown.status_code, problem(unknown)["code"]) == (404, "not_found")
 
 
 # Stop

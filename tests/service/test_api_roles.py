@@ -81,6 +81,7 @@ TABLE: dict[str, Row] = {
     f"GET {API}": Row(" ".join(ROLES), 200),
     f"GET {API}/declaration": Row("operate audit administer", 200),
     f"GET {API}/changes": Row("operate audit administer", 200),
+    f"GET {API}/changes/{{number}}": Row("operate audit administer", 404),
     f"POST {API}/changes": Row("operate", 422, {"declaration": "no", "reason": "so"}),
     f"POST {API}/changes/{{number}}/agree": Row("administer", 409, {}),
     f"POST {API}/changes/{{number}}/refuse": Row("administer operate", 409, {"reason": "so"}),

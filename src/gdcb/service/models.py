@@ -370,6 +370,15 @@ class Proposal(BaseModel):
     declaration: str
 
 
+class Change(Proposal):
+    """A change, and what became of it; `status` is one of those of `gdcb.service.changes`."""
+
+    status: str
+    decided_by: str | None
+    decided_at: str | None
+    decided_reason: str | None
+
+
 class Problem(BaseModel):
     """The one error body."""
 

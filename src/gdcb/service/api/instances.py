@@ -19,6 +19,7 @@ from gdcb.service.desk import Desk
 from gdcb.service.models import (
     About,
     AgreeBody,
+    Change,
     ChangeBody,
     CreateBody,
     DiscountBody,
@@ -134,6 +135,28 @@ async def changes(name: str, request: Request) -> Any:
         ]
 
     return await look(desk, read)
+
+
+@router.get("/{name}/changes/{number}", response_model=Change)
+async def change(name: str, number: int, request: Request) -> Any:
+    """Read a change by its number: what was proposed, and what was decided about it."""
+    await enter(request, name, "operate", "audit", "administer")
+    kept = house_of(request).changes(name)
+    found = await run_in_threadpool(kept.get, number)
+    if found is None:
+        raise BadRequest(f"there is no change {str(number)[:20]} here", 404, "not_found")
+    is_decided = found.decided_at is not None
+    return {
+        "number": found.number,
+        "by": name_of(found.by),
+        "at": written(found.at),
+        "reason": found.reason,
+        "declaration": await run_in_threadpool(kept.declaration, found.number),
+        "status": found.status,
+        "decided_by": name_of(found.decided_by) if is_decided else None,
+        "decided_at": None if found.decided_at is None else written(found.decided_at),
+        "decided_reason": found.decided_reason if is_decided else None,
+    }
 
 
 @router.post("/{name}/changes", status_code=201)
