@@ -18,6 +18,7 @@ from gdcb.events import to_json
 from gdcb.history import certify, open_log
 from gdcb.ledger.chain_check import check_store
 from gdcb.ledger.live import Live, opened
+from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Store, open_store
 from gdcb.records import to_bytes
 from gdcb.service import answering, deciding, observing, operating
@@ -201,10 +202,12 @@ class Office:
         return self.look(lambda live: live.state.bandit.counts[unit].T.tolist())
 
     def check(self) -> None:
-        """Check the chain, and that the desk knows what a fold of it knows."""
+        """Check the chain, that the desk knows what a fold of it knows, and that it comes out."""
         report = check_store(self.store, self.chain)
         assert report.ok, report.findings
         assert self.look(everything) == everything(opened(self.store, self.chain))
+        again = replay_chain(self.store, self.chain)
+        assert again.as_json()["differing"] == []
 
 
 def everything(live: Live) -> dict[str, Any]:
