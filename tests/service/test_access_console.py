@@ -88,6 +88,21 @@ def test_the_last_administrator_is_put_out_and_another_comes(db: Path) -> None:
     assert people["admin-2"].ended_at is None
 
 
+def test_a_key_from_the_console_belongs_to_nobody_who_signs_in(db: Path) -> None:
+    may = ("--may", "decide", "--may", "outcome", "--instance", "rooms")
+    made = run("key", "till", *may, "--days", "1", "--db", str(db)).stdout.strip()
+    store = SqlStore(db)
+    door = Door(open_books(store.engine))
+    found = door.authenticate({"authorization": f"Bearer {made}"})
+    everybody = {one.id for one in list_people(door.books, CONSOLE)}
+    store.close()
+    assert found is not None
+    assert found.name == "till"
+    assert found.roles("rooms") == ["decide", "outcome"]
+    assert found.roles("cabins") == []
+    assert found.made_by not in everybody
+
+
 def test_the_log_says_who_changed_what(db: Path) -> None:
     link = run("link", "--db", str(db)).stdout
     whose(db, link)
@@ -111,6 +126,9 @@ def test_the_log_says_who_changed_what(db: Path) -> None:
         (["end", "nobody"], 1, "login: expected that of a person, got 'nobody'"),
         (["link", "--base-url", "here"], 1, "base_url: expected like"),
         (["link", "--hours", "0"], 2, "--hours"),
+        (["key", "till"], 2, "--may"),
+        (["key", "till", "--may", "approve"], 1, "'approve': that needs a person"),
+        (["key", "till", "--may", "fly"], 1, "'fly'"),
         (["link", "--db", "memory:"], 1, "no ledger at memory:"),
         (["link", "--db", "mysql://x"], 1, "mysql"),
     ],

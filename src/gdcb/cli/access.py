@@ -1,4 +1,4 @@
-"""`gdcb access link | end | log`: for whoever holds the database of a service."""
+"""`gdcb access link | key | end | log`: for whoever holds the database of a service."""
 
 from __future__ import annotations
 
@@ -53,6 +53,36 @@ def link(
 
         made = console_link(books, base_url, login, hours * 3600)
     typer.echo(made)
+
+
+@access_app.command("key")
+def key(
+    name: Annotated[str, typer.Argument(help="What the key is for, such as 'booking system'.")],
+    may: Annotated[
+        list[str],
+        typer.Option(
+            "--may", metavar="ROLE", help="decide, outcome, operate or audit; may be repeated."
+        ),
+    ],
+    instance: Annotated[
+        list[str] | None,
+        typer.Option("--instance", metavar="NAME", help="Of which instances; default: of all."),
+    ] = None,
+    days: Annotated[
+        float, typer.Option(min=0.01, max=3650, help="After how many days it expires.")
+    ] = 365,
+    db: Url = DEFAULT_DB,
+) -> None:
+    """Print a new API key for a program; it is shown this once.
+
+    It belongs to nobody who signs in, so that whoever may approve may answer what it asks for.
+    """
+    with _books(db) as books:
+        from gdcb.service.access import CONSOLE, EVERY, add_key
+
+        roles = [(role, of) for role in may for of in instance or [EVERY]]
+        made = add_key(books, CONSOLE, name, roles, days * 86_400)
+    typer.echo(made.text)
 
 
 @access_app.command("end")
