@@ -147,6 +147,24 @@ def test_a_way_back_before_a_discount_takes_it_back() -> None:
     assert agent.state.bandit.counts[0, :, 1].tolist() == [3.5, 1.5]
 
 
+def test_ways_back_are_gone_over_once() -> None:
+    """Ten ways back, each behind the last: the tenth takes 10 folds, where it could be 2⁹."""
+    folds = []
+
+    class Counted(Agent):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            folds.append(self)
+
+    agent = Counted(letting(), BetaThompson(), 3)
+    for _ in range(10):
+        told(agent, 1)
+        folds.clear()
+        agent.roll_back(len(agent.events) - 1, "bad data")
+    assert len(folds) == 10
+    assert live(Agent.replay(agent.events, letting(), BetaThompson(), 3)) == live(agent)
+
+
 def test_a_gate_is_seen_anew_without_what_was_rolled_back() -> None:
     """Two vetoes and three that were rolled back: a kernel that starts afresh has seen two."""
     agent = fresh()

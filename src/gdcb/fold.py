@@ -66,6 +66,7 @@ class Fold(Outlook):
         self._made: ev.DecisionMade | None = None
         self._logged: tuple[ev.OutcomeObserved, Log] | None = None
         self._back: tuple[ev.RolledBack, Past] | None = None
+        self._ways: dict[int, Past] | None = None
 
     def imported(self, event: ev.HistoryImported) -> ev.HistoryImported:
         """Work out what importing this log again gives; a fold by itself imports none."""
@@ -272,11 +273,18 @@ class Fold(Outlook):
         return self._back[1]
 
     def past_after(self, to: int) -> Past:
-        """Fold the first events again, from the start."""
-        past = type(self)(self.instance, self.bandit, self.seed)
-        for event in self.events[:to]:
-            past.fold(event)
-        return past.as_past()
+        """Fold the first events again, from the start.
+
+        Ways back among them are gone over once, however many come after them.
+        """
+        ways = {} if self._ways is None else self._ways
+        if to not in ways:
+            past = type(self)(self.instance, self.bandit, self.seed)
+            past._ways = ways
+            for event in self.events[:to]:
+                past.fold(event)
+            ways[to] = past.as_past()
+        return ways[to]
 
     def as_past(self) -> Past:
         """Return what is known now; the state is not a copy."""

@@ -14,10 +14,12 @@ from gdcb import events as ev
 from gdcb.codec import pack, unpack
 from gdcb.errors import BrokenChain, InvalidInput, UnknownDecision, UnknownInstance
 from gdcb.ledger import live as lives
+from gdcb.ledger import recalled
 from gdcb.ledger import story as stories
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.memory import MemoryStore
+from gdcb.ledger.recalled import recall
 from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Snapshot, Store, open_store
 from gdcb.ledger.story import Story, request_of
@@ -205,6 +207,15 @@ def test_ways_back_are_gone_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
         again = opened(made.store, "rooms")
         assert len(folds) == 10
         assert everything(again) == made.look(everything)
+        folds.clear()
+
+        def recounted(*given: Any) -> Live:
+            folds.append(given)
+            return recall(*given)
+
+        monkeypatch.setattr(recalled, "recall", recounted)
+        assert replay_chain(made.store, "rooms").verdict == "equal"
+        assert len(folds) == 55  # 1 + 2 + … + 10
 
 
 def test_a_way_back_past_a_way_back_is_the_same_from_any_snapshot() -> None:

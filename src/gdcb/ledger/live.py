@@ -200,12 +200,16 @@ class Live(Agent):
         """
         pasts = {} if self._pasts is None else self._pasts
         if to not in pasts:
-            past = opened(self.store, self.chain, to, pasts)
+            past = self._folded(to, pasts)
             pasts[to] = past, past.kept.weights
             past.kept, past.stored = Kept(), StoredRecords(past._story, past)
             past.records = past.stored
         past, weights = pasts[to]
         return replace(self._seen_from_here(past), weights=weights)
+
+    def _folded(self, to: int, pasts: Pasts) -> Live:
+        """Fold the chain up to an event once more."""
+        return opened(self.store, self.chain, to, pasts)
 
     def _seen_from_here(self, past: Live) -> Past:
         """Return what was known then; of gates that were others then, nothing is."""

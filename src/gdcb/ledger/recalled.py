@@ -17,9 +17,8 @@ from gdcb import events as ev
 from gdcb.cases import Record, about
 from gdcb.codec import from_body, unpack
 from gdcb.errors import UnknownInstance
-from gdcb.fold import Past
 from gdcb.ledger.entry import Entry
-from gdcb.ledger.live import FORMAT, Live, follow
+from gdcb.ledger.live import FORMAT, Live, Pasts, follow
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
@@ -124,11 +123,12 @@ class Recall(Live):
         self.at, self.by = at, by
         self.skip()
 
-    def past_after(self, to: int) -> Past:
-        """Return what was known after so many events, folded from the first on."""
+    def _folded(self, to: int, pasts: Pasts) -> Live:
+        """Fold the chain up to an event once more, from its first on."""
         past = recall(self.store, self.chain)
+        past._pasts = pasts
         follow(past, self.store.read(self.chain, 0, to))
-        return self._seen_from_here(past)
+        return past
 
 
 def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
