@@ -32,7 +32,7 @@ from gdcb.history.stability import gate_changes, reward_law
 from gdcb.history.statistics import Statistics
 from gdcb.history.warm import start, treated, warm_start, warm_start_from_sums
 from gdcb.instance import Rules
-from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, to_bytes
+from gdcb.records import EXPIRED, HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, to_bytes
 from gdcb.theorems.made_logs import ARMS, KINDS, MadeLog, made_log, mean_reward
 from tests.builders import letting, letting_log, night, rows_of
 
@@ -92,6 +92,19 @@ def test_a_passage_is_worked_out_from_what_entered_and_what_ran() -> None:
 def test_a_hold_that_ended_is_no_veto() -> None:
     batch = owner_batch(status=np.array([0, 1, 0, HELD], dtype=np.int8))
     assert verdict_of(letting(), batch, rows_of(batch.x)).statuses[3, 0] == HELD
+
+
+def test_an_expired_hold_is_nobodys_answer_whatever_ran() -> None:
+    """Nights 1 and 2 ran a declared action after their holds had expired, the first the same."""
+    status = np.array([EXPIRED, EXPIRED, 0, EXPIRED], dtype=np.int8)
+    instance, batch = letting(), owner_batch(status=status)
+    verdict = verdict_of(instance, batch, rows_of(batch.x))
+    assert verdict.statuses[:, 0].tolist() == [EXPIRED, EXPIRED, PASSED, EXPIRED]
+    assert verdict.trail[:2, :, 0].tolist() == [[100, 100, 100], [100, 120, 120]]
+    assert verdict.status[:2].tolist() == [MODIFIED, MODIFIED]
+    log = passed_through(instance, batch, batch.unit, batch.unit).log
+    assert not log.is_own[:2].any()
+    assert not log.is_override[:2].any()
 
 
 def test_without_proposals_nothing_is_said_of_the_gates() -> None:

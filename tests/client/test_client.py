@@ -178,6 +178,7 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
                 "incumbent_columns": {"price": [9.0, 8.0], "kind": ["warn", "allow"]},
             },
         ),
+        ("change", ("rooms", 3), {}, "GET /v1/instances/rooms/changes/3", None),
         ("decision", ("rooms", "b.0"), {}, "GET /v1/instances/rooms/decisions/b.0", None),
         ("decision", ("a/b?", "n 1"), {}, "GET /v1/instances/a%2Fb%3F/decisions/n%201", None),
         ("evidence", ("rooms", "n1"), {}, "GET /v1/instances/rooms/decisions/n1/evidence", None),

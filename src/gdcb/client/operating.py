@@ -128,6 +128,10 @@ class Operating(Asking[One, Many]):
         """List the changes that wait for a second pair of eyes."""
         return self._many(get("v1", "instances", instance, "changes"))
 
+    def change(self, instance: str, change: int) -> One:
+        """Read one change: who proposed it and why, and what became of it."""
+        return self._one(get("v1", "instances", instance, "changes", change))
+
     def propose_change(self, instance: str, declaration: str, *, reason: str) -> One:
         """Propose another declaration; somebody else must agree."""
         said = {"declaration": declaration, "reason": reason}

@@ -9,6 +9,7 @@ from gdcb.gates import Chain
 from gdcb.history.batch import Batch
 from gdcb.instance import Instance
 from gdcb.records import (
+    EXPIRED,
     HELD,
     MODIFIED,
     NOT_REACHED,
@@ -90,11 +91,11 @@ def verdict_of(instance: Instance, batch: Batch, rows: Rows) -> Verdict:
             left, found = _answered(behind, e, batch.action, rows, is_open, told, is_answered)
             is_answered |= found != PASSED
         statuses[:, i] = np.where(is_open, found, NOT_REACHED)
-        is_open &= found <= MODIFIED
+        is_open &= (found <= MODIFIED) | ((found == EXPIRED) & ran)
         e = np.where(is_open[:, None], left, np.nan)
         trail[:, i + 1] = e
     trail[:, -1] = np.where(ran[:, None], batch.action, np.nan) if n_gates else trail[:, -1]
-    changed = ~_is_same(batch.action, entered)
+    changed = ~_is_same(batch.action, entered) | (statuses == EXPIRED).any(axis=1)
     status = np.where(ran, np.where(changed, MODIFIED, PASSED), VETOED).astype(np.int8)
     if batch.status is not None:
         is_waiting = ~ran & (batch.status >= HELD)
@@ -135,8 +136,9 @@ def _answered(
     status = np.where(ran, np.where(is_explained, PASSED, MODIFIED), VETOED)
     if told is not None:
         is_kept = ran & (told == PASSED)
-        is_waiting = ~ran & (told >= HELD)
-        status = np.where(is_kept, PASSED, np.where(is_waiting, told, status))
+        # An expiry is nobody's answer, also where a declared action ran after it.
+        is_other = (~ran & (told >= HELD)) | (told == EXPIRED)
+        status = np.where(is_kept, PASSED, np.where(is_other, told, status))
     left = np.where((status == PASSED)[:, None], e, executed)
     return left, status.astype(np.int8)
 

@@ -25,7 +25,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.parts import check_number, check_text, check_tuple
-from gdcb.records import HELD, NOT_REACHED, PASSED
+from gdcb.records import EXPIRED, HELD, NOT_REACHED, PASSED
 
 KINDS = ("gate", "reward", "context")
 _KNOTS = 128
@@ -292,8 +292,9 @@ class WatchList:
         what, gate = divmod(target, len(self.gates))
         status, entered = seen.statuses[:, gate], seen.trail[:, gate]
         is_told = (status != NOT_REACHED) & (status != HELD) & np.isfinite(entered).all(axis=1)
-        if what:
-            is_told &= (status != PASSED) & np.isfinite(seen.trail[:, gate + 1]).all(axis=1)
+        if what:  # after an expiry a declared action runs, which nobody chose
+            is_told &= (status != PASSED) & (status != EXPIRED)
+            is_told &= np.isfinite(seen.trail[:, gate + 1]).all(axis=1)
         return np.flatnonzero(is_told)
 
     def _target(self, seen: Seen, target: int) -> tuple[Array, Array, Array]:
