@@ -265,8 +265,9 @@ def test_small_actions_are_shown_and_edited_as_they_are(tmp_path: Path, base: fl
     with opened(tmp_path, RATES) as (made, eve, _):
         ask(made, "small", context=night(0.9, base), mask=["1"])
         page = eve.get(f"{AT}/d/small")
-        assert (button(page), field(page)) == (f"Approve {base}", f"{base}")
+        assert (button(page), field(page)) == (f"Approve {base:.6g}", f"{base}")
         said = bound(page) | {"code": "fits", "action.price": field(page)}
+        assert (f"Exactly {base}." in page.text) == (base == 0.123456789)
         assert eve.post(f"{AT}/d/small/edit", said).status_code == 303
         found = read(made, "small")
         assert (found["executed"], found["status"]) == ({"price": base}, "passed")
@@ -274,13 +275,14 @@ def test_small_actions_are_shown_and_edited_as_they_are(tmp_path: Path, base: fl
 
 @given(st.floats(1e-300, 1e12))
 def test_no_action_is_shown_as_nothing(value: float) -> None:
-    """At least two digits of it can be read, and all of them on the button."""
+    """At least two digits of it can be read, six on the button, and all beside it."""
     for size in (value, -value):
         one = Quantity("rate", size, digits=build.digits_of(size))
         shown = float(wording.quantity(one).replace(",", "").replace("−", "-"))
         assert shown == pytest.approx(size, rel=6e-3)
-        whole = float(wording.exact((one,)).replace(",", "").replace("−", "-"))
-        assert whole == pytest.approx(size, rel=1e-11)
+        for write, rel in ((wording.near, 6e-6), (wording.exact, 1e-11)):
+            whole = float(write((one,)).replace(",", "").replace("−", "-"))
+            assert whole == pytest.approx(size, rel=rel)
 
 
 # What an edit would do

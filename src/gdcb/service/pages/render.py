@@ -66,6 +66,7 @@ def environment() -> Environment:
         capital=capital,
         cell=wording.cell,
         exact=wording.exact,
+        near=wording.near,
         left=wording.left,
         quantity=wording.quantity,
         share=share,

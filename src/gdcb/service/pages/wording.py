@@ -11,6 +11,7 @@ from gdcb.pages.numbers import NONE, Estimate, bracketed, fixed
 from gdcb.service.pages.views.decision import Action, Quantity
 
 SECOND = 1_000_000
+_SIX, _ALL = 6, 12  # digits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -130,24 +131,38 @@ def action(columns: Action) -> Markup:
     return Markup(", ").join(named)
 
 
+def near(columns: Action) -> str:
+    """Write an action to six digits, and to the cent where there are more, for a button.
+
+    >>> near((Quantity("price", 1159.6944295, "€", 0),)), near((Quantity("rate", 0.0004),))
+    ('1,159.69 €', '0.0004')
+    """
+    return _plain(columns, _SIX)
+
+
 def exact(columns: Action) -> str:
-    """Write an action with all its digits, as a button that lets it run must, and a field has it.
+    """Write an action with all its digits, as it runs.
 
     >>> exact((Quantity("price", 1159.6944295, "€", 0),))
     '1,159.6944295 €'
     """
+    return _plain(columns, _ALL)
+
+
+def _plain(columns: Action, digits: int) -> str:
     if not columns:
         return "nothing"
-    written = [_whole(one) for one in columns]
+    written = [_whole(one, digits) for one in columns]
     if len(written) == 1:
         return written[0]
     return ", ".join(f"{one.name} {words}" for one, words in zip(columns, written, strict=True))
 
 
-def _whole(one: Quantity) -> str:
+def _whole(one: Quantity, digits: int) -> str:
     words = amount(one.value)
     if isinstance(one.value, float | int) and math.isfinite(one.value):
-        words = f"{one.value:,.12g}".replace("-", "−")
+        before = len(f"{abs(one.value):.0f}")
+        words = f"{one.value:,.{max(digits, before + 2)}g}".replace("-", "−")
     return f"{words} {one.unit}" if one.unit and words != NONE else words
 
 
