@@ -18,11 +18,11 @@ from gdcb.ledger import merkle
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import Live, opened
-from gdcb.ledger.possible import Rules, is_same
+from gdcb.ledger.possible import Rules
 from gdcb.ledger.replay_report import ReplayReport
 from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Store, open_store
-from gdcb.service import answering, erasing, observing, operating, who
+from gdcb.service import answering, erasing, observing, operating
 from gdcb.service.policy import policy_of
 from tests.service.desks import Office, held, night, office, plain
 
@@ -277,22 +277,3 @@ def live() -> Live:
     """Return a fold whose declaration a test replaces."""
     with office(plain()) as made:
         return opened(made.store, made.chain)
-
-
-_NAMES = st.sampled_from(
-    (
-        "",
-        "policy",
-        "Ann [1f]",
-        "Anna [1f]",
-        "till [0f of 1f]",
-        "shop [2f of 1f]",
-        "Bob [2f]",
-        "[1f]",
-    )
-)
-
-
-@given(one=_NAMES, other=_NAMES)
-def test_who_is_behind_two_is_as_the_service_says(one: str, other: str) -> None:
-    assert is_same(one, other) == who.is_same(one, other)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from rich.markup import escape
 from gdcb.cli.batch import Columns, decided
 from gdcb.cli.rows import READ, read_frame
 from gdcb.cli.say import as_json, fail, notice, out, wrong_usage
-from gdcb.errors import GdcbError, InvalidInput
+from gdcb.cli.stores import open_ledger
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,7 +78,7 @@ def decide(
         content = file.read_bytes()
     except OSError as error:
         fail(f"{file}: cannot be read ({error.strerror or error})")
-    with _store(db) as store:
+    with open_ledger(db, to_read=False) as store:
         name = _instance(store, instance)
         frame = read_frame(file, content)
         digest = hashlib.sha256(name.encode() + b"\0" + content).hexdigest()[:24]
@@ -109,30 +108,6 @@ def _instance(store: Store, wanted: str | None) -> str:
     if wanted is not None and wanted not in chains:
         fail(f"no instance '{wanted}' in this ledger; there are {', '.join(chains)}")
     return wanted or chains[0]
-
-
-@contextmanager
-def _store(url: str) -> Iterator[Store]:
-    """Open a ledger that is there; what it refuses is said in a sentence."""
-    from gdcb.ledger import open_store
-
-    path = url.removeprefix("sqlite:///") if url.startswith("sqlite:///") else url
-    if url == "memory:":
-        wrong_usage("--db: expected a SQLite file or a postgresql:// URL, got 'memory:'")
-    if "://" not in path and not Path(path.partition("?")[0]).is_file():
-        fail(f"no ledger at {path}")
-    try:
-        store = open_store(url)
-    except InvalidInput as error:
-        wrong_usage(f"--db: {error}")
-    except GdcbError as error:
-        fail(str(error))
-    try:
-        yield store
-    except GdcbError as error:
-        fail(str(error))
-    finally:
-        store.close()
 
 
 def _table(answer: Mapping[str, Any]) -> pl.DataFrame:

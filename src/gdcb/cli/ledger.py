@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +10,9 @@ import typer
 from rich.markup import escape
 
 from gdcb.cli.say import as_json, bar_of, fail, out, wrong_usage
+from gdcb.cli.stores import open_ledger
 from gdcb.errors import (
     GdcbError,
-    InvalidInput,
-    StoreReadOnly,
     UnknownDecision,
     UnknownInstance,
 )
@@ -48,7 +46,7 @@ def verify(db: Url, instance: Name = None, json: Json = False) -> None:
     """
     from gdcb.ledger.audit import chains_of, verify_chain
 
-    with _store(db) as store:
+    with open_ledger(db, to_read=True) as store:
         chains = _chosen(chains_of(store), instance)
         found = _each(chains, "verifying", lambda c, step: verify_chain(store, c, step))
     audits = [one.as_json() for one in found]
@@ -87,7 +85,7 @@ def replay(
 
     if not 0 <= tolerance < 1:
         wrong_usage(f"--tolerance: expected a number from 0 to below 1, got {tolerance:g}")
-    with _store(db) as store:
+    with open_ledger(db, to_read=True) as store:
         chains = _chains(store, instance)
         sizes = {chain: store.head(chain).size for chain in chains}
         # Of several chains some may be shorter; what is asked of one alone must be there.
@@ -161,7 +159,7 @@ def export(
     from gdcb.ledger.export import export_chain
 
     found: list[dict[str, Any]] = []
-    with _store(db) as store, bar_of() as bar:
+    with open_ledger(db, to_read=True) as store, bar_of() as bar:
         chains = _chains(store, instance)
         task = bar.add_task("exporting", total=None)
 
@@ -205,7 +203,7 @@ def evidence(
     from gdcb.ledger.evidence_page import evidence_page
     from gdcb.protocol.files import write_text_whole
 
-    with _store(db) as store:
+    with open_ledger(db, to_read=True) as store:
         try:
             document = evidence_of(store, _chain_of(store, instance, id), id)
             wrong = verify_evidence(document)
@@ -235,32 +233,6 @@ def evidence(
 
 
 # What the commands share
-
-
-@contextmanager
-def _store(url: str) -> Iterator[Store]:
-    """Open a ledger to read; a SQLite file is not made where there is none, and never written."""
-    from gdcb.ledger import engines, open_store
-
-    if url == "memory:":
-        wrong_usage("--db: expected a SQLite file or a postgresql:// URL, got 'memory:'")
-    try:
-        given = engines.parse(url)
-        if given.drivername == "sqlite" and not Path(given.database or "").is_file():
-            fail(f"no ledger at {given.database}")
-        store = open_store(engines.to_read(given))
-    except InvalidInput as error:
-        wrong_usage(f"--db: {error}")
-    except StoreReadOnly as error:
-        fail(f"no ledger of this version in it, and to bring one up is not this command's: {error}")
-    except GdcbError as error:
-        fail(str(error))
-    try:
-        yield store
-    except GdcbError as error:
-        fail(str(error))
-    finally:
-        store.close()
 
 
 def _chains(store: Store, instance: str | None) -> list[str]:

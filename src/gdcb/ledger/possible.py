@@ -7,7 +7,6 @@ service, which is built on the ledger, checks the table as a whole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,13 +17,13 @@ import numpy as np
 from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.errors import Conflict
+from gdcb.ledger.authors import is_same
 from gdcb.ledger.live import Live
 
 POLICY = "policy"
 SEVERAL = "several"
 _SECOND = 1_000_000
 _LAST_SECOND = 2e10  # a larger number is taken for milliseconds, as the service does
-_ID = re.compile(r"\[([^\[\]]+)\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +225,3 @@ class Possible:
 def _same_hand(said: str, by: str) -> None:
     if said != by:
         raise Conflict(f"it says that it is of {said!r}, and its entry is of {by!r}")
-
-
-def is_same(one: str, other: str) -> bool:
-    """Whether the same person is behind two, as a service writes them.
-
-    A key is written with who made it, and both are the same.
-
-    >>> is_same("till [0f of 1f]", "Ann [1f]"), is_same("till [0f of 1f]", "Bob [2f]")
-    (True, False)
-    """
-    return bool(one) and _behind(one) == _behind(other)
-
-
-def _behind(by: str) -> str:
-    found = _ID.search(by)
-    return by if found is None else found[1].rpartition(" of ")[2]
