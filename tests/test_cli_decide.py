@@ -97,11 +97,49 @@ def test_a_file_is_decided_once(db: Path, store: Store, tmp_path: Path) -> None:
     size = store.head("rooms").size
     again = run(file, "--db", db)
     assert again[:2] == (0, printed)
-    assert again[2].startswith("3 were decided before, and the answer is the same; 1 waits")
+    assert again[2] == "3 were decided before; 1 still waits for a person."
     assert store.head("rooms").size == size
     assert next(iter(store.read("rooms", 1))).by == "command line [console]"
     assert verify_chain(store, "rooms").ok
     assert replay_chain(store, "rooms").verdict == "equal"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "words"),
+    [
+        ("approve", "passed", "let through"),
+        ("edit", "modified", "let through"),
+        ("veto", "vetoed", "stopped"),
+    ],
+)
+def test_the_same_file_again_says_what_people_answered(
+    db: Path, tmp_path: Path, verdict: str, status: str, words: str
+) -> None:
+    """Row 1 waited; the command again has its status and action of now, and counts it."""
+    file = csv(tmp_path, NIGHTS + "90,0.9,farm\n")
+    first = json.loads(run(file, "--db", db, "--json")[1])
+    assert (first["held"], first["let_through_since"], first["stopped_since"]) == (2, 0, 0)
+    row = first["decisions"][1]
+    store = open_store(db)
+    made = Office(store, "rooms", Clock())
+    edited = {"price": 99.0} if verdict == "edit" else None
+    made.answer(row["id"], verdict, edited)
+    made.desk.close()
+    store.close()
+    code, printed, said = run(file, "--db", db)
+    assert code == 0
+    assert said == (
+        f"4 were decided before; 1 waited for a person and was {words} since; "
+        "1 still waits for a person."
+    )
+    table = pl.read_csv(printed.encode())
+    assert table["status"].to_list() == ["passed", status, "passed", "held"]
+    runs = {"approve": row["proposed"]["price"], "edit": 99.0, "veto": None}
+    assert table["action_price"].to_list()[1] == runs[verdict]
+    again = json.loads(run(file, "--db", db, "--json")[1])
+    counts = (again["held"], again["let_through_since"], again["stopped_since"])
+    assert counts == (1, int(verdict != "veto"), int(verdict == "veto"))
+    assert [set(one) for one in again["decisions"]] == [set(one) for one in first["decisions"]]
 
 
 def test_another_file_is_another_request(db: Path, tmp_path: Path) -> None:

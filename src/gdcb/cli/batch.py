@@ -12,6 +12,7 @@ from gdcb.errors import Conflict, GdcbError, InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
+    from gdcb.ledger.live import Live
     from gdcb.ledger.store import Store
     from gdcb.service.deciding import Answer, Request
     from gdcb.service.desk import Desk, Job
@@ -66,17 +67,46 @@ def decided(
         # All parts are checked before any is decided.
         wanted, read = _requests(desk, frame, parts, columns)
         answers = _answers(desk, wanted, id)
-        decisions = [row for answer in answers for row in deciding.answer_rows(answer, policy)]
+        then = [row for answer in answers for row in deciding.answer_rows(answer, policy)]
+        is_new = [answer.is_new for answer in answers for _ in answer.request.units]
+        decisions = _as_now(desk, then, is_new)
     finally:
         desk.close()
+    settled = [
+        now["status"]
+        for before, now in zip(then, decisions, strict=True)
+        if before["status"] == "held" != now["status"]
+    ]
+    let_through = sum(status in ("passed", "modified") for status in settled)
     return {
         "instance": name,
         "requests": [request.id for request in wanted],
-        "is_new": any(answer.is_new for answer in answers),
+        "is_new": any(is_new),
         "held": sum(row["status"] == "held" for row in decisions),
+        "let_through_since": let_through,
+        "stopped_since": len(settled) - let_through,
         "not_read": [column for column in frame.columns if column not in read],
         "decisions": decisions,
     }
+
+
+def _as_now(
+    desk: Desk, then: Sequence[dict[str, Any]], is_new: Sequence[bool]
+) -> list[dict[str, Any]]:
+    """Return rows as they stand now: people may have answered what was decided before."""
+    from gdcb.service import deciding
+
+    if all(is_new):
+        return list(then)
+
+    def read(live: Live) -> list[dict[str, Any]]:
+        found = []
+        for row, is_fresh in zip(then, is_new, strict=True):
+            now = row if is_fresh else deciding.document(live.instance, live.records[row["id"]])
+            found.append({field: now[field] for field in row})
+        return found
+
+    return desk.look(read).result()
 
 
 def _parts(store: Store, name: str, id: str, n: int, size: int) -> list[Part]:

@@ -65,8 +65,9 @@ def decide(
     All rows are checked before any is decided: where one is wrong, none is. More rows than the
     instance takes at once (`service.batch`) go in parts, each whole or not at all; what stops the
     command between two leaves the first ones decided. The same file again is never decided twice:
-    what was decided is answered as it was, and the rest is decided now. A server may run on the
-    same ledger meanwhile.
+    what was decided stays so, and the rest is decided now. The answer says how each row stands by
+    now, so that the same command again shows what people have answered since. A server may run on
+    the same ledger meanwhile.
     """
     if file.suffix.lower() not in READ:
         wrong_usage(f"expected a file that ends in {' or '.join(READ)}, got {file}")
@@ -141,15 +142,20 @@ def _write(target: Path, answer: Mapping[str, Any]) -> None:
 
 
 def _say(answer: Mapping[str, Any], target: Path | None) -> None:
-    """Say how many were decided and how many wait; beside the answer where that is printed."""
+    """Say how many were decided and how many wait now; beside the answer where that is printed."""
     n, n_held = len(answer["decisions"]), answer["held"]
-    decided = "was decided" if n == 1 else "were decided"
-    before = "" if answer["is_new"] else " before, and the answer is the same"
-    waits = "1 waits for a person" if n_held == 1 else f"{n_held:,} wait for a person"
-    said = f"{n:,} {decided}{before}; {waits}." if n_held else f"{n:,} {decided}{before}."
+    said = [f"{n:,} {'was' if n == 1 else 'were'} decided{'' if answer['is_new'] else ' before'}"]
+    for key, became in (("let_through_since", "let through"), ("stopped_since", "stopped")):
+        if since := answer[key]:
+            was = "was" if since == 1 else "were"
+            said.append(f"{since:,} waited for a person and {was} {became} since")
+    if n_held:
+        still = "" if answer["is_new"] else " still"
+        said.append(f"{n_held:,}{still} {'waits' if n_held == 1 else 'wait'} for a person")
+    words = f"{'; '.join(said)}."
     if answer["not_read"]:
         notice(f"not read: {', '.join(answer['not_read'])}")
     if target is None:
-        notice(said)
+        notice(words)
     else:
-        out.print(f"{said} The answer: [bold]{escape(str(target))}[/bold]", soft_wrap=True)
+        out.print(f"{words} The answer: [bold]{escape(str(target))}[/bold]", soft_wrap=True)
