@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql as psql
 
 from gdcb import events as ev
 from gdcb.ledger.audit import verify_chain
@@ -23,6 +25,7 @@ from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import Live
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.story import request_of
+from gdcb.ledger.tables import VERSION_TABLE
 from gdcb.records import STATUS
 from gdcb.service import desk, operating
 from gdcb.service.who import name_of
@@ -43,7 +46,7 @@ class Place:
     template: Path | None = None
 
     def empty(self) -> None:
-        """Forget all chains."""
+        """Forget all chains, and who there was."""
         if self.template is not None:
             for end in ("-wal", "-shm"):
                 Path(self.url + end).unlink(missing_ok=True)
@@ -52,7 +55,12 @@ class Place:
         with psycopg.connect(self.url, autocommit=True) as connection:
             # Entries are guarded by triggers, which a replica does not fire.
             connection.execute("SET session_replication_role = replica")
-            connection.execute("TRUNCATE chains, entries, places, touches, snapshots")
+            tables = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> %s",
+                (VERSION_TABLE,),
+            )
+            names = psql.SQL(", ").join(psql.Identifier(name) for (name,) in tables)
+            connection.execute(psql.SQL("TRUNCATE {}").format(names))
 
     def wait_for_the_dead(self) -> None:
         """Wait until the server has noticed who died, and undone what they had not committed."""
@@ -331,7 +339,7 @@ def test_a_thousand_kills_under_load(place: Place) -> None:
     """On ten ledgers, since each look goes over all that there is."""
     for seed in range(10):
         _under_load(place, _n_servers(place), 100, every=20, seed=seed)
-        print(f"{100 * (seed + 1)} kills", flush=True)
+        sys.stdout.write(f"{100 * (seed + 1)} kills\n")
 
 
 def test_a_database_that_is_killed_under_load() -> None:
