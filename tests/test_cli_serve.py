@@ -11,12 +11,13 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
 from typer.testing import CliRunner, Result
 
-from gdcb.cli import app
+from gdcb.cli import app, serve
 from gdcb.errors import InvalidInput
 from gdcb.ledger.live import opened
 from gdcb.ledger.store import open_store
@@ -105,6 +106,8 @@ def test_it_serves_an_instance_and_stops(tmp_path: Path) -> None:
         (["--port", "0"], 2, "--port"),
         (["--db", "mysql://x"], 1, "mysql"),
         (["--rate", "0"], 2, "--rate"),
+        (["--host", "no such host"], 2, "--host: no such host is no address that can be found"),
+        (["--host", "192.0.2.1"], 1, "cannot listen at 192.0.2.1, port"),
     ],
 )
 def test_what_cannot_be_served(
@@ -112,7 +115,8 @@ def test_what_cannot_be_served(
 ) -> None:
     """Each is refused with a sentence, and an exit code that says whose fault it is."""
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["serve", "--empty", *arguments])
+    port = str(free_port())
+    result = CliRunner().invoke(app, ["serve", "--empty", "--port", port, *arguments])
     assert result.exit_code == code
     assert words in " ".join(result.stderr.split())
 
@@ -121,16 +125,54 @@ def served(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> tu
     """Run the command with a server that only builds its application; return what it said."""
     built: list[House] = []
 
-    def run(_: uvicorn.Server) -> None:
+    def run(_: uvicorn.Server, sockets: list[socket.socket]) -> None:
         made = running.application()
         built.append(made.state.house)
         built[0].store.close()
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(uvicorn.Server, "run", run)
+    monkeypatch.setattr(serve, "_bound", lambda *_: [])  # whoever has the port, or no IPv6
     result = CliRunner().invoke(app, ["serve", *arguments])
     assert result.exit_code == 0, result.stderr
     return result, built[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_a_port_that_is_taken_is_said_before_all_else(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No address and no link that would lead to somebody else's service, and no ledger."""
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        result = CliRunner().invoke(app, ["serve", "--empty", "--host", host, "--port", port])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert f"port {port} is taken; choose another with --port" in " ".join(result.stderr.split())
+    assert not (tmp_path / "gdcb.db").exists()
+
+
+def test_a_port_that_is_taken_while_the_ledger_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two may have an address without a listener; the second to listen is told."""
+    monkeypatch.chdir(tmp_path)
+    port, made = free_port(), running.furnished
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+        def furnished(*given: Any) -> running.Furnished:
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            return made(*given)
+
+        monkeypatch.setattr(running, "furnished", furnished)
+        result = CliRunner().invoke(app, ["serve", "--empty", "--port", str(port)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"port {port} is taken" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -65,6 +68,7 @@ def serve(
     if processes > 1 and not db.startswith("postgresql"):
         wrong_usage("--processes above 1 needs PostgreSQL: give --db postgresql://…")
     plan = Plan(db, address, tuple(instances or ()), not empty and not instances, rate)
+    sockets = _bound(host, port)  # before anything is made or said to be there
     try:
         with bar_of() as bar:
             task = bar.add_task("opening the ledger", total=30)
@@ -75,6 +79,7 @@ def serve(
             found = furnished(plan, told)
     except GdcbError as error:
         fail(str(error))
+    _listen(sockets, host, port)
     if found.made_up:
         notice(f"{found.made_up} For real use, --empty and another --db.")
     out.print(f"gdcb serves at [bold]{address}[/bold]  (ledger: {_shown(db)}; stop with Ctrl-C)")
@@ -96,9 +101,54 @@ def serve(
     )
     with plan.environment():
         if processes == 1:
-            uvicorn.Server(config).run()
+            uvicorn.Server(config).run(sockets)
         else:
-            Multiprocess(config, [config.bind_socket()]).run()
+            Multiprocess(config, sockets).run()
+
+
+def _bound(host: str, port: int) -> list[socket.socket]:
+    """Take the port on every address that the host has here, or say why not."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        wrong_usage(f"--host: {host} is no address that can be found ({error.strerror or error})")
+    taken: list[socket.socket] = []
+    absent: OSError | None = None
+    for family, kind, protocol, _, where in dict.fromkeys(found):
+        one = None
+        try:
+            one = socket.socket(family, kind, protocol)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(where)
+        except OSError as error:
+            if one is not None:
+                one.close()
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                _refuse(host, port, error)
+            absent = error  # localhost may stand for ::1 where there is no IPv6
+            continue
+        one.set_inheritable(True)
+        taken.append(one)
+    if not taken and absent is not None:
+        _refuse(host, port, absent)
+    return taken
+
+
+def _listen(sockets: Sequence[socket.socket], host: str, port: int) -> None:
+    """Let connections come: of two who took the port at the same moment, one may."""
+    try:
+        for one in sockets:
+            one.listen(2048)
+    except OSError as error:
+        _refuse(host, port, error)
+
+
+def _refuse(host: str, port: int, error: OSError) -> NoReturn:
+    if error.errno == errno.EADDRINUSE:
+        fail(f"port {port} is taken; choose another with --port")
+    fail(f"cannot listen at {host}, port {port} ({error.strerror or error})")
 
 
 def _reached(host: str) -> str:
