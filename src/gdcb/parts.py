@@ -19,6 +19,32 @@ P = TypeVar("P")
 Column = str | int
 
 
+class Position(int):
+    """Where a context column stands in x: a plain number that remembers the column's name.
+
+    >>> at = Position(2, "occupancy")
+    >>> at == 2, at.name, repr(at)
+    (True, 'occupancy', '2')
+    """
+
+    name: str
+
+    def __new__(cls, at: int, name: str = "") -> Position:
+        """Return a position under a name."""
+        self = super().__new__(cls, at)
+        self.name = name
+        return self
+
+
+def name_of(column: Column | None) -> str:
+    """Return the name of a context column, bound or not; empty where only its place is known.
+
+    >>> name_of("occupancy"), name_of(Position(2, "occupancy")), name_of(2)
+    ('occupancy', 'occupancy', '')
+    """
+    return column if isinstance(column, str) else getattr(column, "name", "")
+
+
 def column(default: Any = dataclasses.MISSING, numeric: bool = False) -> Any:
     """Declare a dataclass field that names a context column, or several in a tuple.
 
@@ -55,7 +81,7 @@ def _positions(value: Any, columns: Mapping[str, Sequence[int]], where: str, num
         found = _look_up(value, columns, where)
         if len(found) != 1:
             raise InvalidInput(f"{where}: '{value}' is a category; name a number or a flag")
-        return found[0]
+        return Position(found[0], value)
     if isinstance(value, tuple):
         positions: list[Any] = []
         for item in value:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from gdcb.gates import (
     Review,
     SimulatedPerson,
 )
+from gdcb.parts import bind, describe
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
 from tests.builders import pricing
 from tests.parts.builders import Worth, blank, bytes_of, fixed, parabola, rng_of, rows, stream
@@ -342,14 +345,32 @@ def test_reasons_say_why_a_person_was_asked(gate: Review, e: float, x: float, wh
             20.0,
             (24.0, "within 15 % of 20"),
         ),
-        (Review(categories=(9,)), 9.0, 1.0, (None, None)),
+        (Review(categories=(9,)), 9.0, 1.0, None),
     ],
 )
 def test_a_limit_is_what_passes(
-    gate: Review, e: float, x: float, found: tuple[float | None, str | None]
+    gate: Review, e: float, x: float, found: tuple[float, str] | None
 ) -> None:
-    """'Limit at most 200', beside the number that was found."""
-    assert gate.found(np.array([e]), rows([[x]])) == found
+    """'Held unless at most 200', beside the number that was found."""
+    expected = [] if found is None else [("", *found)]
+    assert gate.found(np.array([e]), rows([[x]])) == expected
+
+
+def test_the_field_is_named_and_every_reason_is_told() -> None:
+    """0.91 of what? A part that was bound still knows the name that it was declared with."""
+    made = Review(when="occupancy", at_least=0.8, around="last", within=0.2, relative=True)
+    gate = bind(made, {"last": [0], "occupancy": [1]})
+    entered, some = np.array([130.0]), rows([[100.0, 0.91]])
+    assert gate.why(entered, some) == (
+        "occupancy 0.91 is at least 0.8 and 130 is further than 20 % from last 100"
+    )
+    assert gate.found(entered, some) == [
+        ("occupancy", 0.91, "below 0.8"),
+        ("", 130.0, "within 20 % of last 100"),
+    ]
+    again = pickle.loads(pickle.dumps(gate))  # workers get a copy
+    assert again.why(entered, some) == gate.why(entered, some)
+    assert describe(gate) == describe(bind(gate, {})) == describe(replace(made, when=1, around=0))
 
 
 def test_a_passed_row_has_its_own_sentence() -> None:

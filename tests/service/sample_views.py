@@ -31,9 +31,14 @@ def dose(units: float | None, kind: str = "lispro") -> decision.Action:
 
 FLATS = ("Lake House 3", "Old Town Loft", "Harbour View 12", "Pine Cabin", "Vineyard Barn")
 RULES = (
-    decision.Held("price change", "the price is further than 15 % from the last one", 20, 15, "%"),
-    decision.Held("peak season", "the context asks for a person", 0.93, 0.9),
-    decision.Held("price ceiling", "it is above 400", 412, 400, "€"),
+    decision.Held("price change", "the price is further than 15 % from the last one"),
+    decision.Held("peak season", "occupancy 0.93 is at least 0.9"),
+    decision.Held("price ceiling", "it is above 400"),
+)
+LIMITS = (
+    ("change", "%", "within 15"),
+    ("occupancy", "", "below 0.9"),
+    ("price", "€", "at most 400"),
 )
 
 
@@ -44,13 +49,14 @@ def waiting(i: int) -> decision.Waiting:
         2: decision.Claim("Bruno Keller", NOW + 4 * MINUTE),
     }
     old, new = 118 + 21 * (i % 5), (142, 179, 416, 226, 149, 422, 171)[i % 7]
-    found = (round(100 * abs(new - old) / old), 0.93, new)[i % 3]
+    value = (round(100 * abs(new - old) / old), 0.93, new)[i % 3]
+    name, unit, limit = LIMITS[i % 3]
     return decision.Waiting(
         id=f"rent-2026-06-{16 + i % 14:02d}-{4711 + i}",
         unit=FLATS[i % len(FLATS)],
         proposed=price(new),
         current=price(old) if i % 4 != 3 else (),
-        held=replace(RULES[i % 3], value=found),
+        held=replace(RULES[i % 3], found=(decision.Found(name, value, limit, unit),)),
         asked=NOW - (9 + 13 * i) * MINUTE,
         deadline=None if i % 7 == 6 else NOW + (7 + 55 * i) * MINUTE,
         expiry=("veto", "fallback", "wait")[i % 3],
@@ -183,7 +189,9 @@ REVIEW_DOSE = review.ReviewView(
         proposed=dose(6.5),
         current=dose(4),
         held=decision.Held(
-            "large step", "the bolus differs from the last by more than 2 U", 2.5, 2, "U"
+            "large step",
+            "the bolus differs from the last by more than 2 U",
+            (decision.Found("step", 2.5, "at most 2", "U"),),
         ),
         asked=NOW - 3 * MINUTE,
         deadline=NOW + 12 * MINUTE,

@@ -19,7 +19,7 @@ from gdcb.records import STATUS
 from gdcb.service.access import roles
 from gdcb.service.pages import render
 from gdcb.service.pages.views import audit, people, queue
-from gdcb.service.pages.views.decision import Claim, Held, Quantity
+from gdcb.service.pages.views.decision import Claim, Found, Held, Quantity
 from gdcb.service.pages.views.frame import Frame, Settings, View
 from gdcb.service.pages.views.review import Preview
 from tests.page_checks import Page, is_whole
@@ -135,7 +135,7 @@ def test_the_queue_says_what_a_reviewer_needs() -> None:
     """Proposal against now, rule with value and limit, deadline and expiry, claims."""
     text = Page(render.page(samples.QUEUE)).text
     assert "142 € +20 % now 118 €, asked 9 min ago Lake House 3 rent-2026-06-16-4711" in text
-    assert "price change 20 % limit 15 % risk 80 % 7 min 00 s left then it is vetoed" in text
+    assert "price change change 20 % held unless within 15 % risk 80 % 7 min 00 s left then it is vetoed" in text
     assert "Yours until 15:12 UTC" in text
     assert "Bruno Keller has it until 15:04 UTC" in text
 
@@ -341,11 +341,11 @@ def test_lists_of_the_views_are_those_of_the_service() -> None:
 
 def test_numbers_of_a_rule_may_be_words_or_missing() -> None:
     """A rule on a category has a category as its value, and perhaps no limit."""
-    held = Held("insulin", value="aspart", limit=None)
+    held = Held("insulin", found=(Found("kind", "aspart", None),))
     case = replace(
         samples.REVIEW.case, held=held, claim=Claim("x", samples.NOW + 3 * samples.DAY),
         proposed=(Quantity("dose", float("nan")),), current=(Quantity("dose", float("inf")),),
     )  # fmt: skip
     page = render.page(replace(samples.QUEUE, rows=(case, case), total=2))
-    assert "aspart limit –" in Page(page).text
+    assert "kind aspart held unless –" in Page(page).text
     assert "until 19 Jun 2026, 15:00 UTC" in Page(page).text

@@ -197,7 +197,7 @@ def test_what_was_answered_keeps_the_rule_that_asked_and_its_time(tmp_path: Path
     with opened(tmp_path, desks.held_twice()) as (made, eve, joe):
         ask(made, "big", context=night(0.9, 250.0), mask=["1"])
         page = eve.get(f"{AT}/d/big")
-        assert "Why it waits manager : the context asks for one: 0.9 is" in plain(page)
+        assert "Why it waits manager : busy 0.9 is" in plain(page)
         made.clock.pass_by(60)
         said = bound(page) | {"code": "fits", "reason": "mine to say"}
         assert eve.post(f"{AT}/d/big/approve", said).status_code == 303
@@ -209,7 +209,7 @@ def test_what_was_answered_keeps_the_rule_that_asked_and_its_time(tmp_path: Path
         words = plain(eve.get(f"{AT}/d/big"))
         assert "asked 1 Jan 2026, 00:01 UTC , 31 min ago" in words
         assert "Why it waited owner : it is above 200; approved by Eve" in words
-        assert "Found 250 Limit" in words
+        assert "price 250 Held unless at most 200" in words
         late = eve.post(f"{AT}/d/big/approve", bound(page) | {"code": "fits"})
         assert late.status_code == 409
         words = plain(late)
@@ -248,8 +248,8 @@ def test_a_rule_that_was_changed_since_does_not_say_what_it_found_then() -> None
             return build.held_of(live, record, asked_of(live, record))
 
         held = made.look(why)
-        assert (held.rule, held.value, held.limit) == ("manager", None, None)
-        assert held.words == "the context asks for one: 0.6 is at least 0.5"
+        assert (held.rule, held.found) == ("manager", ())
+        assert held.words == "busy 0.6 is at least 0.5"
 
 
 # Numbers as they are

@@ -18,7 +18,7 @@ from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.rules import Question
 from gdcb.gates.simulated import SimulatedPerson
-from gdcb.parts import Column, check_choice, check_number, column, take
+from gdcb.parts import Column, check_choice, check_number, column, name_of, take
 from gdcb.records import PASSED, Rows
 
 
@@ -149,14 +149,20 @@ class Review:
         """Return what a test says of the proposal (D,) that it flagged."""
         if test == "limits":
             return self._limits()
-        if test == "around" and self.around is not None:
-            width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
-            number, centre = entered[self.action], take(row.x, self.around)[0]
-            return f"{number:g} is further than {width} from {centre:g}"
+        if test == "around":
+            return f"{entered[self.action]:g} is further than {self._near(row)}"
         if test == "when" and self.when is not None:
-            asks = _within(self.at_least, self.at_most)
-            return f"the context asks for one: {take(row.x, self.when)[0]:g} is {asks}"
+            name = name_of(self.when) or "the context asks for one:"
+            return f"{name} {take(row.x, self.when)[0]:g} is {_within(self.at_least, self.at_most)}"
         return f"{'the rule' if test == 'rule' else 'this category'} asks for one"
+
+    def _near(self, row: Rows, of: str = "from") -> str:
+        """Return what is near enough to the column `around`, in words."""
+        if self.around is None:
+            return ""
+        width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
+        name, centre = name_of(self.around), take(row.x, self.around)[0]
+        return f"{width} {of} {name} {centre:g}" if name else f"{width} {of} {centre:g}"
 
     def _outside(self) -> str:
         """Return what of the column `when` asks for nobody."""
@@ -166,25 +172,28 @@ class Review:
             return f"above {self.at_most:g}"
         return f"below {self.at_least:g} or above {self.at_most:g}"
 
-    def found(self, entered: Array, row: Rows) -> tuple[float | None, str | None]:
-        """Return the number that made the first test flag a proposal (D,), and what it lets pass.
+    def found(self, entered: Array, row: Rows) -> list[tuple[str, float, str]]:
+        """Return the numbers that made tests flag a proposal (D,), and what each lets pass.
 
-        None: a test without numbers.
+        (name of the context column, number, what passes) of every test that has a number; without
+        a name it is the proposal's own.
 
         >>> row = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
         >>> Review(high=200.0).found(np.array([250.0]), row)
-        (250.0, 'at most 200')
+        [('', 250.0, 'at most 200')]
         """
-        tests = self._tests(entered[None, None], row)
-        first = next((name for name, flagged in tests.items() if flagged[0, 0]), "")
-        if first == "when" and self.when is not None:
-            return float(take(row.x, self.when)[0]), self._outside()
-        if first == "limits":
-            return float(entered[self.action]), _within(self.low, self.high)
-        if first == "around" and self.around is not None:
-            width = f"{100 * self.within:g} %" if self.relative else f"{self.within:g}"
-            return float(entered[self.action]), f"within {width} of {take(row.x, self.around)[0]:g}"
-        return None, None
+        number, found = float(entered[self.action]), []
+        for test, flagged in self._tests(entered[None, None], row).items():
+            if not flagged[0, 0]:
+                continue
+            if test == "when" and self.when is not None:
+                value = float(take(row.x, self.when)[0])
+                found.append((name_of(self.when), value, self._outside()))
+            elif test == "limits":
+                found.append(("", number, _within(self.low, self.high)))
+            elif test == "around":
+                found.append(("", number, f"within {self._near(row, 'of')}"))
+        return found
 
     def _limits(self) -> str:
         if self.low == -np.inf:

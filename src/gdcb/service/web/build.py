@@ -21,6 +21,7 @@ from gdcb.service.pages.views.decision import (
     Action,
     Answer,
     Claim,
+    Found,
     GateStep,
     Held,
     Quantity,
@@ -108,7 +109,9 @@ def held_of(live: Live, record: Record, asked: Asked | None) -> Held:
     # have changed since, the rule of now does not say what it found then.
     if found is None or why is None or words.partition(";")[0] != why(asked.action, record.rows):
         return Held(asked.gate, words)
-    return Held(asked.gate, words, *found(asked.action, record.rows))
+    own = live.instance.actions[getattr(gate, "action", 0)].name
+    numbers = found(asked.action, record.rows)
+    return Held(asked.gate, words, tuple(Found(name or own, *more) for name, *more in numbers))
 
 
 def risk_of(instance: Instance, record: Record) -> float:

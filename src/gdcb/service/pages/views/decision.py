@@ -34,6 +34,16 @@ Action = tuple[Quantity, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """A number that a rule found: of what, and what it would let pass, both in `unit`."""
+
+    name: str
+    value: float | str | None
+    limit: float | str | None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """Why a decision waits for a person.
 
@@ -41,14 +51,12 @@ class Held:
     ----------
     rule : name of the rule
     words : what the rule says of this proposal
-    value : what was found, and `limit` what the rule allows; both in `unit`
+    found : the numbers that it hangs on; none where it hangs on none
     """
 
     rule: str
     words: str = ""
-    value: float | str | None = None
-    limit: float | str | None = None
-    unit: str = ""
+    found: tuple[Found, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
