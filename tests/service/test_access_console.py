@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from typer.testing import CliRunner, Result
 
 from gdcb.cli import app
 from gdcb.ledger.sql import SqlStore
+from gdcb.service import operating
 from gdcb.service.access import CONSOLE, Door, add_person, first_link, list_people, open_books
+from gdcb.service.running import Plan, furnished
+from tests.service.desks import plain
 
 BASE = "http://127.0.0.1:8000"
 
@@ -53,6 +57,13 @@ def added(db: Path, login: str, *given: tuple[str, str]) -> None:
     store.close()
 
 
+def declared(db: Path) -> None:
+    """Declare the instance `rooms`."""
+    store = SqlStore(db)
+    operating.create(store, plain(), "ann", "first")
+    store.close()
+
+
 def test_a_sole_administrator_gets_in_again(db: Path) -> None:
     """No session, no password, no first link: the database is enough."""
     store = SqlStore(db)
@@ -64,6 +75,18 @@ def test_a_sole_administrator_gets_in_again(db: Path) -> None:
     assert whose(db, run("link", "admin", "--db", f"sqlite:///{db}").stdout) == (
         "First administrator"
     )
+
+
+def test_a_link_leads_to_where_the_service_is(db: Path) -> None:
+    """Where it was when it last started; another address is an option."""
+    elsewhere = "https://decisions.example.com:8443"
+    for base in ("http://127.0.0.1:8765", elsewhere):
+        furnished(Plan(str(db), base))
+        link = run("link", "--db", str(db)).stdout
+        assert link.startswith(f"{base}/sign-in?link=")
+    link = run("link", "--db", str(db), "--base-url", "http://127.0.0.1:1234").stdout
+    assert link.startswith("http://127.0.0.1:1234/sign-in?link=")
+    assert run("link", "--db", str(db)).stdout.startswith(elsewhere)
 
 
 def test_of_several_one_is_named(db: Path) -> None:
@@ -89,6 +112,7 @@ def test_the_last_administrator_is_put_out_and_another_comes(db: Path) -> None:
 
 
 def test_a_key_from_the_console_belongs_to_nobody_who_signs_in(db: Path) -> None:
+    declared(db)
     may = ("--may", "decide", "--may", "outcome", "--instance", "rooms")
     made = run("key", "till", *may, "--days", "1", "--db", str(db)).stdout.strip()
     store = SqlStore(db)
@@ -101,6 +125,35 @@ def test_a_key_from_the_console_belongs_to_nobody_who_signs_in(db: Path) -> None
     assert found.roles("rooms") == ["decide", "outcome"]
     assert found.roles("cabins") == []
     assert found.made_by not in everybody
+
+
+def test_a_key_for_an_instance_that_is_not_there_is_refused(db: Path) -> None:
+    """A typing error would make a key that opens nothing, and say nothing."""
+    asked = ("key", "till", "--may", "decide", "--instance", "room", "--db", str(db))
+    refused = run(*asked)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "no instance 'room' in this ledger; there is none yet" in _said(refused)
+    declared(db)
+    refused = run(*asked, "--instance", "rooms")
+    assert "no instance 'room' in this ledger; there are rooms" in _said(refused)
+    assert "key added" not in run("log", "--db", str(db)).stdout
+    assert run("key", "till", "--may", "decide", "--instance", "*", "--db", str(db)).stdout
+
+
+def _said(result: Result) -> str:
+    return " ".join(result.stderr.split())
+
+
+def test_the_log_has_dates_and_roles_in_words(db: Path) -> None:
+    may = ("--may", "decide", "--may", "outcome")
+    assert run("key", "till", *may, "--days", "1", "--db", str(db)).exit_code == 0
+    line = json.loads(run("log", "--db", str(db), "--json").stdout)[-1]
+    made, ends = (datetime.fromisoformat(at) for at in (line["at"], line["detail"]["expires_at"]))
+    assert (ends - made).total_seconds() == pytest.approx(86_400, abs=1)
+    words = run("log", "--db", str(db)).stdout.splitlines()[-1]
+    assert (
+        f"expires_at {line['detail']['expires_at']}, grants decide on * and outcome on *" in words
+    )
 
 
 def test_the_log_says_who_changed_what(db: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from gdcb.cli.serve import DEFAULT_DB
 from gdcb.errors import GdcbError
 
 if TYPE_CHECKING:
+    from gdcb.ledger.sql import SqlStore
     from gdcb.service.access import Books
 
 access_app = typer.Typer(
@@ -27,6 +28,7 @@ access_app = typer.Typer(
     help="Let people into a service, put them out, see who changed what: from its database.",
 )
 
+_BASE = "http://127.0.0.1:8000"  # where a service is that was never told otherwise
 Url = Annotated[
     str, typer.Option("--db", metavar="URL", help="The ledger: a path, or postgresql://….")
 ]
@@ -40,18 +42,23 @@ def link(
     ] = None,
     db: Url = DEFAULT_DB,
     base_url: Annotated[
-        str, typer.Option(help="Where people reach the service, as given to `gdcb serve`.")
-    ] = "http://127.0.0.1:8000",
+        str | None,
+        typer.Option(
+            help="Where people reach the service; by default where it was reached when `gdcb "
+            "serve` last started."
+        ),
+    ] = None,
     hours: Annotated[float, typer.Option(min=0.01, max=720, help="How long it works.")] = 24,
 ) -> None:
     """Print a one-time link that signs somebody in, by default the administrator.
 
     The service may be running. A password that they had is forgotten once the link is used.
     """
-    with _books(db) as books:
-        from gdcb.service.access import console_link
+    with _opened(db) as (_, books):
+        from gdcb.service.access import console_link, known_base
 
-        made = console_link(books, base_url, login, hours * 3600)
+        base = base_url or known_base(books) or _BASE
+        made = console_link(books, base, login, hours * 3600)
     typer.echo(made)
 
 
@@ -77,9 +84,14 @@ def key(
 
     It belongs to nobody who signs in, so that whoever may approve may answer what it asks for.
     """
-    with _books(db) as books:
+    with _opened(db) as (store, books):
         from gdcb.service.access import CONSOLE, EVERY, add_key
 
+        known = store.chains()
+        for one in instance or ():
+            if one not in (EVERY, *known):
+                there = f"there are {', '.join(known)}" if known else "there is none yet"
+                fail(f"--instance: no instance '{one}' in this ledger; {there}")
         roles = [(role, of) for role in may for of in instance or [EVERY]]
         made = add_key(books, CONSOLE, name, roles, days * 86_400)
     typer.echo(made.text)
@@ -93,7 +105,7 @@ def end(
 
     The next start of the service then prints a link for a new one.
     """
-    with _books(db) as books:
+    with _opened(db) as (_, books):
         from gdcb.service.access import CONSOLE, end_person, person_by_login
 
         end_person(books, CONSOLE, person_by_login(books, login))
@@ -108,7 +120,7 @@ def log(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show who signed in, and who granted, revoked or made what; the log only grows."""
-    with _books(db) as books:
+    with _opened(db) as (_, books):
         from gdcb.service.access import CONSOLE, list_keys, list_people, read_log
 
         lines = read_log(books, after, most)
@@ -117,11 +129,11 @@ def log(
     told: list[dict[str, Any]] = [
         {
             "n": one.n,
-            "at": datetime.fromtimestamp(one.at / 1e6, UTC).isoformat(timespec="seconds"),
+            "at": _date(one.at),
             "by": one.by,
             "name": names.get(one.by, one.by),
             "what": one.what,
-            "detail": one.detail,
+            "detail": _dated(one.detail),
         }
         for one in lines
     ]
@@ -129,14 +141,33 @@ def log(
         as_json(told)
         return
     for line in told:
-        detail = ", ".join(f"{name} {value}" for name, value in line["detail"].items())
+        detail = ", ".join(f"{name} {_words(value)}" for name, value in line["detail"].items())
         words = f"{line['n']}  {line['at']}  {line['name']}: {line['what']}  {detail}"
         out.print(escape(words.rstrip()), soft_wrap=True)
 
 
+def _date(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e6, UTC).isoformat(timespec="seconds")
+
+
+def _dated(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Write times as dates: the database has µs since the epoch, under names that end in _at."""
+    return {
+        name: _date(value) if name.endswith("_at") and isinstance(value, int) else value
+        for name, value in detail.items()
+    }
+
+
+def _words(value: Any) -> str:
+    """Write a particular for people; roles come as pairs of role and instance."""
+    if isinstance(value, list):
+        return " and ".join(" on ".join(map(str, pair)) for pair in value) or "none"
+    return "never" if value is None else str(value)
+
+
 @contextmanager
-def _books(db: str) -> Iterator[Books]:
-    """Open the database of a service; none is made where there is none."""
+def _opened(db: str) -> Iterator[tuple[SqlStore, Books]]:
+    """Open a service's database: its ledger and its books; none is made where there is none."""
     try:
         from gdcb.service.access import open_books
         from gdcb.service.running import sql_store
@@ -148,7 +179,7 @@ def _books(db: str) -> Iterator[Books]:
     try:
         store = sql_store(db)
         try:
-            yield open_books(store.engine)
+            yield store, open_books(store.engine)
         finally:
             store.close()
     except GdcbError as error:

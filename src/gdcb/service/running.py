@@ -17,7 +17,7 @@ from gdcb.instances.catalogue import NAMES
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import open_store
 from gdcb.service import demo, operating
-from gdcb.service.access import RateLimits, first_link, open_books
+from gdcb.service.access import RateLimits, first_link, open_books, remember_base
 from gdcb.service.app import build
 from gdcb.service.house import House, Settings
 
@@ -92,7 +92,10 @@ def furnished(plan: Plan, told: Told = lambda *_: None) -> Furnished:
             name = operating.read_declaration(text, one).instance.name
             if name not in known:
                 operating.create(store, text, _BY, f"declared by gdcb serve {one}")
-        return Furnished(first_link(open_books(store.engine), plan.base_url), _made_up(store))
+        books = open_books(store.engine)
+        link = first_link(books, plan.base_url)
+        remember_base(books, plan.base_url)
+        return Furnished(link, _made_up(store))
     finally:
         store.close()
 

@@ -16,7 +16,14 @@ from gdcb.service.access.errors import (
 )
 from gdcb.service.access.headers import security_headers
 from gdcb.service.access.keys import Key, add_key, list_keys, revoke_key
-from gdcb.service.access.links import console_link, first_link, link_opens, make_link
+from gdcb.service.access.links import (
+    console_link,
+    first_link,
+    known_base,
+    link_opens,
+    make_link,
+    remember_base,
+)
 from gdcb.service.access.lockout import LockOut
 from gdcb.service.access.passwords import Cost, set_password
 from gdcb.service.access.people import (
@@ -68,6 +75,7 @@ __all__ = [
     "end_sessions",
     "first_link",
     "grant",
+    "known_base",
     "link_opens",
     "list_keys",
     "list_people",
@@ -76,6 +84,7 @@ __all__ = [
     "person_by_login",
     "person_of",
     "read_log",
+    "remember_base",
     "require",
     "revoke",
     "revoke_key",

@@ -36,6 +36,7 @@ from gdcb.service.access.tokens import digest, is_token, new_token
 PATH = "/sign-in"
 FIELD = "link"
 LASTS_S = 1.0 * DAY
+_BASE = "base_url"
 _SPENT = "this link does not open anything: it was used or replaced, or it expired; ask for another"
 
 
@@ -111,6 +112,23 @@ def _administrators(connection: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
         .order_by(people.c.made_at, people.c.id)
     )
     return connection.execute(asked).all()
+
+
+def remember_base(books: Books, base_url: str) -> None:
+    """Keep where people reach the service, for links that are made on the console later."""
+    row, value = tables.secret, base_of(base_url).encode()
+    with books.changing() as connection:  # one process at a time: the row is made once
+        kept = update(row).where(row.c.name == _BASE).values(value=value)
+        if not connection.execute(kept).rowcount:
+            connection.execute(insert(row).values(name=_BASE, value=value))
+
+
+def known_base(books: Books) -> str | None:
+    """Return where people reached the service when it last started; None: it never did."""
+    asked = select(tables.secret.c.value).where(tables.secret.c.name == _BASE)
+    with books.reading() as connection:
+        found = connection.scalar(asked)
+    return None if found is None else bytes(found).decode()
 
 
 def link_opens(books: Books, token: str) -> bool:

@@ -96,6 +96,7 @@ sessions = Table(
     Index("access_sessions_person", "person"),
 )
 
+# What the database keeps about itself by name: its secret, and where the service is reached.
 secret = Table(
     "access_secrets",
     metadata,
