@@ -563,6 +563,23 @@ def test_roles_are_granted_taken_and_ended(here: Site, eve: Visitor) -> None:
     assert "nobody grants a role to themselves" in _text(answer)
 
 
+def test_a_key_may_have_several_roles(here: Site, eve: Visitor) -> None:
+    """A program that asks and reports needs one key; the form says who approves what it asks."""
+    form = _text(eve.get("/people")).partition("New key")[2]
+    assert "you cannot approve what your key asks for" in form
+    assert "gdcb access key" in form
+    roles = ["decide", "outcome"]
+    page = eve.post("/keys", {"name": "till", "role": roles, "instance": ROOMS, "days": "30"})
+    found = re.search(r"gdcb_([0-9a-f]{16})_[0-9a-f]{64}", page.text)
+    assert found is not None
+    who = {"authorization": f"Bearer {found[0]}"}
+    at = f"/v1/instances/{ROOMS}"
+    made = here.post(f"{at}/decisions", who, {"context": night()})
+    assert made.status_code == 201
+    outcome = {"outcome": {"booked": 1}}
+    assert here.post(f"{at}/decisions/{made.json()['id']}/outcome", who, outcome).is_success
+
+
 def test_a_key_is_shown_once_and_ends(here: Site, eve: Visitor) -> None:
     form = {"name": "till", "role": "decide", "instance": ROOMS, "days": "30"}
     page = eve.post("/keys", form)
@@ -572,10 +589,12 @@ def test_a_key_is_shown_once_and_ends(here: Site, eve: Visitor) -> None:
     who = {"authorization": f"Bearer {found[0]}"}
     at = f"/v1/instances/{ROOMS}/decisions"
     assert here.post(at, who, {"context": night()}).status_code == 201
-    for change in (
+    wrong: list[dict[str, Any]] = [
         {"days": "soon"}, {"days": "-1"}, {"days": "inf"}, {"days": "nan"}, {"days": "1e9"},
-        {"role": "approve"}, {"name": ""}, {"instance": "\u202e"},
-    ):  # fmt: skip
+        {"role": "approve"}, {"name": ""}, {"instance": "\u202e"}, {"instance": "roooms"},
+        {"role": []}, {"role": ["decide", "approve"]},
+    ]  # fmt: skip
+    for change in wrong:
         assert eve.post("/keys", form | change).status_code == 422
     answer = eve.post(f"/keys/{found[1]}/revoke")
     assert "The key opens nothing any more." in told(eve, answer, "/people")

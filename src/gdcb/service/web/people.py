@@ -14,6 +14,7 @@ from gdcb.errors import Conflict, GdcbError, InvalidInput
 from gdcb.ledger.live import Live
 from gdcb.service import access, operating
 from gdcb.service.access import EVERY, AccessError, Grant, Principal
+from gdcb.service.access.names import shown
 from gdcb.service.pages import links
 from gdcb.service.pages.views import people as views
 from gdcb.service.pages.views.people import (
@@ -26,7 +27,17 @@ from gdcb.service.pages.views.people import (
 )
 from gdcb.service.problems import BadRequest
 from gdcb.service.routing import command, house_of, look, permitted
-from gdcb.service.web.frame import back, enter, form_of, frame_of, page, signed_in, text, viewer_of
+from gdcb.service.web.frame import (
+    back,
+    enter,
+    form_of,
+    frame_of,
+    page,
+    signed_in,
+    text,
+    texts,
+    viewer_of,
+)
 from gdcb.service.who import is_same, name_of
 from gdcb.service.who import written as who
 
@@ -156,11 +167,14 @@ async def add_key(request: Request) -> Response:
     form = await form_of(request)
     viewer, house = await _administrator(request), house_of(request)
     name, days = text(form, "name"), text(form, "days")
-    grant = (text(form, "role"), text(form, "instance", EVERY))
+    instance = text(form, "instance", EVERY)
+    grants = [(role, instance) for role in texts(form, "role")]
 
     def make() -> str:
+        if instance not in (EVERY, *house.names()):
+            raise InvalidInput(f"instance: there is no instance {shown(instance)}")
         lasts = _days(days) * 86400 if days else None
-        return access.add_key(house.books, viewer, name, [grant], lasts).text
+        return access.add_key(house.books, viewer, name, grants, lasts).text
 
     return await _with_secret(request, viewer, make, "key", name)
 
