@@ -116,6 +116,7 @@ PREVIEW = review.Preview(
     arm="× 1.1",
     distance=0.15,
     worth=Estimate(91.2, 82.0, 100.4),
+    approved=Estimate(92.4, 83.1, 101.2),
     gates=(
         decision.GateStep("floor price", "passed", price(155), price(155)),
         decision.GateStep(

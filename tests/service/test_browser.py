@@ -294,7 +294,16 @@ def test_an_edit_is_previewed_as_it_is_typed(ann: Visitor, there: Visited) -> No
     expect(preview).to_contain_text("Nearest arm")
     expect(preview).to_contain_text("Gate limits")
     expect(preview).to_contain_text("lets it through")
-    page.get_by_label("price").fill("500")  # above the bounds: the field says so, nothing is asked
+    expect(preview).to_contain_text("As it is")
+    left = """field => { field.value = "500"; field.dispatchEvent(new Event("input"));
+    return document.querySelector("#preview").textContent; }"""
+    # Above the bounds: what stood there is no answer to it, and goes at once.
+    assert page.get_by_label("price").evaluate(left) == ""
+    expect(preview).to_contain_text("changed: 300")
+    expect(preview.locator(".problem")).to_contain_text("300")  # the form would not send it
+    page.get_by_label("price").fill("")
+    expect(preview).to_contain_text("expected a number")
+    page.get_by_label("price").fill("500")
     page.get_by_role("button", name="See what it does").click()
     expect(preview).to_contain_text("changed: 300")
     assert there.size() == size

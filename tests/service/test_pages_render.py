@@ -135,7 +135,10 @@ def test_the_queue_says_what_a_reviewer_needs() -> None:
     """Proposal against now, rule with value and limit, deadline and expiry, claims."""
     text = Page(render.page(samples.QUEUE)).text
     assert "142 € +20 % now 118 €, asked 9 min ago Lake House 3 rent-2026-06-16-4711" in text
-    assert "price change change 20 % held unless within 15 % risk 80 % 7 min 00 s left then it is vetoed" in text
+    assert (
+        "price change change 20 % held unless within 15 % risk 80 % 7 min 00 s left then it is vetoed"
+        in text
+    )
     assert "Yours until 15:12 UTC" in text
     assert "Bruno Keller has it until 15:04 UTC" in text
 
@@ -295,7 +298,10 @@ def test_the_preview_is_the_same_in_words_and_as_a_document() -> None:
     document = render.preview(samples.PREVIEW, "€ a night")
     text = Page(render.page(samples.REVIEW_PREVIEW)).text
     assert document["problem"] == ""
-    assert len(document["lines"]) == 4
+    assert len(document["lines"]) == 5
+    words = {line["name"]: line["words"] for line in document["lines"]}
+    assert words["As edited"] == "expected 91.2 [82.0, 100.4] € a night"
+    assert words["As it is"] == "expected 92.4 [83.1, 101.2] € a night, if approved"
     for line in document["lines"]:
         assert line["name"] + line["words"].replace("\u00a0", " ") in text
     assert render.preview(Preview(problem="too much")) == {"problem": "too much", "lines": []}

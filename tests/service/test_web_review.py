@@ -301,6 +301,25 @@ def test_the_preview_is_worth_what_would_run() -> None:
         assert previewed(made, "one", 150.0).mean == pytest.approx(inside.mean / 2)
 
 
+def test_an_edit_is_held_against_an_approval_by_the_same_measure() -> None:
+    """An edit to what is proposed is worth the same as its approval, and more raises only itself.
+
+    The manager vetoes much, so the arms' values, which count that in, would be far below both.
+    """
+    with office(desks.held()) as made:
+        for i in range(8):
+            made.decide(f"no{i}", night(0.9))
+            made.answer(f"no{i}", "veto")
+        made.decide("one", night(0.9), mask=["1"])
+        same, more = previewed(made, "one", 100.0), previewed(made, "one", 150.0)
+        assert same.approved == (same.mean, same.low, same.high) == more.approved
+        assert more.mean > more.approved[0]
+        arms, _ = made.look(lambda live: build.arms_of(live, answering.find(live, "one")))
+        (proposed,) = [arm for arm in arms if arm.is_proposed]
+        assert proposed.worth is not None
+        assert proposed.worth.mean < 0.75 * same.mean
+
+
 def test_the_preview_of_what_would_not_run_is_worth_the_null_action() -> None:
     limits = '{ part = "bounds", name = "limits", low = 50, high = 300, outside = "veto" }'
     with office(desks.held(bounds=limits)) as made:

@@ -19,6 +19,7 @@ from gdcb.instance import Instance
 from gdcb.ledger.live import Live
 from gdcb.ledger.sealing import ERASED
 from gdcb.records import HELD, STATUS, Rows, Setting
+from gdcb.service.holding import offered
 from gdcb.streams import PROPENSITY
 from gdcb.valuation import Valuation
 
@@ -60,11 +61,11 @@ def context_of(instance: Instance, x: Array) -> dict[str, Any]:
 def drawn(
     live: Live, record: Record, e: Array | None = None, first: int = 0
 ) -> tuple[Spread, Array]:
-    """Draw the learners' values of all arms in a decision's context, and of one more action.
+    """Draw the learners' values of all arms in a decision's context, and of more actions.
 
     As they are known now, which may be more than when it was proposed, and behind the gates: the
-    arms behind all of them, e (D,) behind those from `first` on. Returns the spread over the arms
-    (K,), or over the arms and e (K + 1,), and the composed actions (K, D).
+    arms behind all of them, e (M, D) behind those from `first` on. Returns the spread over the arms
+    (K,), or over the arms and e (K + M,), and the composed actions (K, D).
     """
     instance, n = live.instance, DRAWS
     one = record.rows
@@ -82,9 +83,10 @@ def drawn(
     chance = np.bincount(_best(worth, rows), minlength=worth.shape[1]) / n
     if e is not None:
         chain = Chain(instance.chain.gates[first:], closed=False).for_actions(instance.actions)
-        entered = np.broadcast_to(e, (n, 1, e.size))
+        entered = np.broadcast_to(e, (n, *e.shape))
         extra = chain.expect(known, entered, rows, live.state.kernels[first:])
-        worth, chance = np.concatenate((worth, extra), axis=1), np.append(chance, np.nan)
+        worth = np.concatenate((worth, extra), axis=1)
+        chance = np.append(chance, np.full(len(e), np.nan))
     low, high = np.quantile(worth, (0.05, 0.95), axis=0)
     return Spread(worth.mean(axis=0), low, high, chance), actions[0]
 
@@ -184,6 +186,7 @@ class Edited:
     action : (D,) as entered; arm, steps : the nearest arm and how far it is
     mean, low, high : drawn value of what would run, behind the gates that are left; of the null
         action where nothing would
+    approved : the same three of what an approval lets through, by the same draws
     gates : (name, status, entered, left, reason) of the gates behind the person
     """
 
@@ -193,6 +196,7 @@ class Edited:
     mean: float
     low: float
     high: float
+    approved: tuple[float, float, float]
     gates: list[tuple[str, str, Array, Array, str]]
 
 
@@ -208,7 +212,7 @@ def preview(live: Live, record: Record, action: Mapping[str, Any]) -> Edited:
     located = instance.composition.locate(instance.space, e[None, None], delta, one.x)
     held = record.verdict
     first = 0 if held is None else int(held.gate[0]) + 1
-    spread, _ = drawn(live, record, e, first)
+    spread, _ = drawn(live, record, np.stack((e, offered(record))), first)
     gates = []
     for i, gate in enumerate(instance.chain.gates[first:], first):
         status = int(verdict.statuses[0, i])
@@ -218,8 +222,10 @@ def preview(live: Live, record: Record, action: Mapping[str, Any]) -> Edited:
         gates.append((gate.name, word, entered, left, reason))
     arm = int(located.arm[0, 0])
     name = instance.space.names[arm] if arm >= 0 else ""
-    values = (float(spread.mean[-1]), float(spread.low[-1]), float(spread.high[-1]))
-    return Edited(e, name, float(located.steps[0, 0]), *values, gates)
+    edited, approved = (
+        (float(spread.mean[k]), float(spread.low[k]), float(spread.high[k])) for k in (-2, -1)
+    )
+    return Edited(e, name, float(located.steps[0, 0]), *edited, approved, gates)
 
 
 def _reason(gate: Any, status: int, entered: Array, left: Array, row: Rows) -> str:

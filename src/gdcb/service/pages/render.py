@@ -126,8 +126,13 @@ def preview_lines(found: Preview, unit: str = "") -> list[tuple[str, str]]:
             else f", {wording.amount(round(found.distance, 2))} steps away"
         )
         lines.append(("Nearest arm", f"{found.arm}{steps}"))
+    n = common_digits([found.worth, found.approved])
     if found.worth is not None:
-        lines.append(("Expected", wording.worth(found.worth, unit)))
+        lines.append(("As edited", f"expected {wording.worth(found.worth, unit, n)}"))
+    if found.approved is not None:
+        lines.append(
+            ("As it is", f"expected {wording.worth(found.approved, unit, n)}, if approved")
+        )
     for gate in found.gates:
         left = ", ".join(wording.quantity(one) for one in gate.left) or "nothing runs"
         became = _BECAME.get(gate.status, f"{STATUS.get(gate.status, gate.status)}: {left}")

@@ -170,7 +170,7 @@ def arms_of(live: Live, record: Record) -> tuple[tuple[screen.Arm, ...], str]:
         )
         for i in np.argsort(-spread.mean, kind="stable")
     ]
-    return tuple(found), "expected reward behind the gates"
+    return tuple(found), "expected reward"
 
 
 def _note(record: Record, arm: int) -> str:
@@ -254,6 +254,7 @@ def preview_of(live: Live, record: Record, action: Mapping[str, Any]) -> screen.
             GateStep(name, status, action_of(one, entered), action_of(one, left), reason)
             for name, status, entered, left, reason in found.gates
         ),
+        approved=Estimate(*found.approved),
     )
 
 

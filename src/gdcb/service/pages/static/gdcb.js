@@ -133,6 +133,7 @@
   if (edit) {
     const place = one("#preview");
     const shown = one("button[formnovalidate]", edit);
+    const fields = all("[name^='action.']", edit);
     let timer = 0, number = 0;
     const show = (found) => {
       place.replaceChildren();
@@ -161,15 +162,19 @@
         const answer = await fetch(edit.dataset.preview, { method: "POST", body, headers: { Accept: "application/json" } });
         if (!answer.ok) throw new Error(String(answer.status));
         const found = await answer.json();
-        if (mine === number) show(found);
+        // What the form would not send, the gates may still take: both are told.
+        const wrong = fields.find((field) => !field.validity.valid);
+        if (mine === number) show({ ...found, problem: found.problem || (wrong ? wrong.validationMessage : "") });
       } catch {
         if (mine === number) show({ problem: "The preview could not be made. The button below tries again.", lines: [] });
       }
     };
-    for (const field of all("[name^='action.']", edit)) {
+    for (const field of fields) {
       field.addEventListener("input", () => {
         clearTimeout(timer);
-        timer = setTimeout(() => { if (field.checkValidity()) look(); }, 350);
+        number += 1;  // what is on its way is about another number
+        place.replaceChildren();
+        timer = setTimeout(look, 350);
       });
     }
     if (shown) shown.addEventListener("click", (event) => { event.preventDefault(); look(); });

@@ -86,7 +86,8 @@ class Preview:
     ----------
     action : as it was entered
     arm : the nearest arm, and `distance` how far that is in steps
-    worth : expected value with its interval
+    worth : expected value with its interval, behind those gates
+    approved : the same of what an approval lets through, to hold it against
     gates : those behind the person, and what they would make of it
     problem : why it cannot run, in a sentence
     """
@@ -97,6 +98,7 @@ class Preview:
     worth: Estimate | None = None
     gates: tuple[GateStep, ...] = ()
     problem: str = ""
+    approved: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
