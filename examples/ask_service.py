@@ -4,6 +4,7 @@ It starts a service of its own on a temporary ledger, so that it runs by itself;
 the lines from `Client` on are needed.
 """
 
+import argparse
 import socket
 import tempfile
 import threading
@@ -19,6 +20,8 @@ from gdcb.service.access import CONSOLE, add_key, open_books
 from gdcb.service.app import build
 from gdcb.service.house import House
 from gdcb.service.running import sql_store
+
+argparse.ArgumentParser(description=__doc__).parse_args()  # it takes nothing; --help says what
 
 folder = Path(tempfile.mkdtemp())
 store = sql_store(str(folder / "ledger.db"))
@@ -48,7 +51,7 @@ assert client.decide(name, context, unit="harbour view", id="harbour-view-2026-1
 try:
     client.outcome(name, made["id"], {"booked": 1})
 except Refused as refused:
-    print(f"{refused.status} {refused.code}: {refused}")
+    print(f"refused: {refused}")
 
 # What an auditor gets: the whole decision, with a proof that needs nothing but the document.
 document = evidence_of(store, name, made["id"])

@@ -7,7 +7,9 @@ over its rows, and the head of every chain. docs/service/ledger.md says how they
 import json
 import sqlite3
 import sys
+from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -64,19 +66,20 @@ def row_trouble(kind, body, top):
 
 def verify(path):
     """Yield what is wrong with a ledger, in sentences."""
-    ledger = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-    ledger.text_factory = bytes  # whoever changed a text need not have left UTF-8 in it
+    address = f"file:{quote(str(path))}?mode=ro"
     try:
-        # A chain without a head is one that somebody would hide.
-        heads = dict.fromkeys(ledger.execute("SELECT DISTINCT chain FROM entries"), (0, bytes(32)))
-        for name, size, head in ledger.execute("SELECT name, size, hash FROM chains"):
-            heads[(name,)] = (size, head)
-        for (name,), head in heads.items():
-            for sentence in verify_chain(ledger, name, head):
-                yield f"{name.decode(errors='backslashreplace')}: {sentence}"
+        with closing(sqlite3.connect(address, uri=True)) as ledger:
+            ledger.text_factory = bytes  # whoever changed a text need not have left UTF-8 in it
+            # A chain without a head is one that somebody would hide.
+            chains = ledger.execute("SELECT DISTINCT chain FROM entries")
+            heads = dict.fromkeys(chains, (0, bytes(32)))
+            for name, size, head in ledger.execute("SELECT name, size, hash FROM chains"):
+                heads[(name,)] = (size, head)
+            for (name,), head in heads.items():
+                for sentence in verify_chain(ledger, name, head):
+                    yield f"{name.decode(errors='backslashreplace')}: {sentence}"
     except sqlite3.Error as error:
         yield f"the file cannot be read on from here ({error})"
-    ledger.close()
 
 
 def verify_chain(ledger, chain, head):
@@ -98,7 +101,19 @@ def verify_chain(ledger, chain, head):
         yield f"it ends after {number} entries, and its head says {head[0]}"
 
 
-if __name__ == "__main__" and len(sys.argv) > 1:
-    found = list(verify(sys.argv[1]))
+def main(given):
+    """Verify the file that is named; return the exit code: 3 where something is wrong."""
+    if not given or given in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return 0
+    if len(given) > 1 or not Path(given[0]).is_file():
+        print("usage: python examples/verify_ledger.py LEDGER.db", file=sys.stderr)
+        print(f"expected one file of a ledger, got {' '.join(given)}", file=sys.stderr)
+        return 2
+    found = list(verify(given[0]))
     print("\n".join(found) or "nothing is wrong")
-    sys.exit(3 if found else 0)
+    return 3 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -73,6 +73,29 @@ def test_examples_run(example: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("example", "given", "code", "words"),
+    [
+        ("ask_service.py", ["--help"], 0, "usage: ask_service.py"),
+        ("ask_service.py", ["http://127.0.0.1"], 2, "unrecognized arguments"),
+        ("verify_ledger.py", [], 0, "python examples/verify_ledger.py LEDGER.db"),
+        ("verify_ledger.py", ["--help"], 0, "python examples/verify_ledger.py LEDGER.db"),
+        ("verify_ledger.py", ["missing.db"], 2, "expected one file of a ledger, got missing.db"),
+        ("verify_ledger.py", ["."], 2, "usage: python examples/verify_ledger.py LEDGER.db"),
+        ("verify_ledger.py", [__file__], 3, "the file cannot be read on from here"),
+    ],
+)
+def test_examples_that_are_asked_say_how_they_are_used(
+    example: str, given: list[str], code: int, words: str
+) -> None:
+    """Nobody is answered with a traceback, or with a run that they did not want."""
+    asked = [sys.executable, str(ROOT / "examples" / example), *given]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_example_of_analysis_finds_what_its_page_says() -> None:
     """η is the rate of approval in all three ways; pooled, its limit misses busy nights."""
     ran = runpy.run_path(str(ROOT / "examples" / "gate_log.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from gdcb.history.columns import look
 from gdcb.history.infer import propose
 from gdcb.history.instance_file import outwards, toml
 from gdcb.history.roles import roles_of
+from gdcb.service.policy import Policy, policy_of
 from tests import own_logs
 
 
@@ -351,6 +353,22 @@ def test_a_refused_log_writes_nothing(tmp_path: Path) -> None:
 )
 def test_wrong_usage(arguments: tuple[str, ...]) -> None:
     assert call(*arguments)[0] == 2
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_the_table_of_the_service_is_there_to_be_uncommented(tmp_path: Path, has_log: bool) -> None:
+    """Uncommented as it stands, it is valid and changes nothing."""
+    file, log = tmp_path / "mine.toml", tmp_path / "log.csv"
+    sales().write_csv(log)
+    more = ("--from", str(log), "--outcome", "sold", "--action", "price") if has_log else ()
+    code, _, said = call("mine", "--out", str(file), *more)
+    assert code == 0, said
+    text = file.read_text(encoding="utf-8")
+    assert parse(text).service == {}
+    head, there, table = text.partition("# [service]\n")
+    on = parse(head + re.sub("^# ", "", there + table, flags=re.MULTILINE))
+    assert set(on.service) == {"expiry", "execution", "outcomes", "launch", "batch"}
+    assert policy_of(on.service, on.instance) == Policy()
 
 
 def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ prior_sd = [1.5, 1.0]
 # unit = "shop"
 # time = "decided_at"
 """
+# What every instance may declare for `gdcb serve`, at its defaults where there is one.
+SERVICE = """
+# How `gdcb serve` runs it; all of it may be left out. Times are seconds.
+# [service]
+# expiry = { after = 14400, then = "veto" }  # nobody answered in time: "veto", "fallback" or "wait"
+# execution = "release"  # what is let through has run; "report": when somebody says so
+# outcomes = { late = "refuse", correction = "refuse" }  # corrections: "refuse" or "replace"
+# launch = { mode = "live" }  # "shadow", "holdback" or "ramp": what runs today goes on for a share
+# batch = 5000  # rows of a request
+"""
 
 
 def new(
@@ -125,6 +135,7 @@ def new(
     text = _template(name)
     if log is not None:
         text, found = _inferred(name, log, query, asked)
+    text += SERVICE
     _checked(text, target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
