@@ -170,6 +170,8 @@ REVIEW_CONFLICT = replace(REVIEW, conflict=ANSWER)
 REVIEW_DONE = replace(REVIEW, answer=replace(ANSWER, by="Ana Horvat"), executed=price(129))
 REVIEW_TAKEN = replace(REVIEW, case=waiting(2), earlier="rent-2026-06-17-4712")
 REVIEW_OWN = replace(REVIEW, is_own=True)
+REVIEW_OWN_KEY = replace(REVIEW_OWN, own_key="till")
+REVIEW_VETOED = replace(REVIEW, answer=replace(ANSWER, verdict="vetoed", action=()), executed=())
 REVIEW_CHANGED = replace(REVIEW, case=replace(REVIEW.case, original=price(1080)))
 REVIEW_KEPT = replace(REVIEW, case=replace(REVIEW.case, original=price(151), is_live=False))
 REVIEW_PASSED = replace(
@@ -486,6 +488,8 @@ PAGES: dict[str, View] = {
     "review-taken": REVIEW_TAKEN,
     "review-reader": REVIEW_READER,
     "review-own": REVIEW_OWN,
+    "review-own-key": REVIEW_OWN_KEY,
+    "review-vetoed": REVIEW_VETOED,
     "review-changed": REVIEW_CHANGED,
     "review-kept": REVIEW_KEPT,
     "review-passed": REVIEW_PASSED,

@@ -208,6 +208,8 @@ def test_who_asked_may_only_veto() -> None:
     assert "/veto" in page
     assert "/approve" not in page
     assert "/edit" not in page
+    assert "You asked for this decision." in Page(page).text
+    assert "Your key ‘till’ asked for this;" in Page(render.page(samples.REVIEW_OWN_KEY)).text
 
 
 def test_edit_fields_say_their_limits() -> None:

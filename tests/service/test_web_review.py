@@ -88,7 +88,7 @@ def test_each_person_is_asked_about_what_reaches_them(tmp_path: Path) -> None:
         assert (button(first), field(first)) == ("Approve 280", "280")
         assert "The learner proposed 1,080 ; gates or people before this one" in plain(first)
         queue = plain(eve.get(f"{AT}/queue"))
-        assert "280 nothing runs now" in queue
+        assert "280 nothing runs meanwhile" in queue
         assert "1,080" not in queue
         said = bound(first) | {"code": "fits", "action.price": "240"}
         assert eve.post(f"{AT}/d/big/edit", said).status_code == 303
@@ -100,7 +100,8 @@ def test_each_person_is_asked_about_what_reaches_them(tmp_path: Path) -> None:
         assert answer.status_code == 303
         assert read(made, "big")["executed"] == {"price": 240.0}
         after = plain(joe.get(f"{AT}/d/big"))
-        assert "240 Nothing runs now" in after  # what the last one was asked about stays
+        assert "240 Decision big" in after  # what the last one was asked about stays
+        assert "Nothing runs" not in after  # it is over, and it ran
 
 
 def test_what_an_approval_lets_through_is_what_it_is_bound_to() -> None:
@@ -142,6 +143,46 @@ def test_pages_and_api_bind_an_answer_to_the_same(tmp_path: Path) -> None:
         assert bound(joe.get(f"{AT}/d/one")) != seen
         assert made.review("one", who=made.bob).status_code == 200
         assert read(made, "one")["executed"] == {"price": 230.0}
+
+
+def test_what_a_veto_left_is_nothing_and_is_known(tmp_path: Path) -> None:
+    """Under 'release' nobody has anything to report of it; under 'report' somebody may."""
+    with opened(tmp_path, desks.held()) as (made, eve, _):
+        ask(made, "no", **BIG)
+        held = eve.get(f"{AT}/d/no")
+        assert "Nothing runs meanwhile" in plain(held)
+        assert eve.post(f"{AT}/d/no/veto", bound(held) | {"code": "not-now"}).status_code == 303
+        words = plain(eve.get(f"{AT}/d/no"))
+        assert "Vetoed by Eve at 1 Jan 2026, 00:00 UTC : Not now" in words
+        assert "Nothing was released. Nothing ran." in words
+        assert "reported" not in words
+        assert "Nothing runs" not in words
+        evidence = plain(eve.get(f"{AT}/d/no/evidence"))
+        assert "Ran nothing" in evidence
+        assert "reported" not in evidence
+
+
+def test_what_is_to_be_reported_is_not_known_before(tmp_path: Path) -> None:
+    with opened(tmp_path, desks.held("execution = 'report'")) as (made, eve, _):
+        ask(made, "yes", context=night(0.9), mask=["1"])
+        said = bound(eve.get(f"{AT}/d/yes")) | {"code": "fits"}
+        assert eve.post(f"{AT}/d/yes/approve", said).status_code == 303
+        words = plain(eve.get(f"{AT}/d/yes"))
+        assert "Released: 100 . What ran is not reported yet." in words
+        assert "Ran not reported yet" in plain(eve.get(f"{AT}/d/yes/evidence"))
+
+
+def test_whose_key_asked_is_told() -> None:
+    """What a key asks for is asked by who made it; the page names the key."""
+    with office(desks.held()) as made:
+        made.decide("key", night(0.9), by="till [0f of 1f]")
+        made.decide("own", night(0.9), by="Ann [1f]")
+
+        def keys(live: Any) -> list[str]:
+            records = [answering.find(live, id) for id in ("key", "own")]
+            return [build.key_behind(one, by) for one in records for by in ("Ann [1f]", "Bob [2f]")]
+
+        assert made.look(keys) == ["till", "", "", ""]
 
 
 # Rows that keep the incumbent

@@ -31,7 +31,7 @@ from gdcb.service.pages.views.frame import Choice
 from gdcb.service.policy import Policy
 from gdcb.service.web import factors
 from gdcb.service.web.memory import Memory
-from gdcb.service.who import is_same, name_of
+from gdcb.service.who import id_of, is_same, name_of
 
 _MOST_DECIMALS = 9  # a number below is written by its power of ten
 
@@ -133,8 +133,8 @@ def risk_of(instance: Instance, record: Record) -> float:
     return 1.0 if arm < 0 else float(distance[arm] / largest)
 
 
-def answer_of(live: Live, record: Record) -> Answer | None:
-    """Return what was decided about a decision that no longer waits."""
+def answer_of(live: Live, record: Record, policy: Policy) -> Answer | None:
+    """Return what was decided about a decision that no longer waits; its code as it is declared."""
     decided = answering.decided_by(live, record)
     if decided is None:
         return None
@@ -145,7 +145,7 @@ def answer_of(live: Live, record: Record) -> Answer | None:
         verdict=decided["what"],
         by=name_of(decided["by"]),
         at=decided["time"],
-        code=decided["code"],
+        code=policy.codes.get(decided["code"], decided["code"]),
         reason=decided["reason"],
         action=released,
         entry=decided["entry"],
@@ -262,6 +262,15 @@ def is_asked_by(record: Record, viewer: str) -> bool:
     """Return whether a decision was asked for by who looks at it; they may veto it only."""
     by = record.made.by
     return by is not None and is_same(by[record.at], viewer)
+
+
+def key_behind(record: Record, viewer: str) -> str:
+    """Return the name of the viewer's key that asked for a decision; empty where none did."""
+    by = record.made.by
+    is_key = is_asked_by(record, viewer) and by is not None
+    if not is_key or id_of(by[record.at]) == id_of(viewer):
+        return ""
+    return name_of(by[record.at])
 
 
 def reasons_of(policy: Policy) -> screen.Reasons:

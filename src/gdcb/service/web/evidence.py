@@ -40,7 +40,7 @@ def evidence_view(frame: Frame, document: Document, at: int, composition: str) -
         status=document["status"],
         at=moment(document["at"]),
         proposed=action(proposed["action"]),
-        executed=() if ran is None else action(ran["action"]),
+        executed=None if ran is None else action(ran["action"]),
         rule=_rule(document),
         timeline=tuple(timeline(document)),
         context=tuple(Quantity(name, _value(v)) for name, v in document["input"].items()),

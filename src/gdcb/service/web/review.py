@@ -108,8 +108,9 @@ async def _view(
             "edit": build.edit_fields(live, record, given or {}),
             "reasons": build.reasons_of(desk.policy),
             "is_own": build.is_asked_by(record, by),
-            "answer": None if is_held else build.answer_of(live, record),
-            "executed": ()
+            "own_key": build.key_behind(record, by),
+            "answer": None if is_held else build.answer_of(live, record, desk.policy),
+            "executed": None
             if record.executed is None
             else build.action_of(live.instance, record.executed),
             "earlier": rows[at - 1] if at else "",

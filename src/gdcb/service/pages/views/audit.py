@@ -145,6 +145,7 @@ class EvidenceView(View):
 
     Parameters
     ----------
+    executed : what really ran, empty where nothing did; None: it is not known yet
     outcome : what was observed; `corrections` are in the timeline
     learner : versions: instance, learner, scaler
     """
@@ -156,7 +157,7 @@ class EvidenceView(View):
     status: str
     at: int
     proposed: Action = ()
-    executed: Action = ()
+    executed: Action | None = None
     rule: str = ""
     timeline: tuple[Entry, ...] = ()
     context: tuple[Quantity, ...] = ()

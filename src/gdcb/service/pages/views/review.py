@@ -138,8 +138,9 @@ class ReviewView(View):
     draft : an answer that must be mended
     conflict : what somebody else decided while this page was read
     answer : what was decided; then there are no forms
-    is_own : whether the viewer asked for the decision, and so may veto it only
-    executed : what really ran
+    is_own : whether the viewer asked for the decision, and so may veto it only; `own_key` is the
+        name of the key of theirs that did
+    executed : what really ran, empty where nothing did; None: it is not known yet
     earlier, later : ids of the decisions before and after this one in the queue
     position, waiting : 'third of 12'
     """
@@ -159,7 +160,8 @@ class ReviewView(View):
     conflict: Answer | None = None
     answer: Answer | None = None
     is_own: bool = False
-    executed: Action = ()
+    own_key: str = ""
+    executed: Action | None = None
     earlier: str = ""
     later: str = ""
     position: int | None = None
