@@ -148,6 +148,8 @@ TABLE: dict[str, Row] = {
     "GET /i/{name}/certificate": Row("operate audit approve administer", 404),
     "GET /i/{name}/audit": Row("audit", 200),
     "GET /i/{name}/d/{id}/evidence": Row("audit operate approve", 404),
+    "GET /i/{name}/d/{id}/evidence.html": Row("audit operate approve", 404),
+    "GET /i/{name}/d/{id}/evidence.json": Row("audit operate approve", 404),
     "POST /i/{name}/d/{id}/replay": Row("audit operate approve", 404, form={}),
 }
 # Verbs of one route that other roles may, or that answer otherwise.
@@ -310,6 +312,14 @@ def test_a_missing_role_is_named(here: Site) -> None:
     who = here.person("clerk", ("decide", ROOMS), ("audit", ROOMS))
     said = problem(here.post(f"/v1/instances/{ROOMS}/pause", who, {"reason": "so"}))
     assert said["message"] == "this needs the role 'operate' on 'rooms'; yours there: decide, audit"
+
+
+def test_where_one_of_several_roles_is_enough_all_are_named(here: Site) -> None:
+    who = here.person("till", ("decide", ROOMS))
+    said = problem(here.get(f"/v1/instances/{ROOMS}/decisions/x/evidence", who))
+    assert said["message"] == (
+        "this needs the role 'audit', 'operate' or 'approve' on 'rooms'; yours there: decide"
+    )
 
 
 # Keys and people

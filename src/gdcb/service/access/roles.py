@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -130,8 +130,10 @@ def _unknown(role: object) -> str:
 CONSOLE = Principal("console", "command line", "console", grants(("administer", EVERY)))
 
 
-def require(principal: Principal | None, role: str, instance: str) -> Principal:
+def require(principal: Principal | None, role: str | Sequence[str], instance: str) -> Principal:
     """Return the principal if they may, and raise if nobody is signed in or they may not.
+
+    Of several roles, any one is enough.
 
     It never looks whether the instance is there, so ask it before anything else looks: to somebody
     without any grant on it, an instance that is not there and one that is not theirs answer with
@@ -144,14 +146,17 @@ def require(principal: Principal | None, role: str, instance: str) -> Principal:
     """
     if principal is None:
         raise NotSignedIn
-    if principal.may(role, instance):
+    enough = [role] if isinstance(role, str) else list(role)
+    if any(principal.may(one, instance) for one in enough):
         return principal
     if not principal.sees(instance):
         raise NotAllowed(
             f"there is no instance {shown(instance)}, or you have no role on it: an administrator "
             "can grant one"
         )
+    *others, last = [f"'{one}'" for one in enough]
+    named = f"{', '.join(others)} or {last}" if others else last
     raise NotAllowed(
-        f"this needs the role '{role}' on {shown(instance)}; yours there: "
+        f"this needs the role {named} on {shown(instance)}; yours there: "
         f"{', '.join(principal.roles(instance))}"
     )
