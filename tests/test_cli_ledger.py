@@ -7,6 +7,7 @@ import runpy
 import shutil
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,9 +18,11 @@ from typer.testing import CliRunner
 from gdcb import events as ev
 from gdcb.cli.ledger import ledger_app
 from gdcb.ledger import open_store
+from gdcb.ledger.sql import SqlStore
 from tests.ledger.children import in_child
 from tests.ledger.written_ledgers import first_of, rewrite, run_sql, write_small
 from tests.page_checks import is_whole
+from tests.service import desks
 
 runner = CliRunner()
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "verify_ledger.py"))
@@ -247,6 +250,33 @@ def test_evidence_is_printed_and_filed(written: Path, tmp_path: Path) -> None:
     code, told = _json("evidence", "b38.7", "--db", written, "--instance", "list")
     assert code == 0
     assert told["request"] == {"id": "b38", "row": 7, "rows": 20}
+
+
+def test_evidence_says_what_was_answered_ran_and_came_of_it(tmp_path: Path) -> None:
+    """Codes as they were declared then, the answer in words, and outcomes as they are known now."""
+    path = tmp_path / "a.db"
+    text = desks.held("codes = { off-sale = 'The room is not for sale', fits = 'It fits' }")
+    with closing(SqlStore(path)) as store, desks.office(text, store) as made:
+        for id in ("yes", "no", "waits"):
+            made.decide(id, desks.night(0.9), mask=["1"])
+        made.answer("yes", "edit", {"price": 120.0}, "Ann [1f]", "fits", "a fair nearby")
+        made.answer("no", "veto", None, "Bob [2f]", "off-sale", "")
+        made.observe({"yes": 1.0})
+        made.change(desks.held("codes = { other = 'Something else' }"))
+
+    def told(id: str, *more: object) -> str:
+        code, out, _ = _run("evidence", id, "--db", path, *more)
+        assert code == 0
+        return out
+
+    yes = told("yes")
+    assert "edited to price 120 by Ann [1f]: It fits: a fair nearby\n" in yes
+    assert "  ran: price 120\n  outcome: booked 1\n" in yes
+    no = told("no", "--html", tmp_path / "no.html")
+    assert "vetoed by Bob [2f]: The room is not for sale\n" in no
+    assert "  ran: nothing\n  outcome: not known yet\n" in no
+    assert "The room is not for sale" in (tmp_path / "no.html").read_text(encoding="utf-8")
+    assert "  ran: not known yet\n" in told("waits")
 
 
 def test_a_ledger_is_exported_a_folder_an_instance(written: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from gdcb.service.figures.searching import Question, by_id, search
 from gdcb.service.house import House, Settings
 from gdcb.service.pages.views.audit import AuditFilters
 from gdcb.service.web.audit import question_of
+from tests.page_checks import is_whole
 from tests.service import desks
 from tests.service.access_builders import person, session
 from tests.service.desks import Office, night
@@ -542,6 +543,31 @@ def test_evidence_of_an_answered_decision(site: Site, live: Live) -> None:
     again = site.as_("audit").post(f"/d/{found.record.id}/replay")
     assert again.status_code == 200
     assert "Equal. Made again from the chain" in words(again)
+
+
+def test_evidence_can_be_taken_away(site: Site, live: Live) -> None:
+    """The page links to the document and to the page that is filed, and says what was answered."""
+    asked = Question(status="modified", rule="revenue manager")
+    found = search(site.house.store, demo.NAME, live.instance, asked).rows[0]
+    id, browser = found.record.id, site.as_("audit")
+    shown = browser.get(f"/d/{id}/evidence")
+    for kind in ("html", "json"):
+        assert f'href="/i/str/d/{id}/evidence.{kind}"' in shown.text
+    document = browser.get(f"/d/{id}/evidence.json")
+    named = document.headers["content-disposition"]
+    assert named == f'attachment; filename="evidence-{id}.json"'
+    assert verify(document.json()) == []
+    filed = browser.get(f"/d/{id}/evidence.html")
+    assert "attachment" in filed.headers["content-disposition"]
+    is_whole(filed.text)
+    codes = site.house.desk(demo.NAME).policy.codes
+    (answer,) = document.json()["reviews"]
+    sentence = codes[answer["code"]]
+    assert sentence != answer["code"]
+    assert sentence in words(filed)
+    # In the timeline with what it was changed to, and among the people.
+    assert re.search(rf"Reviewed .*? edited to price [\d.]+: {re.escape(sentence)}", words(shown))
+    assert words(shown).count(sentence) >= 2
 
 
 def test_evidence_of_what_never_was(site: Site) -> None:

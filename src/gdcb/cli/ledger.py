@@ -200,16 +200,19 @@ def evidence(
     """
     from gdcb.ledger.evidence import evidence_of
     from gdcb.ledger.evidence import verify as verify_evidence
-    from gdcb.ledger.evidence_page import evidence_page
+    from gdcb.ledger.evidence_page import answer_in_words, evidence_page, outcome_in_words, plain
     from gdcb.protocol.files import write_text_whole
 
-    with open_ledger(db, to_read=True) as store:
+    with open_ledger(db, to_read=True) as store, bar_of() as bar:
         try:
+            bar.add_task("working it out again", total=None)
             document = evidence_of(store, _chain_of(store, instance, id), id)
-            wrong = verify_evidence(document)
+            wrong, codes = verify_evidence(document), _codes(store, document)
             if page is not None:
                 page.parent.mkdir(parents=True, exist_ok=True)
-                write_text_whole(page, evidence_page(document))
+                write_text_whole(page, evidence_page(document, codes))
+        except KeyboardInterrupt:
+            fail("interrupted")
         except (GdcbError, OSError) as error:
             fail(str(error))
     again = document["recomputed"]["verdict"]
@@ -219,11 +222,18 @@ def evidence(
         out.print(f"[bold]{escape(id)}[/bold] of {escape(document['chain'])}: ", end="")
         out.print(f"{document['status']}, {escape(document['reason'])}", soft_wrap=True)
         out.print(f"  proposed {escape(document['proposed']['arm'])}: ", end="")
-        out.print(escape(str(document["proposed"]["action"])))
-        ran = document["executed"]
-        out.print(f"  ran: {escape(str(None if ran is None else ran['action']))}")
+        out.print(escape(plain(document["proposed"]["action"])), soft_wrap=True)
         for one in document["reviews"]:
-            out.print(f"  {one['verdict']} by {escape(one['by'])}: {escape(one['reason'])}")
+            what, why = answer_in_words(one, codes)
+            told = f"{what} by {one['by']}{': ' if why else ''}{why}"
+            out.print(f"  {escape(told)}", soft_wrap=True)
+        ran = document["executed"]
+        what = (
+            "not known yet" if ran is None else plain(ran["action"]) if ran["action"] else "nothing"
+        )
+        out.print(f"  ran: {escape(what)}", soft_wrap=True)
+        came = outcome_in_words(document) or "not known yet"
+        out.print(f"  outcome: {escape(came)}", soft_wrap=True)
         out.print(f"  {len(document['proofs'])} entries; worked out again: {again}")
         out.print("  proof: holds" if not wrong else f"[red]  proof: {escape(' '.join(wrong))}[/]")
         if page is not None:
@@ -281,6 +291,21 @@ def _chain_of(store: Store, instance: str | None, id: str) -> str:
     if len(found) > 1:
         raise UnknownInstance(f"{id!r} is in {', '.join(found)}; name one with --instance")
     return found[0]
+
+
+def _codes(store: Store, document: dict[str, Any]) -> dict[str, str]:
+    """Return the reviewers' reasons by code, as declared when the last verdict was given."""
+    from gdcb import declaration
+    from gdcb.ledger.recalled import declared_in
+    from gdcb.service.policy import policy_of
+
+    number = document["declarations"][-1]["seq"]
+    for entry in store.get(document["chain"], [number]):
+        event = declared_in(entry)
+        if event is not None:
+            declared = declaration.parse(event.declaration)
+            return policy_of(declared.service, declared.instance).codes
+    return {}
 
 
 def _some(sentences: list[str], total: int) -> None:

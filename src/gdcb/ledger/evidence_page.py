@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gdcb.ledger.evidence import verify
+from gdcb.outlook import WORDS
 from gdcb.pages.style import CSS
 from gdcb.pages.words import some
 
@@ -30,8 +31,15 @@ th[scope=row] { font-weight: 400; color: var(--soft); border-top: 1px solid var(
 )
 
 
-def evidence_page(document: Mapping[str, Any]) -> str:
-    """Return the page of a document that `evidence_of` returned; its proofs are checked here."""
+def evidence_page(document: Mapping[str, Any], codes: Mapping[str, str] | None = None) -> str:
+    """Return the page of a document that `evidence_of` returned; its proofs are checked here.
+
+    Parameters
+    ----------
+    document : all that is known of the decision
+    codes : the reviewers' reasons by code, as they are declared; what is not among them stands as
+        it is
+    """
     wrong = verify(document)
     title = f"Decision {document['id']}"
     about = f"{document['chain']}, {document['unit']}, {document['at']}"
@@ -42,7 +50,7 @@ def evidence_page(document: Mapping[str, Any]) -> str:
         _section("Input", _pairs(document["input"])),
         _section("How it was chosen", _chosen(document) + _arms(document)),
         _section("Gates", "".join(_gates(one) for one in document["verdicts"])),
-        _section("People", _people(document)),
+        _section("People", _people(document, codes or {})),
         _section("What ran, and what came of it", _after(document)),
         _section("Entries in the ledger", _entries(document)),
         _section("Proof", _proof(document, wrong)),
@@ -73,8 +81,8 @@ def _verdict(document: Mapping[str, Any], wrong: Sequence[str]) -> str:
         lines.append(
             _line(
                 False,
-                f"Entry {one['entry']}: {one['field']} is {_plain(one['recorded'])}, and comes out "
-                f"as {_plain(one['recomputed'])}.",
+                f"Entry {one['entry']}: {one['field']} is {plain(one['recorded'])}, and comes out "
+                f"as {plain(one['recomputed'])}.",
             )
         )
     return "".join(lines)
@@ -103,7 +111,7 @@ def _arms(document: Mapping[str, Any]) -> str:
         chance = arm["probability"]
         shown = "–" if chance is None else f"{100 * chance:.1f} %"
         name = arm["name"] + ("" if arm["allowed"] else " (not allowed)")
-        cells = (name, _plain(arm["composed"]), _number(arm["worth"]), shown)
+        cells = (name, plain(arm["composed"]), _number(arm["worth"]), shown)
         is_ours = arm["name"] == document["proposed"]["arm"]
         rows.append((cells, "ours" if is_ours else ""))
     how = document["propensity"]
@@ -116,9 +124,9 @@ def _gates(verdict: Mapping[str, Any]) -> str:
         (
             (
                 gate["name"],
-                _plain(gate["version"]),
-                _plain(gate["entered"]),
-                _plain(gate["left"]),
+                plain(gate["version"]),
+                plain(gate["entered"]),
+                plain(gate["left"]),
                 gate["status"] + (f": {gate['fault']}" if gate["fault"] else ""),
             ),
             "",
@@ -131,15 +139,36 @@ def _gates(verdict: Mapping[str, Any]) -> str:
     )
 
 
-def _people(document: Mapping[str, Any]) -> str:
+def answer_in_words(review: Mapping[str, Any], codes: Mapping[str, str]) -> tuple[str, str]:
+    """Return what an answer of a document says, and why: its code as declared, then the words.
+
+    >>> said = {"verdict": "edit", "action": {"price": 120.0}, "code": "fits", "reason": "a fair"}
+    >>> answer_in_words(said, {"fits": "It fits"})
+    ('edited to price 120', 'It fits: a fair')
+    """
+    to = "" if review["action"] is None else f" to {plain(review['action'])}"
+    why = [codes.get(review["code"], review["code"]), review["reason"]]
+    what = WORDS.get(review["verdict"], review["verdict"])
+    return f"{what}{to}", ": ".join(one for one in why if one)
+
+
+def outcome_in_words(document: Mapping[str, Any]) -> str:
+    """Return what came of a decision, as it is known now; empty where nothing is."""
+    if document["outcome"] is None:
+        return ""
+    values = dict(document["outcome"]["values"])
+    for one in document["corrections"]:
+        values.update(one["values"])
+    return plain(values)
+
+
+def _people(document: Mapping[str, Any], codes: Mapping[str, str]) -> str:
     rows: list[tuple[Sequence[str], str]] = [
         ((one["at"], "", f"asked by {one['gate']}", one["reason"]), "") for one in document["asked"]
     ]
     rows += [((one["at"], one["by"], "opened it", one["content"]), "") for one in document["shown"]]
     for one in document["reviews"]:
-        action = "" if one["action"] is None else f" to {_plain(one['action'])}"
-        code = f"{one['code']}: " if one["code"] else ""
-        rows.append(((one["at"], one["by"], one["verdict"] + action, code + one["reason"]), ""))
+        rows.append(((one["at"], one["by"], *answer_in_words(one, codes)), ""))
     rows.sort(key=lambda row: row[0][0])
     if not rows:
         return "<p>Nobody was asked.</p>"
@@ -151,12 +180,12 @@ def _after(document: Mapping[str, Any]) -> str:
     ran, seen, appeal = document["executed"], document["outcome"], document["appeal"]
     if ran is not None:
         how = "as reported" if ran["is_told"] else "as released"
-        what = "the null action" if ran["is_null"] else _plain(ran["action"])
+        what = "the null action" if ran["is_null"] else plain(ran["action"])
         told["ran"] = f"{what}, {how}, {ran['at']}, {ran['by']}"
     if seen is not None:
-        told["outcome"] = f"{_plain(seen['values'])}, {seen['at']}, {seen['by']}"
+        told["outcome"] = f"{plain(seen['values'])}, {seen['at']}, {seen['by']}"
     for one in document["corrections"]:
-        told[f"corrected {one['at']}"] = f"{_plain(one['values'])} by {one['by']}: {one['reason']}"
+        told[f"corrected {one['at']}"] = f"{plain(one['values'])} by {one['by']}: {one['reason']}"
     for one in document["labels"]:
         told[f"label {one['at']}"] = one["label"]
     if appeal is not None:
@@ -197,7 +226,7 @@ def _section(title: str, body: str) -> str:
 
 def _pairs(told: Mapping[str, Any], kind: str = "") -> str:
     rows = "".join(
-        f'<tr><th scope="row">{_text(name)}</th><td class="{kind}">{_text(_plain(value))}</td></tr>'
+        f'<tr><th scope="row">{_text(name)}</th><td class="{kind}">{_text(plain(value))}</td></tr>'
         for name, value in told.items()
     )
     return f"<table>{rows}</table>"
@@ -218,18 +247,18 @@ def _line(is_good: bool, sentence: str) -> str:
     return f'<p class="{"good" if is_good else "bad"}">{mark} {_text(sentence)}</p>'
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
     """Return a value in few words.
 
-    >>> _plain({"price": 120.0}), _plain([[1.0, None]]), _plain(None)
+    >>> plain({"price": 120.0}), plain([[1.0, None]]), plain(None)
     ('price 120', '1, –', '–')
     """
     if value is None:
         return "–"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {plain(one)}" for name, one in value.items())
     if isinstance(value, list):
-        return ", ".join(_plain(one) for one in value)
+        return ", ".join(plain(one) for one in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _number(value) if isinstance(value, float) else str(value)

@@ -3,7 +3,7 @@
 Pages
     `/`, `/sign-in`, `/sign-in?link={token}`, `/settings`, `/account`, `/people`;
     under `/i/{instance}`: nothing more (the dashboard), `/queue`, `/d/{id}`, `/d/{id}/evidence`,
-    `/audit`, `/changes`, `/changes/{id}`, `/certificate`
+    `/d/{id}/evidence.{json|html}` (files), `/audit`, `/changes`, `/changes/{id}`, `/certificate`
 Posts
     `/sign-in` (login and password, or link), `/sign-out`, `/settings`, `/account/password`,
     `/account/sign-out`, `/people`,

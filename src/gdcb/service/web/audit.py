@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.instance import Instance
 from gdcb.ledger.evidence import evidence_of
+from gdcb.ledger.evidence_page import evidence_page
 from gdcb.service.desk import Desk
 from gdcb.service.figures.searching import Answer, Question, by_id, search
 from gdcb.service.figures.stories import Story
@@ -135,6 +137,33 @@ async def evidence(name: str, id: str, request: Request) -> Response:
     return await _evident(request, name, id, desk)
 
 
+@router.get("/d/{id}/evidence.json")
+async def evidence_document(name: str, id: str, request: Request) -> Response:
+    """Return the evidence as the document that proves itself, to be taken away."""
+    await enter(request, name, *_READS)
+    document = await documented(request, name, id)
+    return JSONResponse(document, headers=_kept_as(id, "json"))
+
+
+@router.get("/d/{id}/evidence.html")
+async def evidence_sheet(name: str, id: str, request: Request) -> Response:
+    """Return the evidence as one page of its own, to be filed."""
+    _, desk = await enter(request, name, *_READS)
+    document = await documented(request, name, id)
+    drawn = await run_in_threadpool(evidence_page, document, desk.policy.codes)
+    return HTMLResponse(drawn, headers=_kept_as(id, "html"))
+
+
+def _kept_as(id: str, kind: str) -> dict[str, str]:
+    """Return headers under which a browser keeps a file, and does not show it as a page of ours.
+
+    >>> _kept_as('a/b"', "json")
+    {'content-disposition': 'attachment; filename="evidence-a_b_.json"'}
+    """
+    name = re.sub(r"[^A-Za-z0-9.-]", "_", id)[:100]
+    return {"content-disposition": f'attachment; filename="evidence-{name}.{kind}"'}
+
+
 @router.post("/d/{id}/replay")
 async def replay(name: str, id: str, request: Request) -> Response:
     """Make the decision again, now, and show what comes out."""
@@ -147,7 +176,7 @@ async def _evident(request: Request, name: str, id: str, desk: Desk) -> Response
     document = await documented(request, name, id)
     part = type(desk.instance.composition).__name__.lower()
     at, frame = house_of(request).clock(), await frame_of(request, name)
-    return page(evidence_view(frame, document, at, part))
+    return page(evidence_view(frame, document, at, part, desk.policy.codes))
 
 
 async def documented(request: Request, name: str, id: str) -> dict[str, Any]:

@@ -266,11 +266,9 @@ def is_asked_by(record: Record, viewer: str) -> bool:
 
 def key_behind(record: Record, viewer: str) -> str:
     """Return the name of the viewer's key that asked for a decision; empty where none did."""
-    by = record.made.by
-    is_key = is_asked_by(record, viewer) and by is not None
-    if not is_key or id_of(by[record.at]) == id_of(viewer):
-        return ""
-    return name_of(by[record.at])
+    by = "" if record.made.by is None else record.made.by[record.at]
+    is_key = is_asked_by(record, viewer) and id_of(by) != id_of(viewer)
+    return name_of(by) if is_key else ""
 
 
 def reasons_of(policy: Policy) -> screen.Reasons:

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from gdcb.ledger.evidence_page import answer_in_words
 from gdcb.ledger.proof import check_proof
+from gdcb.outlook import WORDS
 from gdcb.service.pages.views import audit as screen
 from gdcb.service.pages.views.decision import Action, GateStep, Quantity
 from gdcb.service.pages.views.frame import Frame
@@ -18,10 +20,11 @@ from gdcb.service.who import name_of
 Document = Mapping[str, Any]
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _ACTED = ("modified", "vetoed", "held", "expired")
-_ANSWERS = {"approve": "approved", "edit": "edited", "veto": "vetoed"}
 
 
-def evidence_view(frame: Frame, document: Document, at: int, composition: str) -> Any:
+def evidence_view(
+    frame: Frame, document: Document, at: int, composition: str, codes: Mapping[str, str]
+) -> Any:
     """Return the page of a document that was made at a time, µs.
 
     Parameters
@@ -30,6 +33,7 @@ def evidence_view(frame: Frame, document: Document, at: int, composition: str) -
     document : as `gdcb.ledger.evidence.evidence_of` writes it
     at : when it was worked out
     composition : name of the part that composed the action
+    codes : the reviewers' reasons by code, as they are declared
     """
     proposed, verdicts = document["proposed"], document["verdicts"]
     ran, last = document["executed"], verdicts[-1] if verdicts else None
@@ -42,7 +46,7 @@ def evidence_view(frame: Frame, document: Document, at: int, composition: str) -
         proposed=action(proposed["action"]),
         executed=None if ran is None else action(ran["action"]),
         rule=_rule(document),
-        timeline=tuple(timeline(document)),
+        timeline=tuple(timeline(document, codes)),
         context=tuple(Quantity(name, _value(v)) for name, v in document["input"].items()),
         chances=tuple(
             screen.Chance(arm["name"], arm["probability"], arm["worth"], is_chosen)
@@ -52,7 +56,7 @@ def evidence_view(frame: Frame, document: Document, at: int, composition: str) -
         composition=composition,
         nominal=(Quantity("arm", proposed["arm"]),),
         gates=() if last is None else tuple(steps(last)),
-        seen=tuple(seen(document)),
+        seen=tuple(seen(document, codes)),
         outcome=tuple(outcome(document)),
         versions=(
             ("state", f"entry {document['version']}"),
@@ -129,9 +133,9 @@ def factors(document: Document) -> Iterator[Factor]:
             yield Factor(of if len(row) == 1 else f"{of}, column {j + 1}", None, float(delta))
 
 
-def timeline(document: Document) -> Iterator[screen.Entry]:
+def timeline(document: Document, codes: Mapping[str, str]) -> Iterator[screen.Entry]:
     """Yield every entry about the decision, with what it says in short."""
-    said = _said(document)
+    said = _said(document, codes)
     for one in document["entries"]:
         number = one["entry"]
         yield screen.Entry(
@@ -144,15 +148,18 @@ def timeline(document: Document) -> Iterator[screen.Entry]:
         )
 
 
-def _said(document: Document) -> dict[int, str]:
+def _said(document: Document, codes: Mapping[str, str]) -> dict[int, str]:
     """Return what entries say, by their numbers."""
     proposed = document["proposed"]
     found = {}
     if document["entries"]:
         live = "" if proposed["live"] else "; the incumbent's action entered the gates instead"
         found[document["entries"][0]["entry"]] = f"arm {proposed['arm']}{live}"
-    for one in (*document["verdicts"], *document["asked"], *document["reviews"]):
+    for one in (*document["verdicts"], *document["asked"]):
         found[one["entry"]] = one["reason"]
+    for one in document["reviews"]:
+        what, why = answer_in_words(one, codes)
+        found[one["entry"]] = f"{what}: {why}" if why else what
     for one in document["corrections"]:
         found[one["entry"]] = f"{_named(one['values'])}: {one['reason']}"
     if document["outcome"] is not None:
@@ -174,15 +181,16 @@ def _named(values: Mapping[str, Any]) -> str:
     )
 
 
-def seen(document: Document) -> list[screen.Seen]:
+def seen(document: Document, codes: Mapping[str, str]) -> list[screen.Seen]:
     """Return who looked at the decision and who answered it, in order."""
     found = [
         screen.Seen(name_of(one["by"]), moment(one["at"]), "looked") for one in document["shown"]
     ]
     for one in document["reviews"]:
-        what = _ANSWERS.get(one["verdict"], one["verdict"])
+        what = WORDS.get(one["verdict"], one["verdict"])
         by, at = name_of(one["by"]), moment(one["at"])
-        found.append(screen.Seen(by, at, what, one["code"], one["reason"]))
+        code = codes.get(one["code"], one["code"])
+        found.append(screen.Seen(by, at, what, code, one["reason"]))
     return sorted(found, key=lambda one: one.at)
 
 
