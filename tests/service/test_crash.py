@@ -35,6 +35,7 @@ from tests.service.desks import START, Clock, Office, held, night
 from tests.service.race_clients import Caller, Server, check_ledger, staff_of
 
 # Later versions of Python warn of forks where there are threads; the parent here has none.
+_PARTS = 8  # that several processes can go through side by side
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
@@ -163,10 +164,15 @@ def test_a_kill_at_storage_calls(place: Place, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.soak
-def test_a_kill_at_every_storage_call(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_a_kill_at_every_storage_call(
+    place: Place, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(desk, "SNAPSHOT_EVERY", 8)
     whole = _whole(place)
-    for call, is_after in _kills(whole, 1, 0):
+    kills = list(_kills(whole, _PARTS, part))
+    sys.stdout.write(f"{len(kills)} of {2 * whole.n_calls} kills\n")
+    for call, is_after in kills:
         _die_at(place, whole, call, is_after)
 
 
@@ -335,11 +341,10 @@ def test_kills_under_load(place: Place) -> None:
 
 
 @pytest.mark.soak
-def test_a_thousand_kills_under_load(place: Place) -> None:
+@pytest.mark.parametrize("seed", range(10))
+def test_a_thousand_kills_under_load(place: Place, seed: int) -> None:
     """On ten ledgers, since each look goes over all that there is."""
-    for seed in range(10):
-        _under_load(place, _n_servers(place), 100, every=20, seed=seed)
-        sys.stdout.write(f"{100 * (seed + 1)} kills\n")
+    _under_load(place, _n_servers(place), 100, every=20, seed=seed)
 
 
 def test_a_database_that_is_killed_under_load() -> None:

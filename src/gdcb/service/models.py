@@ -10,10 +10,17 @@ Id = Annotated[
     str,
     Field(
         min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@+~-]*$",
-        description="Chosen by the client; it is the idempotency key",
+        description="Chosen by the client; it is the idempotency key. Without one the service makes "
+        "one, and the same request sent again is another decision",
     ),
 ]  # fmt: skip
-Unit = Annotated[str, Field(min_length=1, max_length=200, description="Whose learner decides")]
+Unit = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=200,
+        description="Whose learner decides. Any name is taken: one that is new begins a learner",
+    ),
+]  # fmt: skip
 Words = Annotated[str, Field(max_length=2_000)]
 Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -115,9 +122,12 @@ class Decision(BaseModel):
         description="Whether the proposal entered the gates, not the incumbent's action"
     )
     action: dict[str, Any] | None = Field(
-        description="What the gates let through; null: nothing yet"
+        description="What the gates let through; null: nothing, or nothing yet where it is held"
     )
-    has_run: bool
+    has_run: bool = Field(
+        description="Whether it is settled what ran, so that an outcome may come: also true where "
+        "nothing ran (vetoed, expired). `executed` says what ran"
+    )
     reason: str
     version: int = Field(description="Number of the entry of the verdict")
 
@@ -131,14 +141,20 @@ Offered = Annotated[
 class DecisionNow(Decision):
     """One decision, and what became of it."""
 
-    executed: dict[str, Any] | None
+    executed: dict[str, Any] | None = Field(
+        description="What really ran; null: nothing did, or not yet where `has_run` is false"
+    )
     outcome: dict[str, float] | None
     content: str = Field(description="Hash of what a reviewer decides on")
     offered: Offered = None
     waiting_since: str | None = None
     deadline: str | None = None
     at_expiry: str | None = None
-    decided: dict[str, Any] | None = None
+    decided: dict[str, Any] | None = Field(
+        None,
+        description="The last answer to it while it was held: what (approved, edited, vetoed, "
+        "expired), by whom, why and when",
+    )
 
 
 class Batch(BaseModel):
@@ -207,7 +223,7 @@ class ManyOutcomes(Body):
 class News(BaseModel):
     """Whether something was news, or known already."""
 
-    news: bool
+    news: bool = Field(description="False: the same was known already, and nothing was written")
 
 
 class ManyNews(BaseModel):
