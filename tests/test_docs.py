@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from gdcb.engine import NAMES as ENGINES
 from gdcb.instances.str_pricing.manager import KINDS
 from gdcb.protocol.files import _COLUMNS
 from gdcb.protocol.methods import DEFAULT
 from gdcb.protocol.summary import EXTRAS, SETTINGS
+from gdcb.records import STATUS
+from gdcb.service import models
+from gdcb.service.pages import render
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,6 +98,41 @@ def test_examples_that_are_asked_say_how_they_are_used(
     assert done.returncode == code
     assert words in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_page_of_the_service_has_every_status_in_both_words() -> None:
+    """What the API calls a status, and what the pages do."""
+    rows = {row[0].strip("`"): row[1] for row in _table("service/index.md")}
+    assert {status: rows.get(status) for status in STATUS} == {
+        status: render.STATUS[status] for status in STATUS
+    }
+
+
+def test_requests_and_answers_on_the_page_of_the_service_are_such() -> None:
+    """Every body that is sent there, and every answer, is one of the route that it is shown for."""
+    kinds: dict[str, tuple[type[BaseModel] | None, type[BaseModel]]] = {
+        "decisions": (models.DecideOne, models.Decision),
+        "outcome": (models.OutcomeBody, models.News),
+        "executed": (models.ExecutedBody, models.News),
+        "": (None, models.DecisionNow),
+    }
+    page = (ROOT / "docs" / "service" / "index.md").read_text(encoding="utf-8")
+    shown = re.findall(
+        r"curl -s http://127.0.0.1:8000/v1/instances/\w+/(\S+) (.*?)```\n\n```json\n(.*?)```",
+        page,
+        flags=re.DOTALL,
+    )
+    seen = set()
+    for path, sent, answered in shown:
+        last = path.rpartition("/")[2]
+        kind = last if last in kinds else ""
+        body, answer = kinds[kind]
+        if body is not None:
+            body.model_validate_json(sent.partition("-d '")[2].rpartition("'")[0])
+        answer.model_validate_json(answered, extra="forbid")
+        seen.add(kind)
+    assert seen == set(kinds)
+    assert len(shown) == page.count("curl -s")
 
 
 def test_the_example_of_analysis_finds_what_its_page_says() -> None:

@@ -10,8 +10,8 @@ Id = Annotated[
     str,
     Field(
         min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@+~-]*$",
-        description="Chosen by the client; it is the idempotency key. Without one the service makes "
-        "one, and the same request sent again is another decision",
+        description="Chosen by the client; it is the idempotency key. Without one the service "
+        "makes one, and the same request sent again is another decision",
     ),
 ]  # fmt: skip
 Unit = Annotated[
