@@ -141,6 +141,10 @@ REVIEW = review.ReviewView(
         review.Factor("occupancy nearby", 0.87, 1.06, "+6 % on the price"),
         review.Factor("last-minute", 23, 0.99, "−1 % on the price"),
     ),
+    effects=(
+        review.Factor("season", "June", None, "×1.08"),
+        review.Factor("last-minute", 23, None, "as is typical"),
+    ),
     arms=tuple(arm(i) for i in range(8)),
     past=(
         review.PastCase("rent-2025-06-18-101", NOW - 363 * DAY, FLATS[0], price(139), "passed", 556,

@@ -411,7 +411,10 @@ def learned(made: desks.Office, n: int = 8) -> None:
 
 
 def table(made: desks.Office, id: str) -> list[Any]:
-    return list(made.look(lambda live: build.factors_of(live, answering.find(live, id))))
+    factors, effects = made.look(lambda live: build.factors_of(live, answering.find(live, id)))
+    assert all(one.delta is not None for one in factors)
+    assert all(one.delta is None for one in effects)
+    return [*factors, *effects]
 
 
 ADDED = desks.learning().replace(
@@ -435,7 +438,7 @@ def test_delta_is_the_one_that_was_used(declared: str, sign: str) -> None:
         assert (busy.name, busy.value, busy.delta) == ("busy", 0.9, None)
         at_typical = made.look(lambda live: _delta_at(live, "one", 0.2))
         against = delta / at_typical if sign == "×" else delta - at_typical
-        assert busy.effect == f"{sign}{against:.4g} against what is typical"
+        assert busy.effect == f"{sign}{against:.4g}"
 
 
 def _delta_at(live: Any, id: str, busy: float) -> float:

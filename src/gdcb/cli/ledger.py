@@ -188,7 +188,10 @@ def export(
 def evidence(
     id: Annotated[str, typer.Argument(help="The decision's id.")],
     db: Url,
-    instance: Name = None,
+    instance: Annotated[
+        str | None,
+        typer.Option("--instance", help="Whose decision it is; needed where several have its id."),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page to be filed.")
     ] = None,

@@ -182,9 +182,15 @@ def _note(record: Record, arm: int) -> str:
     return "the learner’s choice, which does not run here" if is_kept_back else ""
 
 
-def factors_of(live: Live, record: Record) -> tuple[screen.Factor, ...]:
-    """Return δ as it was recorded, its factors by name, and what each context field does to it."""
-    return tuple(factors.rows(live.instance, showing.used(live, record)))
+def factors_of(
+    live: Live, record: Record
+) -> tuple[tuple[screen.Factor, ...], tuple[screen.Factor, ...]]:
+    """Return δ as it was recorded with its factors, and what each context field does to it.
+
+    They are two accounts: a factor and a field may have one name, and not one number.
+    """
+    used = showing.used(live, record)
+    return tuple(factors.rows(live.instance, used)), tuple(factors.effects(live.instance, used))
 
 
 def past_of(live: Live, memory: Memory, record: Record) -> tuple[screen.PastCase, ...]:

@@ -10,7 +10,7 @@ from gdcb.service.showing import Used
 
 
 def rows(instance: Instance, used: Used) -> Iterator[Factor]:
-    """Yield δ as it was recorded, its factors by name, and the fields that it hangs on."""
+    """Yield δ as it was recorded, and the factors that it is the product of, by name."""
     joins = instance.composition.joins
     since = f"; {used.why_not}" if used.why_not else ""
     for j, delta in enumerate(used.delta.tolist()):
@@ -20,12 +20,17 @@ def rows(instance: Instance, used: Used) -> Iterator[Factor]:
         yield Factor(name, None, _short(delta), f"{words}{since}")
     for name, delta in used.named.items():
         yield Factor(name, None, _short(delta), joined(joins, delta))
+
+
+def effects(instance: Instance, used: Used) -> Iterator[Factor]:
+    """Yield the fields that δ hangs on, and what each does to it against its typical value."""
+    joins = instance.composition.joins
     for name, value, effect in used.effects:
         said = ("yes" if value else "no") if isinstance(value, bool) else value
         words = "as is typical"
         if effect is not None:
             parts = (joined(joins, one) for one in effect.tolist())
-            words = f"{', '.join(parts)} against what is typical"
+            words = ", ".join(parts)
         yield Factor(name, said, None, words)
 
 

@@ -97,12 +97,14 @@ async def _view(
         record = answering.find(live, id)
         case = order.row_of(live, desk, id, wanted)
         arms, unit = build.arms_of(live, record)
+        factors, effects = build.factors_of(live, record)
         is_held = record.status == "held" and record.review is None
         return {
             "case": case,
             "worth": Quantity(unit, None),
             "context": build.context_fields(live, record),
-            "factors": build.factors_of(live, record),
+            "factors": factors,
+            "effects": effects,
             "arms": arms,
             "past": build.past_of(live, memory, record),
             "edit": build.edit_fields(live, record, given or {}),

@@ -44,14 +44,14 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class PastCase:
-    """A similar decision of the past, and what came of it."""
+    """A similar decision of the past, and the reward that came of it."""
 
     id: str
     at: int
     unit: str
     action: Action
     status: str
-    outcome: float | None = None
+    reward: float | None = None
     by: str = ""
     likeness: float | None = None
 
@@ -129,7 +129,8 @@ class ReviewView(View):
     case : the decision; its version and content bind the answer to what was seen
     worth : what the expected values are, with the unit
     context : fields that the decision knew
-    factors : what the scaler made of them
+    factors : what the scaler made of them, δ and its factors
+    effects : what each field does to δ, against its typical value
     arms : in order of their value
     past : similar cases
     edit : columns of the action
@@ -151,6 +152,7 @@ class ReviewView(View):
     worth: Quantity = field(default_factory=lambda: Quantity("expected value", None))
     context: tuple[Quantity, ...] = ()
     factors: tuple[Factor, ...] = ()
+    effects: tuple[Factor, ...] = ()
     arms: tuple[Arm, ...] = ()
     past: tuple[PastCase, ...] = ()
     edit: tuple[EditField, ...] = ()
