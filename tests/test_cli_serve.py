@@ -97,6 +97,38 @@ def test_it_serves_an_instance_and_stops(tmp_path: Path) -> None:
         assert size == 1, is_first
 
 
+def test_several_processes_listen_at_one_port(postgres_url: str, tmp_path: Path) -> None:
+    """The port is taken before the processes are started, and each of them answers there."""
+    (tmp_path / "listing.toml").write_text(LISTING)
+    port = free_port()
+    more = ["--db", postgres_url, "--port", str(port), "--processes", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gdcb", "serve", "--empty", "listing.toml", *more],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + 90
+        answered = 0
+        while answered < 20:
+            try:
+                ready = json.loads(fetched(f"http://127.0.0.1:{port}/readyz")[1])
+                assert ready == {"status": "ready", "instances": 1}
+                answered += 1
+            except OSError:
+                assert process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.2)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    with socket.socket() as free:  # nobody is left behind who listens
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
+        free.listen()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
