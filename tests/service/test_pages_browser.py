@@ -153,6 +153,41 @@ def test_every_target_has_24_pixels(page: Page) -> None:
         assert page.evaluate(small) == [], name
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_that_goes_on_sideways_shows_it(page: Page, scheme: Any) -> None:
+    """A shade at the edge behind which there is more, and none where there is nothing more."""
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/page/audit")
+    table = page.locator(".scroll").first
+    hide = "e => { e.scrollIntoView(); e.querySelector('table').style.visibility = 'hidden'; }"
+    table.evaluate(hide)  # the ground alone
+
+    def strip(side: str) -> bytes:
+        found = table.bounding_box()
+        assert found is not None
+        x = found["x"] if side == "left" else found["x"] + found["width"] - 6
+        return page.screenshot(clip={"x": x, "y": found["y"] + 8, "width": 6, "height": 40})
+
+    assert table.evaluate("e => e.scrollWidth > e.clientWidth + 50")
+    first = strip("left"), strip("right")
+    table.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+    last = strip("left"), strip("right")
+    assert first[0] == last[1]  # plain ground: here it ends
+    assert first[1] != first[0]
+    assert last[0] != last[1]
+
+
+@pytest.mark.parametrize("name", ["account", "people"])
+def test_a_heading_stands_off_what_is_above_it(page: Page, name: str) -> None:
+    page.goto(f"/page/{name}")
+    gaps = page.evaluate("""() => [...document.querySelectorAll("main > section + section")]
+      .map(e => [e, e.previousElementSibling].map(one => one.getBoundingClientRect()))
+      .map(([here, above]) => here.top - above.bottom)""")
+    assert gaps
+    assert min(gaps) >= 20
+
+
 def test_the_setting_beats_the_system(page: Page) -> None:
     """Light paper on a dark system, by a form and a cookie."""
     page.emulate_media(color_scheme="dark")

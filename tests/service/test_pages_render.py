@@ -18,7 +18,7 @@ from gdcb.errors import InvalidInput
 from gdcb.records import STATUS
 from gdcb.service.access import roles
 from gdcb.service.pages import render
-from gdcb.service.pages.views import audit, people, queue
+from gdcb.service.pages.views import audit, dashboard, people, queue
 from gdcb.service.pages.views.decision import Claim, Found, Held, Quantity
 from gdcb.service.pages.views.frame import Frame, Settings, View
 from gdcb.service.pages.views.review import Preview
@@ -208,6 +208,34 @@ def test_who_asked_may_only_veto() -> None:
     assert "/edit" not in page
     assert "You asked for this decision." in Page(page).text
     assert "Your key ‘till’ asked for this;" in Page(render.page(samples.REVIEW_OWN_KEY)).text
+
+
+def test_a_chain_is_whole_only_when_all_of_it_was_checked() -> None:
+    """434 of 720 are 'so far'."""
+
+    def tile(verified: int) -> str:
+        chain = dashboard.ChainState(719, verified, samples.NOW, True)
+        return Page(render.page(replace(samples.DASHBOARD, chain=chain))).text
+
+    assert "Chain Whole so far verified to entry 434 of 719" in tile(434)
+    assert "Chain Whole verified to entry 719 of 719" in tile(719)
+
+
+def test_what_waits_now_and_what_came_lately_have_two_names() -> None:
+    """The queue counts all that wait; the flow those of a week, when the figures were made."""
+    series = dashboard.Series("held", (3.0,))
+    flow = dashboard.Timeline((samples.NOW,), (series,))
+    text = Page(render.page(replace(samples.DASHBOARD, flow=flow))).text
+    assert "Still waiting" in text
+    assert "Decisions of the last seven days, by what had become of them" in text
+
+
+def test_the_search_says_that_it_takes_a_whole_id() -> None:
+    """Before one asks, and where nothing was found."""
+    whole = "Id and unit are found as a whole, not by a part."
+    assert Page(render.page(samples.AUDIT)).text.count(whole) == 1
+    none = replace(samples.AUDIT, filters=audit.AuditFilters(id="quay"), rows=(), total=0)
+    assert Page(render.page(none)).text.count(whole) == 2
 
 
 def test_two_accounts_of_the_scaler_stand_in_two_tables() -> None:
