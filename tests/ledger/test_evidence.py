@@ -244,6 +244,18 @@ def test_the_page_is_whole_and_tells_it(document: dict[str, Any]) -> None:
     assert "<script" not in page
 
 
+def test_another_wording_is_no_fault(document: dict[str, Any]) -> None:
+    """A ledger of an older version has other sentences, and the same decisions."""
+    other = copy.deepcopy(document)
+    one = {"entry": 2, "field": "reason", "recorded": "0.9 is much", "recomputed": "busy 0.9"}
+    other["recomputed"]["differing"] = [one]
+    page = evidence_page(other)
+    assert "This version would word entry 2: busy 0.9" in page
+    assert "✗" not in page
+    other["recomputed"]["verdict"] = "differs"
+    assert "✗ Entry 2: reason is 0.9 is much" in evidence_page(other)
+
+
 def test_the_page_says_what_is_wrong_and_escapes_it(document: dict[str, Any]) -> None:
     other = copy.deepcopy(document)
     other["unit"] = "<script>alert(1)</script>"

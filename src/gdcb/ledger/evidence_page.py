@@ -78,6 +78,10 @@ def _verdict(document: Mapping[str, Any], wrong: Sequence[str]) -> str:
     ]
     lines += [_line(False, sentence) for sentence in wrong]
     for one in again["differing"]:
+        if again["verdict"] != "differs" and one["field"] == "reason":  # nothing else is otherwise
+            other = f"This version would word entry {one['entry']}: {plain(one['recomputed'])}"
+            lines.append(f'<p class="soft">{_text(other)}</p>')
+            continue
         lines.append(
             _line(
                 False,
