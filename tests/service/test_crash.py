@@ -34,8 +34,8 @@ from tests.service.crash_child import CHAIN, SCRIPT, Calls, at, child, live_thro
 from tests.service.desks import START, Clock, Office, held, night
 from tests.service.race_clients import Caller, Server, check_ledger, staff_of
 
-# Later versions of Python warn of forks where there are threads; the parent here has none.
 _PARTS = 8  # that several processes can go through side by side
+# Later versions of Python warn of forks where there are threads; the parent here has none.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
