@@ -30,10 +30,9 @@ _TOUCHES = {
     "seq": "bigint",
     "at_row": "bigint",
 }
-_ENTRY = (
-    'INSERT INTO entries (chain, seq, kind, at, "by", body, root, prev, hash, clock) '
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_ENTRY = 'INSERT INTO entries (chain, seq, kind, at, "by", body, root, prev, hash, clock) VALUES '
+_MARKS = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_TOGETHER = 4  # entries of one statement: a decision that was made, judged and run has three
 _LAST = (
     "SELECT hash FROM entries WHERE chain = ? "
     "AND seq = (SELECT size FROM chains WHERE name = ?) - 1"
@@ -101,7 +100,9 @@ class SqlWriting:
                 )
             )
             seq, prev = seq + 1, entry.hash
-        self._session.tell(_ENTRY, rows)
+        for some in (rows[i : i + _TOGETHER] for i in range(0, len(rows), _TOGETHER)):
+            sql = _ENTRY + ", ".join([_MARKS] * len(some))
+            self._session.tell(sql, [[value for row in some for value in row]])
         self.head = Head(seq, prev)
         self._last = prev
         return linked
