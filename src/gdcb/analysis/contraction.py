@@ -37,20 +37,22 @@ def arm_cells(instance: Instance, e: Array, delta: Array, x: Array) -> Array:
 
 
 @dataclass(slots=True)
-class _InCell:
+class InCell:
     """1 on the actions of one cell, 0 elsewhere: it jumps, so persons are integrated finely."""
 
     instance: Instance
     delta: Array
     x: Array
     cell: int
-    pieces: int
+    pieces: int = PIECES
 
-    def take(self, index: Array) -> _InCell:
+    def take(self, index: Array) -> InCell:
+        """Return the same for some rows."""
         delta, x = self.delta[index], self.x[index]
-        return _InCell(self.instance, delta, x, self.cell, self.pieces)
+        return InCell(self.instance, delta, x, self.cell, self.pieces)
 
     def __call__(self, e: Array) -> Array:
+        """Say of actions (N, M, D) which are in the cell."""
         try:
             cells = arm_cells(self.instance, e, self.delta, self.x)
             return np.where(cells == self.cell, 1.0, 0.0)
@@ -109,7 +111,7 @@ def cell_kernel(
         actions = np.where(np.isfinite(actions), actions, np.nan)
         actions.flags.writeable = False
         for cell in range(k + 2):
-            inside = _InCell(instance, scale, here.x, cell, int(pieces))
+            inside = InCell(instance, scale, here.x, cell, int(pieces))
             kernel[some, :, cell] = instance.chain.expect(inside, actions, here, kernels)
     return kernel
 

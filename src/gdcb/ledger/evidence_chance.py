@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from gdcb import events as ev
-from gdcb.analysis.contraction import PIECES, arm_cells
+from gdcb.analysis.contraction import InCell
 from gdcb.analysis.propensity import propensity
 from gdcb.arrays import Array
 from gdcb.declaration import Declaration
-from gdcb.errors import GdcbError, ValuationError
+from gdcb.errors import GdcbError
 from gdcb.instance import Instance
 from gdcb.ledger.recalled import Recall
 from gdcb.records import Rows
@@ -104,27 +104,6 @@ def _law_of(
     law = np.empty(instance.space.n + len(OTHER))
     entered = np.array(action, dtype=float)[None, None]
     for cell in range(law.size):
-        value = _InCell(instance, made.delta, rows.x, cell)
+        value = InCell(instance, made.delta, rows.x, cell)
         law[cell] = instance.chain.expect(value, entered, rows, state.kernels)[0, 0]
     return law
-
-
-@dataclass(slots=True)
-class _InCell:
-    """1 on the actions of one cell, 0 elsewhere; it jumps, so persons are integrated finely."""
-
-    instance: Instance
-    delta: Array
-    x: Array
-    cell: int
-    pieces: int = PIECES
-
-    def take(self, index: Array) -> _InCell:
-        return _InCell(self.instance, self.delta[index], self.x[index], self.cell, self.pieces)
-
-    def __call__(self, e: Array) -> Array:
-        try:
-            cells = arm_cells(self.instance, e, self.delta, self.x)
-        except Exception as error:  # not the gate's fault: it must not read as a veto
-            raise ValuationError(f"{type(error).__name__}: {error}") from error
-        return np.where(cells == self.cell, 1.0, 0.0)
