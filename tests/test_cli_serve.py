@@ -159,7 +159,7 @@ def served(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> tu
 
     def run(_: uvicorn.Server, sockets: list[socket.socket]) -> None:
         made = running.application()
-        built.append(made.state.house)
+        built.append(made.house)
         built[0].store.close()
 
     monkeypatch.chdir(folder)

@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="at the target rate")
     parser.add_argument("--over", type=float, default=10.0, help="seconds at twice the target")
     parser.add_argument("--burst", type=float, default=4.0, help="seconds of each closed loop")
-    parser.add_argument("--target", type=float, default=0.35, help="share of the floor's rate")
+    parser.add_argument("--target", type=float, default=0.6, help="share of the floor's rate")
     parser.add_argument("--waiting", type=int, default=512, help="commands that may wait")
     parser.add_argument("--postgres", type=int, nargs="+", default=[], help="processes")
     parser.add_argument("--json", action="store_true")

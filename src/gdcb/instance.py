@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -302,7 +303,7 @@ class Instance:
 
     def check_rows(self, rows: Rows, n_units: int) -> None:
         """Refuse rows of wrong shape, type or range, and masks that allow nothing."""
-        n, k = rows.n, self.space.n
+        n = rows.n
         if rows.x.ndim != 2 or rows.x.shape[1] != self.context.width or n == 0:
             raise InvalidInput(
                 f"x: expected at least one row of {self.context.width} columns, got {rows.x.shape}"
@@ -315,11 +316,15 @@ class Instance:
         if (rows.unit < 0).any() or (rows.unit >= n_units).any():
             raise InvalidInput(f"unit: expected 0 to {n_units - 1}, got {rows.unit}")
         if rows.mask is not None:
-            if rows.mask.shape != (n, k) or rows.mask.dtype != np.bool_:
-                raise InvalidInput(f"mask: expected {(n, k)} booleans, got {rows.mask.shape}")
-            if not rows.mask.any(axis=1).all():
-                barred = np.flatnonzero(~rows.mask.any(axis=1)).tolist()
-                raise NothingAllowed(f"mask: no arm is allowed in row {barred}")
+            self.check_mask(rows.mask, n)
+
+    def check_mask(self, mask: Array, n: int) -> None:
+        """Refuse a mask of wrong shape or type, or one that allows nothing in one of n rows."""
+        if mask.shape != (n, self.space.n) or mask.dtype != np.bool_:
+            raise InvalidInput(f"mask: expected {(n, self.space.n)} booleans, got {mask.shape}")
+        if not mask.any(axis=1).all():
+            barred = np.flatnonzero(~mask.any(axis=1)).tolist()
+            raise NothingAllowed(f"mask: no arm is allowed in row {barred}")
 
     def encode_action(self, action: Any) -> Array:
         """Turn a named action into its columns (D,), categories by level name."""
@@ -349,9 +354,15 @@ class Instance:
 
     def decode_action(self, action: Array) -> dict[str, Any] | None:
         """Turn action columns (D,) into names and values; None where nothing runs."""
-        if not np.isfinite(action).all():
+        return self.named_action(action.tolist())
+
+    def named_action(self, action: Sequence[float]) -> dict[str, Any] | None:
+        """Turn D numbers into names and values; None where nothing runs."""
+        if not all(map(math.isfinite, action)):
             return None
         return {
-            part.name: part.levels[int(value)] if value in range(len(part.levels)) else float(value)
+            part.name: part.levels[int(value)]
+            if part.levels and value in range(len(part.levels))
+            else value
             for part, value in zip(self.actions, action, strict=True)
         }

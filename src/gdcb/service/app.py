@@ -35,7 +35,7 @@ class Application(FastAPI):
 
     def __init__(self, house: House, **settings: Any) -> None:
         super().__init__(**settings)
-        self.state.house = house
+        self.house = house
         lane = Lane(
             self,
             {"": (decisions.decide, DecideOne), "/batch": (decisions.decide_batch, DecideMany)},

@@ -129,12 +129,12 @@ def encoded(
     incumbent: Any = None,
     subject: Any = None,
 ) -> Request:
-    """Check a request whose contexts are encoded already."""
+    """Check a request whose contexts were checked and encoded already."""
     n = x.shape[0]
     allowed = mask_of(instance, mask, n)
     units = units_of(unit, n)
-    rows = Rows(np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), x, allowed)
-    instance.check_rows(rows, 1)
+    if allowed is not None:
+        instance.check_mask(allowed, n)
     given = incumbents_of(policy, instance, incumbent, x)
     about = subjects_of(policy, subject, n)
     return Request(check_id(id, is_one), is_one, units, x, allowed, given, by, instance, about)
@@ -366,21 +366,22 @@ def answer_rows(answer: Answer, policy: Policy) -> list[dict[str, Any]]:
     """Return the decisions of an answer as the API shows them, as they were decided."""
     instance, made, judged = answer.request.instance, answer.made, answer.judged
     names, is_released = instance.space.names, policy.execution == "release"
+    first, stop = answer.first, answer.first + len(answer.request.units)
+    proposed, released = made.action[first:stop].tolist(), judged.action[first:stop].tolist()
+    instead = made.instead
     rows = []
-    for i in range(answer.first, answer.first + len(answer.request.units)):
+    for i in range(first, stop):
         status = STATUS[int(judged.status[i])]
-        action = instance.decode_action(judged.action[i])
         has_run = status != "held" and (is_released or status not in ("passed", "modified"))
-        instead = made.instead
         rows.append(
             {
                 "id": made.id[i],
                 "unit": made.unit[i],
                 "status": status,
                 "arm": names[int(made.arm[i])],
-                "proposed": instance.decode_action(made.action[i]),
+                "proposed": instance.named_action(proposed[i - first]),
                 "live": instead is None or bool(np.isnan(instead[i]).any()),
-                "action": action,
+                "action": instance.named_action(released[i - first]),
                 "has_run": has_run,
                 "reason": judged.reason[i],
                 "version": answer.version,

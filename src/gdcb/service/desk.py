@@ -4,17 +4,23 @@ Commands wait in a queue. One thread takes all that wait, folds what other proce
 runs the commands against the fold, writes what they added in one transaction, and answers when it
 is committed. So nothing is acknowledged that is not on disk, a commit is shared by all that came
 while the last one ran, and no two commands ever see the same state.
+
+Two threads of Python that both have work take turns of milliseconds, and whoever waits for a disk
+goes to the end of the queue. So an event loop collects what came in one of its rounds, and then
+stands aside while the desk works (`attend`): the commit has the interpreter to itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from gdcb.errors import GdcbError, StoreError, StoreUnavailable
@@ -28,8 +34,8 @@ T = TypeVar("T")
 Clock = Callable[[], int]
 SNAPSHOT_EVERY = 5_000
 SNAPSHOT_SHARE = 20  # of a long chain a snapshot every twentieth: each is as large as what is known
-LINGER = 0.004  # seconds that a transaction waits for more at most
-_PAUSE = 0.0005
+ROUNDS = 4  # of a loop until it stands aside: a request is read in one and reaches us in the next
+STANDS_ASIDE = 0.005  # seconds at most: a slow disk or a lock elsewhere stops nobody else
 
 
 def now() -> int:
@@ -45,21 +51,23 @@ class Overloaded(GdcbError):
 
 @dataclass(slots=True)
 class Job:
-    """A command, and the future of its answer; it has `run` or `together`.
+    """A command, and where its answer goes; it has `run` or `together`.
 
     Parameters
     ----------
     run : turn → answer; raises before it adds anything
     together : (turn, jobs) → nothing; answers all jobs that wait and have the same one
     what : what `together` is asked for
+    future, reply : who waits in a thread, or on an event loop
     """
 
     run: Callable[[Turn], Any] | None = None
     together: Callable[[Turn, Sequence[Any]], None] | None = None
-    future: Future[Any] = field(default_factory=Future)
+    what: Any = None
+    reply: asyncio.Future[Any] | None = None
+    future: Future[Any] | None = None
     answer: Any = None
     error: BaseException | None = None
-    what: Any = None
 
 
 class Listener(Protocol):
@@ -95,6 +103,8 @@ class Desk:
         self._jobs: deque[Job] = deque()
         self._reads: deque[Job] = deque()
         self._wake = threading.Condition()
+        self._rests = threading.Event()
+        self._called: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self.listeners: list[Listener] = []
         self.followers: list[Listener] = []
@@ -103,32 +113,73 @@ class Desk:
         self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
         self._thread.start()
 
-    # Ask
+    # Ask, from a thread that may wait
 
     def submit(self, run: Callable[[Turn], T]) -> Future[T]:
         """Queue a command; the future has its answer once it is committed."""
         return self.put(Job(run))
 
-    def put(self, job: Job) -> Future[Any]:
-        """Queue a job; refuse it where too much waits already."""
-        with self._wake:
-            if self._is_closed:
-                raise StoreUnavailable("the service is shutting down; ask again in a moment")
-            if len(self._jobs) >= self.limit:
-                raise Overloaded(f"{len(self._jobs)} requests wait already; ask again in a second")
-            self._jobs.append(job)
-            self._wake.notify()
-        return job.future
-
     def look(self, read: Callable[[Live], T]) -> Future[T]:
         """Queue a look at the fold, brought up to the head of the chain; it changes nothing."""
-        job = Job(lambda turn: read(turn.live))
+        return self.put(Job(lambda turn: read(turn.live)), is_look=True)
+
+    def put(self, job: Job, is_look: bool = False) -> Future[Any]:
+        """Queue a job; refuse it where too much waits already."""
+        job.future = future = Future()
+        self._queue(job, is_look=is_look)
+        return future
+
+    # Ask, from an event loop
+
+    async def command(self, run: Callable[[Turn], T]) -> T:
+        """Run a command; nobody else waits for it."""
+        answer: T = await self.done(Job(run))
+        return answer
+
+    async def glimpse(self, read: Callable[[Live], T]) -> T:
+        """Look at the fold, brought up to the head of the chain; nobody else waits for it."""
+        answer: T = await self.done(Job(lambda turn: read(turn.live)), is_look=True)
+        return answer
+
+    async def done(self, job: Job, is_look: bool = False) -> Any:
+        """Return a job's answer; what else came in this round of the loop shares its commit."""
+        loop = asyncio.get_running_loop()
+        job.reply = loop.create_future()
+        self._queue(job, is_look=is_look, wakes=False)
+        if self._called is not loop:
+            self._called = loop
+            loop.call_soon(self._gather, loop, ROUNDS)
+        return await job.reply
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
+        """Let the loop read what has come in the meantime, then attend."""
+        if rounds > 1:
+            loop.call_soon(self._gather, loop, rounds - 1)
+        else:
+            self._attend()
+
+    def _attend(self) -> None:
+        """Wake the desk, and stand aside for a moment while it works."""
+        self._called = None
+        with self._wake:
+            self._wake.notify()
+            if not self._rests.is_set():
+                return  # it is at something long, and takes all that waits when that is done
+            self._rests.clear()
+        self._rests.wait(STANDS_ASIDE)
+
+    def _queue(self, job: Job, is_look: bool = False, wakes: bool = True) -> None:
         with self._wake:
             if self._is_closed:
                 raise StoreUnavailable("the service is shutting down; ask again in a moment")
-            self._reads.append(job)
-            self._wake.notify()
-        return job.future
+            if is_look:
+                self._reads.append(job)
+            elif len(self._jobs) >= self.limit:
+                raise Overloaded(f"{len(self._jobs)} requests wait already; ask again in a second")
+            else:
+                self._jobs.append(job)
+            if wakes:
+                self._wake.notify()
 
     def length(self) -> int:
         """Return how many commands wait."""
@@ -147,33 +198,16 @@ class Desk:
 
     # Work
 
-    def _gather(self) -> None:
-        """Wait a moment for more where several came together last time: they share a commit.
-
-        It ends when nothing more comes within half a millisecond, so that somebody who asks alone
-        never waits.
-        """
-        until = time.monotonic() + LINGER
-        while len(self._jobs) < self.limit and time.monotonic() < until:
-            before = len(self._jobs)
-            self._wake.release()  # not wait: every request that comes would wake it
-            time.sleep(_PAUSE)
-            self._wake.acquire()
-            if len(self._jobs) == before:
-                return
-
     def _work(self) -> None:
-        together = 0
         while True:
             with self._wake:
                 while not (self._jobs or self._reads or self._is_closed):
+                    self._rests.set()
                     self._wake.wait()
-                if together > 1 and self._jobs:
-                    self._gather()
-                together = len(self._jobs)
                 jobs, self._jobs = list(self._jobs), deque()
                 reads, self._reads = list(self._reads), deque()
                 if not jobs and not reads:
+                    self._rests.set()
                     return
             if reads:
                 self._read(reads)
@@ -292,13 +326,19 @@ class Desk:
         return self._live
 
     def _answer(self, jobs: list[Job]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
-            if not job.future.set_running_or_notify_cancel():
+            if job.reply is not None:
+                loops.setdefault(job.reply.get_loop(), []).append(job)
+            elif job.future is None or not job.future.set_running_or_notify_cancel():
                 continue
-            if job.error is not None:
+            elif job.error is not None:
                 job.future.set_exception(job.error)
             else:
                 job.future.set_result(job.answer)
+        for loop, some in loops.items():
+            with suppress(RuntimeError):  # it was closed: nobody waits there any more
+                loop.call_soon_threadsafe(_reply, some)
 
     def _fail(self, jobs: list[Job], error: BaseException) -> None:
         for job in jobs:
@@ -318,3 +358,14 @@ class Desk:
         except Exception:
             log.exception("snapshot of %s", self.chain)
             self._snapshot_at = len(live.events)
+
+
+def _reply(jobs: list[Job]) -> None:
+    """Answer those who still wait on an event loop, on that loop."""
+    for job in jobs:
+        if job.reply is None or job.reply.done():
+            continue
+        if job.error is not None:
+            job.reply.set_exception(job.error)
+        else:
+            job.reply.set_result(job.answer)

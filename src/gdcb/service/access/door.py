@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Door:
     _kept: dict[bytes, tuple[int, int, Principal]] = field(default_factory=dict, repr=False)
     _state: object = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _asked: dict[object, asyncio.Task[Principal | None]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.base_url = links.base_of(self.base_url)
@@ -79,6 +81,25 @@ class Door:
         if is_use:  # else a person's next click would be answered from memory, and never be marked
             self._keep(hashed, found, at, state)
         return found.principal
+
+    async def ask(self, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
+        """Return what `authenticate` returns, in a thread of its own.
+
+        Of many requests that show the same at once one is looked up, and all are answered by it:
+        hundreds come while a busy key is looked up again. Who asks after a change of this process
+        is not answered by what was looked up before it.
+        """
+        secret = self._secret(headers)
+        if secret is None:
+            return None
+        loop = asyncio.get_running_loop()
+        what = (loop, self.books.state, digest(secret[0]), is_use)
+        task = self._asked.get(what)
+        if task is None:
+            task = loop.create_task(asyncio.to_thread(self.authenticate, headers, is_use))
+            self._asked[what] = task
+            task.add_done_callback(lambda _: self._asked.pop(what, None))
+        return await asyncio.shield(task)  # who goes away takes nobody's answer along
 
     def known(self, headers: Mapping[str, str]) -> Principal | None:
         """Return who sent the request if that is fresh in memory; it never waits for anything.

@@ -63,17 +63,17 @@ class RateLimits:
 
     def of(self, kind: str) -> tuple[Rate, Rate]:
         """Return the rates of a kind: for a principal and for an address."""
-        known = {
-            "decide": (self.decide, self.decide_address),
-            "sign-in": (self.sign_in, self.sign_in_address),
-            "other": (self.other, self.other_address),
-        }
-        if kind not in known:
-            raise InvalidInput(f"kind: expected one of {', '.join(known)}, got {kind!a}")
-        return known[kind]
+        if kind == "decide":
+            return self.decide, self.decide_address
+        if kind == "sign-in":
+            return self.sign_in, self.sign_in_address
+        if kind == "other":
+            return self.other, self.other_address
+        raise InvalidInput(f"kind: expected one of {', '.join(_WORDS)}, got {kind!a}")
 
 
 _WORDS = {"decide": "decisions", "sign-in": "tries to sign in", "other": "requests"}
+_FROM = {kind: f"{kind} from" for kind in _WORDS}
 
 
 @dataclass(slots=True)
@@ -102,20 +102,19 @@ class Limiter:
         mine, theirs = self.limits.of(kind)
         if n < 1:
             raise InvalidInput(f"n: expected a number of requests from 1 on, got {n!r}")
-        asked = [((f"{kind} from", network(address)), theirs)]
+        asked = [((_FROM[kind], network(address)), theirs)]
         if who is not None:
             asked.append(((kind, who), mine))
         with self._lock:
-            at = self.clock()
-            held = [self._level(key, rate, at) for key, rate in asked]
-            waits = [
-                (min(n, rate.burst) - level) / rate.per_second
-                for level, (_, rate) in zip(held, asked, strict=True)
-            ]
+            at, held, wait = self.clock(), [], 0.0
+            for key, rate in asked:
+                level = self._level(key, rate, at)
+                wait = max(wait, (min(n, rate.burst) - level) / rate.per_second)
+                held.append((key, rate, level))
             # A hair of time is no wait: the level is a sum of many small additions.
-            if max(waits) > 1e-9:
-                raise TooMany(_WORDS[kind], max(waits))
-            for level, (key, rate) in zip(held, asked, strict=True):
+            if wait > 1e-9:
+                raise TooMany(_WORDS[kind], wait)
+            for key, rate, level in held:
                 self._buckets.pop(key, None)
                 self._buckets[key] = (level - n, at, rate)
             if len(self._buckets) > self.most:

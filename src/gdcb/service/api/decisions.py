@@ -6,7 +6,6 @@ import uuid
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
@@ -26,7 +25,7 @@ from gdcb.service.models import (
     Queue,
 )
 from gdcb.service.policy import Policy
-from gdcb.service.routing import StrictRoute, answered, enter, house_of, look
+from gdcb.service.routing import Answered, StrictRoute, enter, house_of, look
 from gdcb.service.who import id_of, name_of
 from gdcb.service.who import written as who
 
@@ -59,8 +58,8 @@ async def decide(name: str, request: Request, asked: DecideOne) -> Any:
         asked.incumbent,
         asked.subject,
     )
-    answer = await answered(desk.put(deciding.job(wanted)))
-    return JSONResponse(deciding.answer_rows(answer, policy)[0], 201 if answer.is_new else 200)
+    answer = await desk.done(deciding.job(wanted))
+    return Answered(deciding.answer_rows(answer, policy)[0], 201 if answer.is_new else 200)
 
 
 @router.post("/decisions/batch", status_code=201, response_model=Batch, responses=_again(Batch))
@@ -92,13 +91,13 @@ async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
         asked.instead,
         asked.subjects if asked.subjects is not None else asked.subject,
     )
-    answer = await answered(desk.put(deciding.job(wanted)))
+    answer = await desk.done(deciding.job(wanted))
     said: dict[str, Any] = {"id": wanted.id, "decisions": None, "columns": None}
     if rows is None:
         said["columns"] = shown_columns(answer, policy)
     else:
         said["decisions"] = deciding.answer_rows(answer, policy)
-    return JSONResponse(said, 201 if answer.is_new else 200)
+    return Answered(said, 201 if answer.is_new else 200)
 
 
 def _height(asked: DecideMany) -> int:
