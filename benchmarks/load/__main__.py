@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,7 @@ from tests.postgres import new_cluster
 PATH = "/v1/instances/listing/decisions"
 CONNECTIONS = 64
 ROWS = 1000
+TIMES = 10  # that memory is looked at on the way
 
 
 @dataclass
@@ -72,6 +74,25 @@ def running(module: str, **environment: str) -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+@contextmanager
+def weighing(server: Server, every: float) -> Iterator[list[int]]:
+    """Note a server's memory in MB: at the beginning, every so many seconds, and at the end."""
+    found, is_over = [round(server.memory())], threading.Event()
+
+    def weigh() -> None:
+        while not is_over.wait(every):
+            found.append(round(server.memory()))
+
+    thread = threading.Thread(target=weigh)
+    thread.start()
+    try:
+        yield found
+    finally:
+        is_over.set()
+        thread.join()
+        found.append(round(server.memory()))
 
 
 def _await(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -208,16 +229,16 @@ def service(args: argparse.Namespace, db: str, base: float) -> dict[str, Any]:
         seen += many
         found["batch_rows"] = max(ROWS * len(one.acknowledged) / one.wall for one in many)
         target = args.target * base
-        before = server.memory()
-        at = load(server, singles(key, "at"), args.seconds, target, 4 * CONNECTIONS)
+        with weighing(server, args.seconds / TIMES) as weighed:
+            at = load(server, singles(key, "at"), args.seconds, target, 4 * CONNECTIONS)
         found["target"] = target
         found["at_target"] = dict(at.status)
         found["p50_ms"], found["p99_ms"] = at.quantile(0.5), at.quantile(0.99)
-        found["memory_mb"] = [before, server.memory()]
+        found["memory_mb"] = weighed
         over = load(server, singles(key, "over"), args.over, 2 * target, 16 * CONNECTIONS)
         found["over"] = dict(over.status)
         found["over_p99_ms"] = over.quantile(0.99)
-        found["memory_mb"].append(server.memory())
+        found["memory_over_mb"] = round(server.memory())
         seen += [at, over]
     found["acknowledged"] = sum(len(one.acknowledged) for one in seen)
     found["lost"] = lost(db, seen)
@@ -229,10 +250,19 @@ def shown(found: dict[str, Any]) -> Table:
     table = Table(title=f"Load on loopback, {platform.machine()}, {os.cpu_count()} cores")
     table.add_column("what")
     table.add_column("figure", justify="right")
-    for name, value in found.items():
+    for name, value in _flat(found):
         text = f"{value:,.2f}" if isinstance(value, float) else str(value)
         table.add_row(name, text)
     return table
+
+
+def _flat(found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield figures with their names, those of several numbers of processes one by one."""
+    for name, value in found.items():
+        if name.startswith("processes_"):
+            yield from ((f"{name} {part}", figure) for part, figure in value.items())
+        else:
+            yield name, value
 
 
 def main() -> None:

@@ -42,19 +42,21 @@ def test_it_stays_near_the_floor(found: dict[str, Any]) -> None:
 
 def test_memory_is_flat(found: dict[str, Any]) -> None:
     """What thousands of decisions leave in memory is bounded: caches, not records."""
-    before, at_target, _ = found["memory_mb"]
-    assert at_target - before < 60.0
+    before, *meanwhile = found["memory_mb"]
+    assert max(meanwhile) - before < 60
 
 
 @pytest.mark.soak
 def test_ten_minutes_at_the_target_and_two_at_twice_that(tmp_path: Path) -> None:
     """Alone on the machine: 60 % of the floor, 50,000 rows a second, p99 within 50 ms of it."""
-    args = Namespace(seconds=600.0, over=120.0, burst=5.0, target=0.5, waiting=512)
+    args = Namespace(seconds=600.0, over=120.0, burst=5.0, target=0.6, waiting=512)
     found = measure(args, tmp_path)
     assert found["lost"] == 0
     assert set(found["at_target"]) == {201}
-    assert set(found["over"]) <= {201, 429}
+    assert set(found["over"]) == {201, 429}
     assert found["share_of_floor"] >= 0.6
     assert found["batch_rows"] >= 50_000
     assert found["p99_ms"] <= found["fsync_p99_ms"] + 50.0
-    assert found["memory_mb"][1] - found["memory_mb"][0] < 100.0
+    half = len(found["memory_mb"]) // 2
+    assert found["memory_mb"][half] - found["memory_mb"][0] < 100  # buffers of connections
+    assert found["memory_mb"][-1] - found["memory_mb"][half] < 20  # and no records
