@@ -101,8 +101,7 @@ class Writer:
             requests.append(request)
             self._asked |= dict(zip(request.ids, nights, strict=True))
         jobs = [deciding.job(request) for request in requests]
-        # They wait together where the thread is kept busy until all are in the queue.
-        for future in _at_once(desk, jobs):
+        for future in desk.put_all(jobs):
             future.result()
         ids = [id for request in requests for id in request.ids]
         for id in [id for id in ids if id in desk.look(lambda live: set(live.waiting)).result()]:
@@ -153,14 +152,6 @@ def hash_of(id: str) -> float:
     from gdcb.streams import key_of
 
     return key_of(id) / 2**64
-
-
-def _at_once(desk: Desk, jobs: list[Any]) -> list[Any]:
-    """Put jobs into the queue while the desk's thread waits, so that they are run together."""
-    with desk._wake:
-        desk._jobs.extend(jobs)
-        desk._wake.notify()
-    return [job.future for job in jobs]
 
 
 def write(store: Store, which: str, decisions: int, *, batch: int = BATCH, seed: int = 7) -> str:

@@ -1,25 +1,23 @@
 """The floor: the same server and the same group commit, with nothing decided.
 
 An endpoint that reads a small JSON body, hands one row to a thread which writes all that wait in
-one durable transaction, and answers when it is committed. What the service adds to that is what it
-does: authenticate, check, propose, judge, chain, index.
+one durable transaction, and answers when it is committed: by the very `Line` that the service has.
+What the service adds to that is what it does: authenticate, check, propose, judge, chain, index.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import sys
-import threading
 import time
-from collections import deque
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
+
+from gdcb.service.line import Job, Line, answer
 
 
 class Asked(BaseModel):
@@ -31,36 +29,21 @@ class Asked(BaseModel):
 
 
 class Writer:
-    """Rows that wait are written together."""
+    """Rows that wait are written together, by the same line as before the service's desk."""
 
     def __init__(self, path: str) -> None:
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("CREATE TABLE IF NOT EXISTS rows (id TEXT PRIMARY KEY, body BLOB)")
-        self._rows: deque[tuple[str, bytes, Future[None]]] = deque()
-        self._wake = threading.Condition()
-        threading.Thread(target=self._work, daemon=True).start()
+        self.line = Line(self._work, "floor", 10**6)
 
-    def put(self, id: str, body: bytes) -> Future[None]:
-        """Queue a row."""
-        future: Future[None] = Future()
-        with self._wake:
-            self._rows.append((id, body, future))
-            self._wake.notify()
-        return future
-
-    def _work(self) -> None:
-        while True:
-            with self._wake:
-                while not self._rows:
-                    self._wake.wait()
-                rows, self._rows = list(self._rows), deque()
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", [r[:2] for r in rows])
-            self._db.execute("COMMIT")
-            for _, _, future in rows:
-                future.set_result(None)
+    def _work(self, jobs: list[Job]) -> None:
+        rows = [job.what for job in jobs]
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", rows)
+        self._db.execute("COMMIT")
+        answer(jobs)
 
 
 def application() -> FastAPI:
@@ -71,7 +54,7 @@ def application() -> FastAPI:
     @app.post("/v1/instances/listing/decisions", status_code=201)
     async def write(asked: Asked) -> dict[str, Any]:
         body = asked.model_dump_json().encode()
-        await asyncio.wrap_future(writer.put(asked.id, body))
+        await writer.line.done(Job(what=(asked.id, body)))
         return {"id": asked.id, "status": "passed", "action": {"price": 100.0}}
 
     return app

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 import time
 from collections.abc import Mapping
 
@@ -51,6 +53,44 @@ def test_nobody_sent_it(sqlite_books: Books) -> None:
     for headers in ({}, {"cookie": ""}, {"authorization": ""}, {"cookie": "other=1"}):
         assert entrance.authenticate(headers) is None
         assert entrance.known(headers) is None
+
+
+def test_many_who_show_the_same_at_once_are_looked_up_once(
+    sqlite_books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy key is looked up again every few seconds: not by hundreds of threads."""
+    key, entrance = add_key(sqlite_books, CONSOLE, "k", [("decide", "*")]), door(sqlite_books)
+    asked: list[str] = []
+    may_go, look = threading.Event(), Door.authenticate
+
+    def slow(self: Door, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
+        asked.append(headers["authorization"])
+        assert may_go.wait(timeout=60)
+        return look(self, headers, is_use)
+
+    async def ask() -> tuple[list[Principal | None], list[str]]:
+        tasks = [asyncio.create_task(entrance.ask(bearer(key.text))) for _ in range(50)]
+        other = asyncio.create_task(entrance.ask(bearer(new_key().text)))
+        await asyncio.sleep(0.05)
+        tasks[0].cancel()  # whoever goes away takes nobody's answer along
+        before = list(asked)
+        revoke_key(sqlite_books, CONSOLE, key.id)
+        late = asyncio.create_task(entrance.ask(bearer(key.text)))
+        await asyncio.sleep(0.05)
+        may_go.set()
+        assert await other is None
+        assert await late is None  # it came after the change, and is not told what was before
+        return [await task for task in tasks[1:]], before
+
+    monkeypatch.setattr(Door, "authenticate", slow)
+    found, before = asyncio.run(ask())
+    assert len(before) == 2  # this key once, and the other one
+    assert len(asked) == 3
+    assert len({None if one is None else one.id for one in found}) == 1
+
+
+def test_what_is_shown_to_nobody_is_not_looked_up(sqlite_books: Books) -> None:
+    assert asyncio.run(door(sqlite_books).ask({"cookie": "other=1"})) is None
 
 
 def test_what_is_no_key_is_nobody(sqlite_books: Books) -> None:

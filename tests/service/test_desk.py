@@ -20,7 +20,8 @@ from gdcb.ledger.memory import MemoryStore, MemoryWriting
 from gdcb.ledger.store import Snapshot, Store, open_store
 from gdcb.service import answering, deciding, observing, operating
 from gdcb.service import desk as desks
-from gdcb.service.desk import Desk, Overloaded
+from gdcb.service.desk import Desk
+from gdcb.service.line import Overloaded
 from gdcb.service.turn import Turn
 from tests.postgres import Cluster
 from tests.service.desks import (
@@ -260,25 +261,26 @@ def test_a_command_that_is_refused_leaves_the_others_in_their_transaction() -> N
 
 def test_more_than_can_wait_is_turned_away() -> None:
     with office(plain()) as made:
+        desk = Desk(made.store, made.chain, made.clock, limit=2)
         is_busy, may_go = threading.Event(), threading.Event()
 
         def keep_busy(turn: Turn) -> None:
             is_busy.set()
             may_go.wait(timeout=60)
 
-        first = made.desk.submit(keep_busy)
+        first = desk.submit(keep_busy)
         assert is_busy.wait(timeout=60)
-        made.desk.limit = 2
-        waiting = [made.desk.submit(lambda turn: turn.now) for _ in range(2)]
-        assert made.desk.length() == 2
+        waiting = [desk.submit(lambda turn: turn.now) for _ in range(2)]
+        assert desk.length() == 2
         with pytest.raises(Overloaded, match="2 requests wait already; ask again in a second"):
-            made.desk.submit(lambda turn: None)
-        read = made.desk.look(lambda live: len(live.events))
+            desk.submit(lambda turn: None)
+        read = desk.look(lambda live: len(live.events))
         may_go.set()
         assert first.result(timeout=60) is None
         assert [one.result(timeout=60) for one in waiting] == [made.clock.at] * 2
         assert read.result(timeout=60) == 1
-        assert made.desk.submit(lambda turn: 3).result(timeout=60) == 3
+        assert desk.submit(lambda turn: 3).result(timeout=60) == 3
+        desk.close()
 
 
 def test_a_desk_finishes_what_waits_and_takes_no_more() -> None:

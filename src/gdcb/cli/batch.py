@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gdcb.ledger.live import Live
     from gdcb.ledger.store import Store
     from gdcb.service.deciding import Answer, Request
-    from gdcb.service.desk import Desk, Job
+    from gdcb.service.desk import Desk
+    from gdcb.service.line import Job
     from gdcb.service.policy import Policy
     from gdcb.service.turn import Turn
 

@@ -84,7 +84,7 @@ class Beside(Protocol):
         """End."""
 
 
-def build(house: House, beside: Beside | None = None) -> FastAPI:
+def build(house: House, beside: Beside | None = None) -> Application:
     """Return the application of one process; it starts the house and stops it."""
 
     @asynccontextmanager

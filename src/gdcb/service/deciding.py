@@ -20,8 +20,8 @@ from gdcb.ledger.entry import check_names
 from gdcb.ledger.live import Live
 from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
-from gdcb.service.desk import Job
 from gdcb.service.incumbents import incumbents_of
+from gdcb.service.line import Job
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
 from gdcb.service.who import name_of

@@ -4,28 +4,20 @@ Commands wait in a queue. One thread takes all that wait, folds what other proce
 runs the commands against the fold, writes what they added in one transaction, and answers when it
 is committed. So nothing is acknowledged that is not on disk, a commit is shared by all that came
 while the last one ran, and no two commands ever see the same state.
-
-Two threads of Python that both have work take turns of milliseconds, and whoever waits for a disk
-goes to the end of the queue. So an event loop collects what came in one of its rounds, and then
-stands aside while the desk works (`attend`): the commit has the interpreter to itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from gdcb.errors import GdcbError, StoreError, StoreUnavailable
 from gdcb.ledger.live import Live, follow, opened
 from gdcb.ledger.store import Store, Writing
+from gdcb.service.line import Job, Line, answer
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 
@@ -34,40 +26,11 @@ T = TypeVar("T")
 Clock = Callable[[], int]
 SNAPSHOT_EVERY = 5_000
 SNAPSHOT_SHARE = 20  # of a long chain a snapshot every twentieth: each is as large as what is known
-ROUNDS = 4  # of a loop until it stands aside: a request is read in one and reaches us in the next
-STANDS_ASIDE = 0.005  # seconds at most: a slow disk or a lock elsewhere stops nobody else
 
 
 def now() -> int:
     """Return the time in µs since 1970, UTC."""
     return time.time_ns() // 1000
-
-
-class Overloaded(GdcbError):
-    """More waits than can be answered in time; ask again later."""
-
-    retry_after = 1
-
-
-@dataclass(slots=True)
-class Job:
-    """A command, and where its answer goes; it has `run` or `together`.
-
-    Parameters
-    ----------
-    run : turn → answer; raises before it adds anything
-    together : (turn, jobs) → nothing; answers all jobs that wait and have the same one
-    what : what `together` is asked for
-    future, reply : who waits in a thread, or on an event loop
-    """
-
-    run: Callable[[Turn], Any] | None = None
-    together: Callable[[Turn, Sequence[Any]], None] | None = None
-    what: Any = None
-    reply: asyncio.Future[Any] | None = None
-    future: Future[Any] | None = None
-    answer: Any = None
-    error: BaseException | None = None
 
 
 class Listener(Protocol):
@@ -94,24 +57,17 @@ class Desk:
     """
 
     def __init__(self, store: Store, chain: str, clock: Clock = now, limit: int = 2_000) -> None:
-        self.store, self.chain, self.clock, self.limit = store, chain, clock, limit
+        self.store, self.chain, self.clock = store, chain, clock
         self._live: Live | None = opened(store, chain)
         self.instance = self._live.instance
         self.policy = policy_of(self._live.declared.service, self.instance)
         self._text = self._live.text
         self._snapshot_at = len(self._live.events)
-        self._jobs: deque[Job] = deque()
-        self._reads: deque[Job] = deque()
-        self._wake = threading.Condition()
-        self._rests = threading.Event()
-        self._called: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
         self.listeners: list[Listener] = []
         self.followers: list[Listener] = []
         self._followed = len(self._live.events)
         self.trouble: StoreError | None = None
-        self._thread = threading.Thread(target=self._work, name=f"desk {chain}", daemon=True)
-        self._thread.start()
+        self._line = Line(self._work, f"desk {chain}", limit)
 
     # Ask, from a thread that may wait
 
@@ -121,69 +77,35 @@ class Desk:
 
     def look(self, read: Callable[[Live], T]) -> Future[T]:
         """Queue a look at the fold, brought up to the head of the chain; it changes nothing."""
-        return self.put(Job(lambda turn: read(turn.live)), is_look=True)
+        return self.put(_look(read))
 
-    def put(self, job: Job, is_look: bool = False) -> Future[Any]:
+    def put(self, job: Job) -> Future[Any]:
         """Queue a job; refuse it where too much waits already."""
-        job.future = future = Future()
-        self._queue(job, is_look=is_look)
-        return future
+        return self._line.put((job,))[0]
+
+    def put_all(self, jobs: Sequence[Job]) -> list[Future[Any]]:
+        """Queue jobs so that they are run in one transaction; refuse all where one would be."""
+        return self._line.put(jobs)
 
     # Ask, from an event loop
 
     async def command(self, run: Callable[[Turn], T]) -> T:
         """Run a command; nobody else waits for it."""
-        answer: T = await self.done(Job(run))
-        return answer
+        found: T = await self._line.done(Job(run))
+        return found
 
     async def glimpse(self, read: Callable[[Live], T]) -> T:
         """Look at the fold, brought up to the head of the chain; nobody else waits for it."""
-        answer: T = await self.done(Job(lambda turn: read(turn.live)), is_look=True)
-        return answer
+        found: T = await self._line.done(_look(read))
+        return found
 
-    async def done(self, job: Job, is_look: bool = False) -> Any:
-        """Return a job's answer; what else came in this round of the loop shares its commit."""
-        loop = asyncio.get_running_loop()
-        job.reply = loop.create_future()
-        self._queue(job, is_look=is_look, wakes=False)
-        if self._called is not loop:
-            self._called = loop
-            loop.call_soon(self._gather, loop, ROUNDS)
-        return await job.reply
-
-    def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
-        """Let the loop read what has come in the meantime, then attend."""
-        if rounds > 1:
-            loop.call_soon(self._gather, loop, rounds - 1)
-        else:
-            self._attend()
-
-    def _attend(self) -> None:
-        """Wake the desk, and stand aside for a moment while it works."""
-        self._called = None
-        with self._wake:
-            self._wake.notify()
-            if not self._rests.is_set():
-                return  # it is at something long, and takes all that waits when that is done
-            self._rests.clear()
-        self._rests.wait(STANDS_ASIDE)
-
-    def _queue(self, job: Job, is_look: bool = False, wakes: bool = True) -> None:
-        with self._wake:
-            if self._is_closed:
-                raise StoreUnavailable("the service is shutting down; ask again in a moment")
-            if is_look:
-                self._reads.append(job)
-            elif len(self._jobs) >= self.limit:
-                raise Overloaded(f"{len(self._jobs)} requests wait already; ask again in a second")
-            else:
-                self._jobs.append(job)
-            if wakes:
-                self._wake.notify()
+    async def done(self, job: Job) -> Any:
+        """Return a job's answer; those that are asked at about the same time share a commit."""
+        return await self._line.done(job)
 
     def length(self) -> int:
         """Return how many commands wait."""
-        return len(self._jobs)
+        return len(self._line)
 
     def glance(self) -> Live | None:
         """Return the fold as it stands; its own thread goes on with it, so for gauges only."""
@@ -191,28 +113,17 @@ class Desk:
 
     def close(self) -> None:
         """Finish what waits, and stop."""
-        with self._wake:
-            self._is_closed = True
-            self._wake.notify()
-        self._thread.join()
+        self._line.close()
 
     # Work
 
-    def _work(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._jobs or self._reads or self._is_closed):
-                    self._rests.set()
-                    self._wake.wait()
-                jobs, self._jobs = list(self._jobs), deque()
-                reads, self._reads = list(self._reads), deque()
-                if not jobs and not reads:
-                    self._rests.set()
-                    return
-            if reads:
-                self._read(reads)
-            if jobs:
-                self._write(jobs)
+    def _work(self, waiting: list[Job]) -> None:
+        reads = [job for job in waiting if job.is_look]
+        jobs = [job for job in waiting if not job.is_look]
+        if reads:
+            self._read(reads)
+        if jobs:
+            self._write(jobs)
 
     def _read(self, jobs: list[Job]) -> None:
         try:
@@ -230,7 +141,7 @@ class Desk:
                 self._run(job, turn)
             except Exception as error:  # a mistake in one look is no reason to end all others
                 job.error = error
-        self._answer(jobs)
+        answer(jobs)
 
     def _write(self, jobs: list[Job]) -> None:
         """Run jobs in one transaction; where one spoils it, each in its own."""
@@ -250,7 +161,7 @@ class Desk:
                 job.answer = job.error = None
                 self._write([job])
             return
-        self._answer(jobs)
+        answer(jobs)
         live = self._live
         if live is not None and stop > first:
             self.trouble = None
@@ -325,25 +236,10 @@ class Desk:
                 self._live.instance = self.instance
         return self._live
 
-    def _answer(self, jobs: list[Job]) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        for job in jobs:
-            if job.reply is not None:
-                loops.setdefault(job.reply.get_loop(), []).append(job)
-            elif job.future is None or not job.future.set_running_or_notify_cancel():
-                continue
-            elif job.error is not None:
-                job.future.set_exception(job.error)
-            else:
-                job.future.set_result(job.answer)
-        for loop, some in loops.items():
-            with suppress(RuntimeError):  # it was closed: nobody waits there any more
-                loop.call_soon_threadsafe(_reply, some)
-
     def _fail(self, jobs: list[Job], error: BaseException) -> None:
         for job in jobs:
             job.error = error
-        self._answer(jobs)
+        answer(jobs)
 
     def _snap(self, live: Live) -> None:
         """Write a snapshot now and then; without one nothing is lost but time."""
@@ -360,12 +256,5 @@ class Desk:
             self._snapshot_at = len(live.events)
 
 
-def _reply(jobs: list[Job]) -> None:
-    """Answer those who still wait on an event loop, on that loop."""
-    for job in jobs:
-        if job.reply is None or job.reply.done():
-            continue
-        if job.error is not None:
-            job.reply.set_exception(job.error)
-        else:
-            job.reply.set_result(job.answer)
+def _look(read: Callable[[Live], Any]) -> Job:
+    return Job(lambda turn: read(turn.live), is_look=True)

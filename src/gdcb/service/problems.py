@@ -21,7 +21,7 @@ from gdcb.errors import (
 from gdcb.service.access import AccessError, NotSignedIn, TooMany
 from gdcb.service.answering import Decided, OwnProposal, Stale
 from gdcb.service.deciding import Stopped
-from gdcb.service.desk import Overloaded
+from gdcb.service.line import Overloaded
 from gdcb.service.observing import TooLate
 from gdcb.service.webhooks.hooks import UnknownHook
 

@@ -10,15 +10,13 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from fastapi import FastAPI
-
 from gdcb.errors import InvalidInput
 from gdcb.instances.catalogue import NAMES
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import open_store
 from gdcb.service import demo, operating
 from gdcb.service.access import RateLimits, first_link, open_books, remember_base
-from gdcb.service.app import build
+from gdcb.service.app import Application, build
 from gdcb.service.house import House, Settings
 
 _PLAN = "GDCB_PLAN"
@@ -122,7 +120,7 @@ def declaration_of(one: str) -> str:
     return shipped.read_text(encoding="utf-8")
 
 
-def application() -> FastAPI:
+def application() -> Application:
     """Return the application of one process, by the plan that its parent left."""
     plan = Plan(**(json.loads(os.environ[_PLAN]) | {"instances": ()}))
     store = sql_store(plan.db)
