@@ -96,7 +96,7 @@ def build(house: House, beside: Beside | None = None) -> Application:
         # tenth of a second, again and again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)
+        gc.set_threshold(5_000, 20, 50)
         try:
             yield
         finally:

@@ -22,7 +22,7 @@ from gdcb.service.turn import Turn
 
 log = logging.getLogger("gdcb.service")
 ROUNDS = 4  # of a loop until it stands aside: a request is read in one and gets here in the next
-STANDS_ASIDE = 0.005  # seconds at most: a slow disk or a lock elsewhere stops nobody else
+STANDS_ASIDE = 0.02  # seconds at most: a slow disk or a lock elsewhere stops nobody else
 
 
 class Overloaded(GdcbError):
@@ -70,6 +70,7 @@ class Line:
         self._commands = 0
         self._wake = threading.Condition()
         self._rests = threading.Event()
+        self._turn, self._slow = 0, -1
         self._called: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._go_on, name=name, daemon=True)
@@ -125,17 +126,20 @@ class Line:
         self._called = None
         with self._wake:
             self._wake.notify()
-            if not self._rests.is_set():
-                return  # it is at something long, and takes all that waits when that is done
+            if self._turn == self._slow:
+                return  # it is still at what was too long to wait for
             self._rests.clear()
-        self._rests.wait(STANDS_ASIDE)
+        if not self._rests.wait(STANDS_ASIDE):
+            self._slow = self._turn
 
     def _go_on(self) -> None:
         while True:
             with self._wake:
                 while not (self._jobs or self._is_closed):
+                    self._slow = -1
                     self._rests.set()
                     self._wake.wait()
+                self._turn += 1
                 jobs, self._jobs, self._commands = list(self._jobs), deque(), 0
                 if not jobs:
                     self._rests.set()
