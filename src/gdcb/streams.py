@@ -59,6 +59,9 @@ class Stream:
         self._fast_generator = np.random.Generator(self._fast)
         self._state, self._fast_state = self._philox.state, self._fast.state
         self._state["buffer_pos"] = 4
+        # As lists: a state is set for every row, and arrays of four numbers are slow to walk.
+        self._state["buffer"] = self._state["buffer"].tolist()
+        self._state["state"] = {name: it.tolist() for name, it in self._state["state"].items()}
         self._counter = self._state["state"]["counter"]
         self._key = self._state["state"]["key"]
         self._work: Array | None = None

@@ -324,9 +324,9 @@ class Chain:
 
     def reasons(self, verdict: Verdict, rows: Rows) -> list[str]:
         """Say why every row ended as it did."""
-        found = [self._unmoved] * rows.n
-        for row in {*np.flatnonzero(verdict.gate >= 0).tolist(), *(i for i, _ in verdict.faults)}:
-            found[row] = self.reason(verdict, rows, row)
+        found, last = [self._unmoved] * rows.n, verdict.gate
+        for row in {*np.flatnonzero(last >= 0).tolist(), *(i for i, _ in verdict.faults)}:
+            found[row] = self._reason(verdict, rows, row, int(last[row]))
         return found
 
     @property
@@ -335,7 +335,10 @@ class Chain:
 
     def reason(self, verdict: Verdict, rows: Rows, row: int) -> str:
         """Say why this row ended as it did, in a sentence with the rule and its version."""
-        at = int(verdict.gate[row])
+        return self._reason(verdict, rows, row, int(verdict.gate[row]))
+
+    def _reason(self, verdict: Verdict, rows: Rows, row: int, at: int) -> str:
+        """Say so of a row where gate `at` had the last word; −1: none acted."""
         said = verdict.faults.get((row, at))
         if at < 0 and said is None:
             return self._unmoved

@@ -121,11 +121,15 @@ class Review:
 
     def flags(self, e: Array, rows: Rows) -> Array:
         """Return whether actions (N, M, D), all of which may run, need a person: (N, M)."""
-        first, *others = self._tests(e, rows).values()
-        found = first
+        found = self._matched(self._tests(e, rows))
+        return found if found.shape == e.shape[:2] else np.broadcast_to(found, e.shape[:2])
+
+    def _matched(self, tests: dict[str, Array]) -> Array:
+        """Return what tests (N, M or 1) say together."""
+        found, *others = tests.values()
         for flagged in others:
             found = found | flagged if self.match == "any" else found & flagged
-        return np.asarray(np.broadcast_to(found, e.shape[:2]))
+        return found
 
     def _tests(self, e: Array, rows: Rows) -> dict[str, Array]:
         """Return every test that is given, by its name: (N, M or 1)."""
@@ -204,9 +208,9 @@ class Review:
 
     def why(self, entered: Array, row: Rows) -> str:
         """Say which tests sent a proposal (D,) to the person; nothing where none did."""
-        if not self.flags(entered[None, None], row)[0, 0]:
-            return ""
         tests = self._tests(entered[None, None], row)
+        if not self._matched(tests)[0, 0]:
+            return ""
         found = [test for test, flagged in tests.items() if flagged[0, 0]]
         return " and ".join(self._said(test, entered, row) for test in found)
 

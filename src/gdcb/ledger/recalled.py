@@ -29,11 +29,21 @@ MOST = 200_000
 
 
 class Passing(Story):
-    """The events of one chain, none of them kept: whoever wants one that is past, fetches it."""
+    """The events of one chain, but for the last few none kept: who wants one, fetches it."""
+
+    def __init__(self, store: Store, chain: str, size: int = 0) -> None:
+        super().__init__(store, chain, size)
+        self._last: deque[ev.Event] = deque(maxlen=4)  # made, judged, ran, asked about
 
     def append(self, event: ev.Event) -> None:
-        """Count the next event."""
+        """Count the next event; what is right behind it asks for it."""
+        self._last.append(event)
         self._size += 1
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Forget keys that were destroyed, and all events in memory that they may have opened."""
+        super().forget(keys)
+        self._last.clear()
 
     def remember(self, number: int, at: int) -> None:
         """Remember no times."""
@@ -50,6 +60,8 @@ class Passing(Story):
             start, stop, _ = at.indices(self._size)
             found = self.store.read(self.chain, start, max(start, stop))
             return [self.event_of(entry) for entry in found]
+        if isinstance(at, int) and 0 < self._size - at <= len(self._last):
+            return self._last[at - self._size]
         return super().__getitem__(at)
 
     def time_of(self, number: int) -> int:
