@@ -159,6 +159,15 @@ def test_readme_names_the_two_commands() -> None:
     assert "make test" in readme
 
 
+def test_every_piece_of_an_example_is_taken_in() -> None:
+    """A directive that is spelt another way, by a formatter say, is printed as it stands."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    said = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    asked = [line for line in said if re.match(r"\W*8\W.*examples/", line)]
+    assert len(asked) > 5
+    assert all(re.match(r'\s*--8<-- "examples/', line) for line in asked)
+
+
 def test_no_page_has_a_hole() -> None:
     """No placeholder is left where a table or a result belongs."""
     for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:

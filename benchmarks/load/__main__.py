@@ -92,7 +92,7 @@ def weighing(server: Server, every: float) -> Iterator[list[int]]:
     finally:
         is_over.set()
         thread.join()
-        found.append(round(server.memory()))
+    found.append(round(server.memory()))
 
 
 def _await(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -363,6 +363,6 @@ class Instance:
         return {
             part.name: part.levels[int(value)]
             if part.levels and value in range(len(part.levels))
-            else value
+            else float(value)
             for part, value in zip(self.actions, action, strict=True)
         }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,13 +58,12 @@ class Stream:
         self._philox, self._fast = np.random.Philox(0), np.random.SFC64(0)
         self._generator = np.random.Generator(self._philox)
         self._fast_generator = np.random.Generator(self._fast)
-        self._state, self._fast_state = self._philox.state, self._fast.state
-        self._state["buffer_pos"] = 4
-        # As lists: a state is set for every row, and arrays of four numbers are slow to walk.
-        self._state["buffer"] = self._state["buffer"].tolist()
-        self._state["state"] = {name: it.tolist() for name, it in self._state["state"].items()}
-        self._counter = self._state["state"]["counter"]
-        self._key = self._state["state"]["key"]
+        self._fast_state = self._fast.state
+        self._counter, self._key = [0, 0, 0, 0], [0, 0]
+        # Lists: a state is set for every row, and arrays of four numbers are slow to walk.
+        state: Any = {"counter": self._counter, "key": self._key}
+        fresh: Any = {"state": state, "buffer": [0, 0, 0, 0], "buffer_pos": 4}
+        self._state = self._philox.state | fresh
         self._work: Array | None = None
         self.rekey(key, high, block)
 

@@ -55,38 +55,89 @@ def test_nobody_sent_it(sqlite_books: Books) -> None:
         assert entrance.known(headers) is None
 
 
+class SlowDoor:
+    """Look-ups that wait until they may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.may_go = threading.Event()
+        look = Door.authenticate
+
+        def slow(door: Door, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
+            self.asked.append(headers["authorization"])
+            found = look(door, headers, is_use)
+            assert self.may_go.wait(timeout=60)
+            return found
+
+        monkeypatch.setattr(Door, "authenticate", slow)
+
+    async def until(self, n: int) -> None:
+        """Wait until so many look-ups are under way."""
+        while len(self.asked) < n:
+            await asyncio.sleep(0.001)
+
+
 def test_many_who_show_the_same_at_once_are_looked_up_once(
     sqlite_books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy key is looked up again every few seconds: not by hundreds of threads."""
     key, entrance = add_key(sqlite_books, CONSOLE, "k", [("decide", "*")]), door(sqlite_books)
-    asked: list[str] = []
-    may_go, look = threading.Event(), Door.authenticate
+    slow = SlowDoor(monkeypatch)
 
-    def slow(self: Door, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
-        asked.append(headers["authorization"])
-        assert may_go.wait(timeout=60)
-        return look(self, headers, is_use)
-
-    async def ask() -> tuple[list[Principal | None], list[str]]:
+    async def ask() -> list[Principal | None]:
         tasks = [asyncio.create_task(entrance.ask(bearer(key.text))) for _ in range(50)]
         other = asyncio.create_task(entrance.ask(bearer(new_key().text)))
-        await asyncio.sleep(0.05)
+        await slow.until(2)
         tasks[0].cancel()  # whoever goes away takes nobody's answer along
-        before = list(asked)
+        slow.may_go.set()
+        assert await other is None
+        return [await task for task in tasks[1:]]
+
+    found = asyncio.run(ask())
+    assert {None if one is None else one.id for one in found} == {key.id}
+    assert len(slow.asked) == 2  # this key once, and the other one
+
+
+def test_nobody_is_answered_by_what_was_looked_up_before_a_change(
+    sqlite_books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, entrance = add_key(sqlite_books, CONSOLE, "k", [("decide", "*")]), door(sqlite_books)
+    slow = SlowDoor(monkeypatch)
+
+    async def ask() -> list[Principal | None]:
+        first = asyncio.create_task(entrance.ask(bearer(key.text)))
+        await slow.until(1)
+        beside = asyncio.create_task(entrance.ask(bearer(key.text)))
+        await asyncio.sleep(0)
         revoke_key(sqlite_books, CONSOLE, key.id)
         late = asyncio.create_task(entrance.ask(bearer(key.text)))
-        await asyncio.sleep(0.05)
-        may_go.set()
-        assert await other is None
-        assert await late is None  # it came after the change, and is not told what was before
-        return [await task for task in tasks[1:]], before
+        await slow.until(2)
+        slow.may_go.set()
+        await first
+        return [await beside, await late]
 
-    monkeypatch.setattr(Door, "authenticate", slow)
-    found, before = asyncio.run(ask())
-    assert len(before) == 2  # this key once, and the other one
-    assert len(asked) == 3
-    assert len({None if one is None else one.id for one in found}) == 1
+    assert asyncio.run(ask()) == [None, None]
+
+
+def test_a_look_up_that_took_long_answers_nobody_else(
+    sqlite_books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have revoked the key since: who waits asks again."""
+    key, entrance = add_key(sqlite_books, CONSOLE, "k", [("decide", "*")]), door(sqlite_books)
+    slow = SlowDoor(monkeypatch)
+
+    async def ask() -> Principal | None:
+        first = asyncio.create_task(entrance.ask(bearer(key.text)))
+        await slow.until(1)
+        forward(sqlite_books, entrance.fresh_s + 1)
+        beside = asyncio.create_task(entrance.ask(bearer(key.text)))
+        await asyncio.sleep(0)
+        slow.may_go.set()
+        await first
+        return await beside
+
+    assert asyncio.run(ask()) is not None
+    assert len(slow.asked) == 2
 
 
 def test_what_is_shown_to_nobody_is_not_looked_up(sqlite_books: Books) -> None:

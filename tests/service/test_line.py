@@ -6,12 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
 from gdcb.errors import StoreUnavailable
-from gdcb.service.line import STANDS_ASIDE, Job, Line, Overloaded, answer
+from gdcb.service.line import ROUNDS, STANDS_ASIDE, Job, Line, Overloaded, answer
 
 
 def doubled(jobs: list[Job]) -> None:
@@ -82,6 +83,46 @@ def test_a_loop_stands_aside_for_a_moment_only() -> None:
     assert sorted(waits)[10] < STANDS_ASIDE  # the usual one; a busy machine may stop us any time
 
 
+def test_a_loop_stands_aside_for_all_lines_at_once() -> None:
+    """Twenty lines that each wait for a disk are not waited for one after the other."""
+    delay, n = 0.004, 20
+
+    def slow(jobs: list[Job]) -> None:
+        time.sleep(delay)
+        doubled(jobs)
+
+    async def ask() -> float:
+        begun = time.perf_counter()
+        await asyncio.gather(*(one.done(Job(what=1)) for one in made))
+        return time.perf_counter() - begun
+
+    with ExitStack() as stack:
+        made = [stack.enter_context(line(slow)) for _ in range(n)]
+        assert min(asyncio.run(ask()) for _ in range(5)) < 0.5 * n * delay
+
+
+def test_a_slow_thread_is_waited_for_ever_more_rarely() -> None:
+    def slow(jobs: list[Job]) -> None:
+        time.sleep(3 * STANDS_ASIDE)
+        doubled(jobs)
+
+    async def ask() -> list[float]:
+        waits = []
+        for i in range(24):
+            task = asyncio.create_task(made.done(Job(what=i)))
+            begun = time.perf_counter()
+            for _ in range(2 * ROUNDS):
+                await asyncio.sleep(0)
+            waits.append(time.perf_counter() - begun)
+            assert await task == 2 * i
+        return waits
+
+    with line(slow) as made:
+        waits = asyncio.run(ask())
+    assert sum(one > STANDS_ASIDE for one in waits) < 12  # 1, 2, 4, 8 and 16 apart
+    assert waits[0] > 0.9 * STANDS_ASIDE
+
+
 def test_who_went_away_stops_nobody() -> None:
     async def ask() -> int:
         tasks = [asyncio.create_task(made.done(Job(what=i))) for i in range(3)]
@@ -130,6 +171,48 @@ def test_a_mistake_is_the_answer_of_all_and_the_line_goes_on() -> None:
         with pytest.raises(ZeroDivisionError):
             asyncio.run(ask(0))
         assert asyncio.run(ask(3)) == 6
+
+
+@pytest.mark.parametrize("error", [StopIteration(3), SystemExit(1), KeyboardInterrupt()])
+def test_what_nobody_may_raise_is_an_answer_like_others(error: BaseException) -> None:
+    """Neither do those behind it wait for ever, nor does the thread end."""
+
+    def clumsy(jobs: list[Job]) -> None:
+        for job in jobs:
+            if job.what == 1 and isinstance(error, Exception):
+                job.error = error
+            elif job.what == 1:
+                raise error
+        doubled([job for job in jobs if job.error is None])
+        answer(jobs)
+
+    async def ask() -> list[Any]:
+        tasks = (made.done(Job(what=i)) for i in range(3))
+        return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+    with line(clumsy) as made:
+        found = asyncio.run(ask())
+        assert isinstance(found[1], RuntimeError)
+        assert found[1].__cause__ is error
+        assert all(one in (0, 4) or isinstance(one, RuntimeError) for one in found)
+        (future,) = made.put([Job(what=5)])
+        assert future.result(timeout=60) == 10
+
+
+def test_what_was_answered_stays_so() -> None:
+    """A mistake after the answer must not tell anybody that what is committed has failed."""
+
+    def late(jobs: list[Job]) -> None:
+        doubled(jobs)
+        raise ValueError("after the answer")
+
+    async def ask() -> Any:
+        return await made.done(Job(what=2))
+
+    with line(late) as made:
+        assert asyncio.run(ask()) == 4
+        (future,) = made.put([Job(what=3)])
+        assert future.result(timeout=60) == 6
 
 
 def test_all_are_refused_where_one_would_be_and_looks_never_are() -> None:

@@ -40,6 +40,11 @@ class Passing(Story):
         self._last.append(event)
         self._size += 1
 
+    def skip(self) -> None:
+        """Count an event that nobody asks for."""
+        self._last.clear()
+        self._size += 1
+
     def forget(self, keys: Sequence[str]) -> None:
         """Forget keys that were destroyed, and all events in memory that they may have opened."""
         super().forget(keys)
@@ -120,15 +125,15 @@ class Recall(Live):
         self._recall()
 
     def _recall(self) -> None:
-        self._story = Passing(self.store, self.chain, len(self._story))
-        self.events = self._story
+        self._passing = Passing(self.store, self.chain, len(self._story))
+        self.events = self._story = self._passing
         self.stored = Recalled(self._story, self)
         self.records = self.stored
 
     def skip(self) -> None:
         """Count an event that cannot be folded; nothing is learned from it."""
         self._made = None
-        self.events.append(ev.Resumed(""))
+        self._passing.skip()
 
     def pass_over(self, at: int, by: str) -> None:
         """Count an event that is about nothing that is known, with its time and who it is of."""

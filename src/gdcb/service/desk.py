@@ -90,12 +90,12 @@ class Desk:
     # Ask, from an event loop
 
     async def command(self, run: Callable[[Turn], T]) -> T:
-        """Run a command; nobody else waits for it."""
+        """Run a command, and let the loop go on meanwhile."""
         found: T = await self._line.done(Job(run))
         return found
 
     async def glimpse(self, read: Callable[[Live], T]) -> T:
-        """Look at the fold, brought up to the head of the chain; nobody else waits for it."""
+        """Look at the fold, brought up to the head of the chain; the loop goes on meanwhile."""
         found: T = await self._line.done(_look(read))
         return found
 

@@ -83,22 +83,27 @@ class Door:
         return found.principal
 
     async def ask(self, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
-        """Return what `authenticate` returns, in a thread of its own.
+        """Return what `authenticate` returns, without blocking an event loop.
 
-        Of many requests that show the same at once one is looked up, and all are answered by it:
-        hundreds come while a busy key is looked up again. Who asks after a change of this process
-        is not answered by what was looked up before it.
+        Of many requests that show the same at once one is looked up: hundreds come while a busy
+        key is looked up again. The others are answered by what is known then, if that is fresh.
+        Who asks after a change of this process is not answered by what was looked up before it.
         """
         secret = self._secret(headers)
         if secret is None:
             return None
         loop = asyncio.get_running_loop()
-        what = (loop, self.books.state, digest(secret[0]), is_use)
+        what = (loop, self.books.state, digest(secret[0]), secret[1], is_use)
         task = self._asked.get(what)
-        if task is None:
-            task = loop.create_task(asyncio.to_thread(self.authenticate, headers, is_use))
-            self._asked[what] = task
-            task.add_done_callback(lambda _: self._asked.pop(what, None))
+        if task is not None:
+            found = await asyncio.shield(task)
+            known = None if found is None else self.known(headers)
+            if found is None or known is not None:
+                return known
+            return await asyncio.to_thread(self.authenticate, headers, is_use)
+        task = loop.create_task(asyncio.to_thread(self.authenticate, headers, is_use))
+        self._asked[what] = task
+        task.add_done_callback(lambda _: self._asked.pop(what, None))
         return await asyncio.shield(task)  # who goes away takes nobody's answer along
 
     def known(self, headers: Mapping[str, str]) -> Principal | None:
