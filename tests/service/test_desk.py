@@ -256,6 +256,26 @@ def test_a_command_that_is_refused_leaves_the_others_in_their_transaction() -> N
         assert made.kinds(size) == ["DecisionMade", "GateApplied", "ActionExecuted"]
 
 
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), MemoryError()])
+def test_whatever_ends_a_command_nothing_of_it_stays_in_the_fold(error: BaseException) -> None:
+    """A gate of somebody's own may raise anything, also in the middle of an event."""
+    with office(plain()) as made:
+        made.decide("a")
+        size, counts = made.size, made.look(lambda live: len(live.events))
+
+        def clumsy(turn: Turn) -> None:
+            turn.add(ev.Paused("for a moment"), "ann")
+            raise error
+
+        found = together(made, clumsy, made.request("b"))
+        assert isinstance(found[0], MemoryError | RuntimeError)
+        assert found[1].is_new
+        assert made.look(lambda live: live.paused) is None
+        assert made.look(lambda live: len(live.events)) == made.size == counts + 3
+        assert made.kinds(size) == ["DecisionMade", "GateApplied", "ActionExecuted"]
+        made.check()
+
+
 # Limits and the end
 
 

@@ -130,7 +130,7 @@ class Desk:
             live = self._fresh()
             follow(live, self.store.read(self.chain, len(live.events)))
             self._adopt(live)
-        except Exception as error:
+        except BaseException as error:
             self._live = None  # an event may have been folded half
             self._fail(jobs, error)
             return
@@ -152,7 +152,7 @@ class Desk:
             self._live = None  # what was folded and not committed is worked out again
             self._fail(jobs, error)
             return
-        except Exception as error:
+        except BaseException as error:  # whatever ended it, what was folded half is not kept
             self._live = None
             if len(jobs) == 1:
                 self._fail(jobs, error)
