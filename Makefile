@@ -21,7 +21,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup bfcl run tune test soak check format format-check lint types imports docs bench lock clean
+.PHONY: help setup bfcl run tune test soak search check format format-check lint types imports docs bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,8 +40,15 @@ tune: $(READY) $(BFCL) ## Tune all methods of all instances anew (an hour on two
 test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-soak: $(READY) $(BFCL) ## Run the long tests
+# Property tests have fixed examples in the tests; here each gets 50 times as many, at random, within 10 minutes.
+soak: $(READY) $(BFCL) ## Run the long tests, and search every property for a counterexample
 	$(BIN)/python -m pytest -m soak
+	$(MAKE) search
+
+SEARCH ?= 50
+search: $(READY) $(BFCL) ## Search every property test for a counterexample (SEARCH=50 times the examples)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 GDCB_SEARCH=$(SEARCH) \
+		$(BIN)/python -m pytest -n 2 --dist worksteal -m "hypothesis and not soak"
 
 check: format-check lint types imports test docs ## Run all that CI checks
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -46,6 +45,7 @@ from gdcb.bandits import Bandit
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownDecision
 from gdcb.records import flatten, to_bytes
 from tests.builders import Frame, PandasFrame, letting, live, night, pricing, worked
+from tests.properties import examples
 
 
 def fresh(bandit: Bandit | None = None, seed: int = 3, **changes: Any) -> Agent:
@@ -935,6 +935,4 @@ def arrays(agent: Agent) -> list[Array]:
 
 
 TestShift = Shift.TestCase
-TestShift.settings = settings(
-    derandomize=True, deadline=None, max_examples=25, stateful_step_count=25
-)
+TestShift.settings = examples(25, stateful_step_count=25)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import Agent, BetaThompson, CurveThompson, RidgeScaler
@@ -18,6 +18,7 @@ from gdcb.kept import Kept
 from gdcb.records import copy, to_bytes
 from gdcb.refold import refold
 from tests.builders import letting, live, night, pricing
+from tests.properties import examples
 
 
 def fresh(**parts: Any) -> Agent:
@@ -188,7 +189,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(acts=ACTS)
 def test_learning_the_kept_rows_again_is_what_is_known(acts: list[tuple[Any, ...]]) -> None:
     """Whatever is discounted and put back, in any order: the rows say what the learner knows."""

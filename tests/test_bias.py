@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.analysis.bias import ContextBias, context_bias
@@ -15,6 +15,7 @@ from gdcb.analysis.context_models import _DRAWN, _mode
 from gdcb.analysis.slopes import ArmRows, Moments, slopes_of, variance_of
 from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 K = 5
 REFERENCE = np.zeros((1, 2))  # the mean of the contexts
@@ -261,7 +262,7 @@ def test_a_group_by_itself_gives_the_same_bytes(link: str) -> None:
             np.testing.assert_array_equal(getattr(together, name)[g], getattr(alone, name)[0], name)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.floats(-50.0, 50.0), st.floats(0.1, 20.0))
 def test_scale_and_level_do_not_matter(seed: int, level: float, scale: float) -> None:
     """Features and rewards in other units give the same weights, and b̂ in the reward's unit."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
@@ -31,6 +31,7 @@ from tests.page_checks import (
     papers,
     printed,
 )
+from tests.properties import examples
 
 DOCUMENT = build()
 PAGE = certificate_page(DOCUMENT)
@@ -284,7 +285,7 @@ def test_a_bar_shows_the_bias_against_the_margin() -> None:
 
 
 @given(st.floats(-10, 10), st.floats(0, 10), st.floats(0.01, 1))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_a_bar_stays_in_its_frame(mean: float, half: float, margin: float) -> None:
     drawn = bias_bar(Estimate(mean, mean - half, mean + half), margin, 5 * margin)
     ends = [float(x) for x in re.findall(r'\bx[12]?="([-\d.]+)"', drawn)]

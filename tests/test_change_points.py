@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
@@ -15,6 +15,7 @@ from gdcb.analysis.bridge_tail import bridge_tail, discreteness
 from gdcb.analysis.change_points import SegmentSums, stability
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 
 def design(rng: np.random.Generator, n: int, d: int, drift: float = 0.0) -> Array:
@@ -112,7 +113,7 @@ def test_a_meat_of_common_variance_changes_nothing() -> None:
     np.testing.assert_allclose(doubled.statistics, plain.statistics / 2, rtol=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 100.0), st.floats(-10.0, 10.0))
 def test_units_and_an_effect_of_regressors_do_not_matter(
     seed: int, unit: float, slope: float

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.analysis.cross_information import Design, canonical, score_information
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 
 def drawn(n: int, rho: float, seed: int, n_arms: int = 5, q: int = 1) -> tuple[Array, Array]:
@@ -111,7 +112,7 @@ def test_rows_off_every_arm_and_arms_never_run_are_left_out() -> None:
     assert found.rho2 == pytest.approx(again.rho2)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 10.0), st.integers(1, 3))
 def test_units_of_features_and_weights_do_not_matter(seed: int, factor: float, q: int) -> None:
     arm, features = drawn(120, 0.6, seed, q=q)

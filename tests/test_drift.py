@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -16,8 +16,9 @@ from gdcb.analysis.drift import Monitors, MonitorState, Seen, WatchList, mean_li
 from gdcb.analysis.drift.expected import Scales, every_fourth, features
 from gdcb.errors import InvalidInput
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, copy, from_bytes, to_bytes
+from tests.properties import examples
 
-QUIET = settings(derandomize=True, deadline=None, max_examples=40)
+QUIET = examples(40)
 
 
 def fed(monitors: Monitors, value: Any, low: Any = 0.5, high: Any = 0.5) -> MonitorState:

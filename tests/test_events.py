@@ -11,7 +11,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -19,8 +19,9 @@ from gdcb.cases import about
 from gdcb.codec import from_body, leaves, to_body
 from gdcb.errors import InvalidInput
 from tests.builders import letting, letting_log, night, worked
+from tests.properties import examples
 
-QUIET = settings(derandomize=True, deadline=None, max_examples=60)
+QUIET = examples(60)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=20)
 

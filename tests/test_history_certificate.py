@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import Agent, BetaThompson, LinearThompson
@@ -35,8 +35,9 @@ from gdcb.instance import Rules
 from gdcb.records import EXPIRED, HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, to_bytes
 from gdcb.theorems.made_logs import ARMS, KINDS, MadeLog, made_log, mean_reward
 from tests.builders import letting, letting_log, night, rows_of
+from tests.properties import examples
 
-QUIET = settings(derandomize=True, deadline=None, max_examples=20)
+QUIET = examples(20)
 
 
 @cache

@@ -14,7 +14,7 @@ import pandas
 import polars as pl
 import pytest
 import sqlalchemy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import Category, Flag, Number, Schema
@@ -24,6 +24,7 @@ from gdcb.history.hashing import Copies, row_hashes
 from gdcb.log_columns import LogColumns
 from gdcb.records import HELD, MODIFIED, NOT_REACHED, PASSED, VETOED
 from tests.log_builders import SEASONS, listing, moderation, nights
+from tests.properties import examples
 
 
 def same(one: Batch, other: Batch) -> None:
@@ -86,7 +87,7 @@ VALUES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(VALUES["number"], VALUES["flag"], VALUES["category"]), min_size=1, max_size=12
@@ -126,7 +127,7 @@ def test_rows_are_taken_and_encoded_exactly_as_the_schema_does(rows: list[Any]) 
     assert bad == set(range(len(rows))) - set(kept)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_numbers_written_as_text_are_the_same_numbers(values: list[float]) -> None:
     from gdcb.history.cells import numbers
@@ -599,7 +600,7 @@ def test_a_fingerprint_is_of_the_content_and_its_order(frame: pl.DataFrame) -> N
     assert open_log(frame, listing(), batch_rows=7).fingerprint in prints
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.integers(0, 30), max_size=200), st.integers(1, 50))
 def test_copies_are_counted_exactly_while_they_are_few(values: list[int], cut: int) -> None:
     hashes = row_hashes([np.array(values, dtype=np.int64)])

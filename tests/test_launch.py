@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -14,8 +14,9 @@ from gdcb.errors import InvalidInput
 from gdcb.history import certify
 from gdcb.history.launch import after_launch, variation_limit
 from gdcb.theorems.made_logs import KINDS, made_log
+from tests.properties import examples
 
-QUIET = settings(derandomize=True, deadline=None, max_examples=40)
+QUIET = examples(40)
 COUNTS = hnp.arrays(np.float64, (3, 4), elements=st.integers(0, 50).map(float))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -17,8 +17,9 @@ from gdcb.protocol import metrics
 from gdcb.protocol.metrics import Waits
 from gdcb.protocol.metrics.bootstrap import N_RESAMPLES, percentiles, resamples
 from gdcb.protocol.metrics.waiting import medians
+from tests.properties import examples
 
-few = settings(max_examples=60, deadline=None)
+few = examples(60)
 replicates = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12).map(np.array)
 
 

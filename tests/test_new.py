@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -26,6 +26,7 @@ from gdcb.history.instance_file import outwards, toml
 from gdcb.history.roles import roles_of
 from gdcb.service.policy import Policy, policy_of
 from tests import own_logs
+from tests.properties import examples
 
 
 def call(*arguments: str) -> tuple[int, str, str]:
@@ -387,7 +388,7 @@ def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> N
     assert set(found["left_out"]) == {"order_id", "note", "currency", "checked_in"}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(low=st.floats(-1e9, 1e9, allow_nan=False), width=st.floats(1e-6, 1e9, allow_nan=False))
 def test_ranges_are_rounded_outwards(low: float, width: float) -> None:
     high = low + width
@@ -398,7 +399,7 @@ def test_ranges_are_rounded_outwards(low: float, width: float) -> None:
     assert is_share or above - below <= 1.25 * (high - low) + 1e-9 * abs(low)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(name=st.text(min_size=1, max_size=8), level=st.text(min_size=1, max_size=6))
 def test_any_name_and_level_makes_a_valid_file(name: str, level: str) -> None:
     names = ("price", "sold", "kind")

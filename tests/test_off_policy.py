@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import off_policy
@@ -37,6 +37,7 @@ from gdcb.analysis.off_policy.estimators import (
 from gdcb.analysis.off_policy.intervals import cautious_scores, scores_of
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 BEHAVIOUR = np.array([[0.5, 0.5], [0.2, 0.8], [0.25, 0.75]])
 TARGET = np.array([[0.25, 0.75], [0.6, 0.4], [1.0, 0.0]])
@@ -152,7 +153,7 @@ def test_a_perfect_model_leaves_no_variance_but_that_of_contexts() -> None:
     assert value.high - value.low < 1e-12
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.floats(0.01, 100.0))
 def test_snips_does_not_see_the_scale_of_weights(seed: int, scale: float) -> None:
     """Σωr/Σω with all ω times a constant."""
@@ -175,7 +176,7 @@ def one_context(seed: int, n_cells: int = 4) -> tuple[Feedback, Array, float]:
     return feedback, behaviour, float((target * mean).sum())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.sampled_from(["ips", "dr"]))
 def test_expectations_are_exact_without_clipping(seed: int, name: str) -> None:
     """Σ_c behaviour(c)·score(c) is Σ_c target(c)·μ(c), whatever the model says."""
@@ -184,7 +185,7 @@ def test_expectations_are_exact_without_clipping(seed: int, name: str) -> None:
     assert (chance * terms.numerator[:, 0]).sum() == pytest.approx(value, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["ips", "dr", "switch-dr", "snips"]),

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.analysis.excitation import action_variation
 from gdcb.analysis.overlap import overlap
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 
 def chosen(rng: np.random.Generator, n: int, slope: float) -> tuple[Array, Array, Array]:
@@ -50,7 +51,7 @@ def test_the_bound_by_hand() -> None:
     assert "moves its mean by at most 0.5" in found.says[0]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(0, 2**32 - 1), st.floats(1.0, 50.0))
 def test_no_function_moves_by_more_than_the_bound(seed: int, clip: float) -> None:
     rng = np.random.default_rng(seed)

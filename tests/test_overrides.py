@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
@@ -26,6 +26,7 @@ from gdcb.protocol.summary import Entry, document
 from gdcb.protocol.task import Settings
 from gdcb.records import Executed, to_bytes
 from tests import toy_tasks
+from tests.properties import examples
 from tests.protocol_builders import ground, record
 from tests.protocol_builders import settings as settings_of
 
@@ -99,7 +100,7 @@ def test_what_can_become_of_a_proposal() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 40))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_counts_are_those_of_a_plain_loop(seed: int, replicates: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     group, band = rng.integers(replicates, size=n), rng.integers(MOST, size=(n, 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -23,6 +23,7 @@ from gdcb.errors import InvalidInput
 from gdcb.kalman.filter import kalman_filter
 from gdcb.kalman.model import Model
 from gdcb.records import Rows
+from tests.properties import examples
 
 PLACE = np.array([4_800_000.0, 850_000.0, 4_100_000.0])  # somewhere on the Earth, about
 CLOCKS = {1: 1_000.0, 4: -2_000.0}
@@ -258,7 +259,7 @@ def random_states(seed: int, n: int = 3, size: int = 7) -> tuple[Array, Array]:
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_the_update_is_that_of_the_information_filter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mean, covariance = random_states(seed)
@@ -399,7 +400,7 @@ def test_the_gate_names_its_test_and_fails_closed() -> None:
 
 
 @given(st.floats(0, 60), st.floats(-500, 500), st.floats(0, 100), st.floats(1e-3, 1e6))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_gate_treats_every_model_alike(
     cn0: float, innovation: float, doubt: float, variance: float
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
@@ -49,6 +49,7 @@ from tests.page_checks import (
     papers,
     printed,
 )
+from tests.properties import examples
 from tests.protocol_builders import ground, record
 from tests.protocol_builders import settings as settings_of
 from tests.report_document import build
@@ -224,7 +225,7 @@ def test_a_negative_gate_part_lies_left_of_zero() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_stacks_keep_every_part(values: list[float]) -> None:
     """Each part has its own length; positive ones start at zero and touch, negative ones too."""
     names = ("calibration", "bandit", "gate")
@@ -715,7 +716,7 @@ def test_numbers_bear_as_many_digits_as_their_interval() -> None:
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_ticks_span_what_they_should(low: float, size: float) -> None:
     """From low or below to high or above, evenly, not too many."""
     high = low + size
@@ -727,7 +728,7 @@ def test_ticks_span_what_they_should(low: float, size: float) -> None:
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_labels_do_not_overlap(places: list[float]) -> None:
     """Eight labels of 14 in 200 fit: neighbours are 14 apart, in order, within the frame."""
     moved = spread(places, 14, 0, 200)

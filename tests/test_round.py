@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import (
@@ -38,8 +38,9 @@ from tests.builders import (
     stream,
     with_rules,
 )
+from tests.properties import examples
 
-QUIET = settings(derandomize=True, deadline=None, max_examples=60)
+QUIET = examples(60)
 FOUR = ArmList(values=(0.8, 1.0, 1.2, 1.5))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.engine import Engine, Local, Pool
@@ -26,6 +26,7 @@ from gdcb.protocol.runner import Results, run
 from gdcb.protocol.store import FINAL, Store
 from gdcb.protocol.task import Settings, Task
 from gdcb.records import flatten
+from tests.properties import examples
 from tests.toy_tasks import SMALL, episodes, ignore, wait_until
 
 N_TASKS = 9  # three blocks, each with its ground and two methods
@@ -377,7 +378,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_part_with_any_bit_flipped_is_not_believed(finished: Store, at: float, bit: int) -> None:
     """Wherever the bit is: in the seal, in the header, in a number."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -16,6 +16,7 @@ from gdcb.analysis.robustness import robustness_value
 from gdcb.analysis.sensitivity import arm_bounds, tipping
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 
 def programme(residual: Array, weight: Array, ratio: float) -> float:
@@ -32,7 +33,7 @@ def programme(residual: Array, weight: Array, ratio: float) -> float:
 # Bounds
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(1.0, 10.0))
 def test_a_tilt_is_the_linear_programme(seed: int, n: int, ratio: float) -> None:
     rng = np.random.default_rng(seed)
@@ -77,7 +78,7 @@ def test_without_a_hidden_cause_it_is_the_doubly_robust_estimate() -> None:
     assert found.high[0] == pytest.approx(by_hand)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32 - 1), st.floats(1.0, 9.0), st.floats(0.0, 9.0))
 def test_a_stronger_cause_widens_the_bounds(seed: int, ratio: float, more: float) -> None:
     rng = np.random.default_rng(seed)
@@ -92,7 +93,7 @@ def test_a_stronger_cause_widens_the_bounds(seed: int, ratio: float, more: float
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1.0, 9.0), st.sampled_from((-1.0, 1.0)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_influences_average_to_the_bound(seed: int, ratio: float, sign: float) -> None:
     rng = np.random.default_rng(seed)
     ours, y = rng.random(200) < 0.6, rng.normal(size=200).round(1)
@@ -283,7 +284,7 @@ def test_the_robustness_value_by_hand() -> None:
     assert robustness_value(6.0, 9.0, q=0.5).value == pytest.approx((math.sqrt(5) - 1) / 2)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.floats(0.01, 50.0), st.floats(3.0, 1e6))
 def test_a_cause_of_that_strength_just_undoes_it(t: float, freedom: float) -> None:
     """Bias over the slope is √(R²_y·R²_a/(1 − R²_a))·√df/|t|: 1 where both shares are RV."""

@@ -8,10 +8,11 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.history import sentences as say
+from tests.properties import examples
 
 # Every function that gives sentences, with arguments of its kind.
 SAID: list[tuple[str, tuple[Any, ...]]] = [
@@ -117,7 +118,7 @@ def test_numbers_bear_as_many_digits_as_their_interval() -> None:
 
 
 @given(st.floats(-5, 5), st.floats(0, 3))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_difference_of_overrides_is_said_by_size_and_way(mean: float, half: float) -> None:
     """Less or more, and the interval turns with it: its first end is the lower one."""
     said = say.overrides_trusted(0.9, mean, mean - half, mean + half)

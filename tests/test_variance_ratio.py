@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -15,6 +15,7 @@ from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.analysis.surface import Surface
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from tests.properties import examples
 
 Rows = tuple[Array, Array, Array]
 
@@ -189,7 +190,7 @@ def test_runs_repeat_and_seeds_matter() -> None:
     assert variance_ratio(*rows, 3, seed=1).ratio != variance_ratio(*rows, 3, seed=2).ratio
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     shift=st.floats(-100, 100),
     unit=st.floats(0.01, 100),

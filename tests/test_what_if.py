@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdcb
@@ -30,6 +30,7 @@ from gdcb.analysis.what_if.second_reviewer import both
 from gdcb.arrays import Array, logistic
 from gdcb.errors import GdcbError, InvalidInput
 from gdcb.records import Rows
+from tests.properties import examples
 
 QUICK = Conditions(draws=100)
 
@@ -382,7 +383,7 @@ def test_intervals_hold_the_truth_on_thirty_logs() -> None:
 
 
 @given(p=st.floats(0.0, 1.0), rho=st.floats(-1.0, 1.0), more=st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_both_approve_within_frechets_limits(p: float, rho: float, more: float) -> None:
     """B lies in [max(0, 2p − 1), p], grows with ρ, and has the slope that it says it has."""
     at = np.array([p])
@@ -397,7 +398,7 @@ def test_both_approve_within_frechets_limits(p: float, rho: float, more: float) 
 
 
 @given(limit=st.floats(60.0, 200.0), seed=st.integers(0, 5))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_a_stricter_limit_never_lets_more_through(limit: float, seed: int) -> None:
     """Behind a lower limit nothing dearer runs, and what lay below it runs as it did."""
     instance = shops.shop()

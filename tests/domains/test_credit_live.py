@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdcb
@@ -26,6 +26,7 @@ from gdcb.parts import describe
 from gdcb.records import Rows
 from gdcb.simulate import simulate
 from gdcb.streams import CONTEXT, DRAW, WORLD, Streams
+from tests.properties import examples
 
 FILE = Path(gdcb.instances.__file__).parent / "credit" / "credit.toml"
 CREDIT = instance()
@@ -61,7 +62,7 @@ def contexts(wanted: float, floor: float, cap: float) -> Array:
     floor=RATE,
     cap=RATE,
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_whatever_is_proposed_nothing_infeasible_runs(
     proposal: list[float], wanted: float, floor: float, cap: float
 ) -> None:

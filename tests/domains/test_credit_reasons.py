@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -34,6 +34,7 @@ from gdcb.instances.credit.reasons import (
 from gdcb.records import Rows
 from gdcb.streams import CONTEXT, DRAW, WORLD, Streams
 from tests.domains.test_credit_live import APPLICANT
+from tests.properties import examples
 
 CREDIT = instance()
 
@@ -45,7 +46,7 @@ def some_rows(variant: str = "mis", n: int = 40) -> Rows:
 
 
 @given(theta=arrays(float, len(FEATURES) + 1, elements=st.floats(-2, 2)))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_contributions_add_up_to_log_delta(theta: Any) -> None:
     rows = some_rows()
     state = CREDIT.scaler.init(1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import Agent, checks, declaration
@@ -23,6 +23,7 @@ from gdcb.instances.dosing.limits import BolusLimits
 from gdcb.instances.dosing.world import MIDDLE
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
 from gdcb.streams import Stream
+from tests.properties import examples
 
 LIMITS = BolusLimits(iob=IOB, weight=WEIGHT)
 
@@ -58,7 +59,7 @@ contexts = st.tuples(
     st.integers(0, 2**32),
     st.sampled_from(["well", "mis"]),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_nothing_infeasible_is_ever_executed(
     proposals: list[tuple[float, tuple[float, ...], float]], seed: int, variant: str
 ) -> None:
@@ -73,7 +74,7 @@ def test_nothing_infeasible_is_ever_executed(
 
 
 @given(st.lists(st.floats(width=64), min_size=1, max_size=6), contexts)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_huge_offset_does_not_get_past_the_limits(
     offsets: list[float], context: tuple[float, ...]
 ) -> None:

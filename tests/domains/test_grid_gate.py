@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdcb.instances.grid
@@ -26,6 +26,7 @@ from gdcb.instances.grid.columns import LIVE, ZONES, hour_columns
 from gdcb.instances.grid.gate import PowerFlow, words_of
 from gdcb.instances.grid.network import margin_of
 from gdcb.records import MODIFIED, PASSED, STATUS, Rows
+from tests.properties import examples
 
 TOML = Path(gdcb.instances.grid.__file__).parent / "grid.toml"
 PARTS = {
@@ -152,7 +153,7 @@ wild = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@examples(8)
 @given(
     proposals=st.lists(wild, min_size=1, max_size=2),
     load=st.floats(3.0, 6.5),

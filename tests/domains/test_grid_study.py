@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import round as turn
@@ -24,6 +24,7 @@ from gdcb.protocol.methods import build
 from gdcb.protocol.task import Task
 from gdcb.records import Rows
 from gdcb.streams import CONTEXT, LABEL, OUTCOME, WORLD, Streams
+from tests.properties import examples
 
 VARIANTS = pytest.mark.parametrize("variant", ["well", "mis"])
 SEED = 11
@@ -257,7 +258,7 @@ wild = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(proposals=st.lists(wild, min_size=1, max_size=12), seed=st.integers(0, 10**6))
 def test_nothing_infeasible_is_ever_executed(proposals: list[float], seed: int) -> None:
     """Whatever an adversary proposes: what runs is within the limits, and its margin not < 0."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import round as turn
@@ -27,6 +27,7 @@ from gdcb.records import MODIFIED, Rows
 from gdcb.simulate import simulate
 from gdcb.streams import CONTEXT, DRAW, GATE, WORLD, Streams
 from tests.domains.kalman_worlds import UNITS, played, tracking, wild
+from tests.properties import examples
 
 BOTH = pytest.mark.parametrize("plant", [TARGET, DEMAND], ids=lambda one: one.name)
 VARIANTS = pytest.mark.parametrize("variant", ["well", "mis"])
@@ -74,7 +75,7 @@ anything = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40)
 @given(
     proposals=st.lists(anything, min_size=2, max_size=24),
     seed=st.integers(0, 10**6),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.arrays import Array
@@ -23,6 +23,7 @@ from gdcb.records import Rows, flatten
 from gdcb.scalers.covariance import hats
 from gdcb.streams import CONTEXT, LABEL, OUTCOME, WORLD, Stream, Streams
 from tests.domains.kalman_worlds import UNITS, assert_same_bits, played, redrawn, tracking, wild
+from tests.properties import examples
 
 VARIANTS = pytest.mark.parametrize("variant", ["well", "mis"])
 PLANTS = pytest.mark.parametrize("plant", ["target", "demand"])
@@ -166,7 +167,7 @@ def test_rewards_of_a_run_average_to_their_means(plant: Any, variant: str) -> No
 gains = st.floats(-2.0, 3.0)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(k0=gains, k1=gains, seed=st.integers(0, 10**6), plant=st.sampled_from(["target", "demand"]))
 def test_no_gain_is_worth_more_than_the_best(k0: float, k1: float, seed: int, plant: str) -> None:
     """μ(K*) − μ(K) = s·‖K − K*‖² ≥ 0, and the world's own filter is worth no less than K*."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import Agent, ArmList, Identity, Instance, Number, Schema, checks, declaration
@@ -25,6 +25,7 @@ from gdcb.instances.moderation.severity import SeverityScaler
 from gdcb.instances.moderation.world import Forum
 from gdcb.records import VETOED, Rows
 from gdcb.streams import CONTEXT, GATE, WORLD, Streams
+from tests.properties import examples
 
 KIND, POST = "You are a moron.", {"reach": 0.4, "reports": 0.3}
 
@@ -149,7 +150,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     where=st.sampled_from(sorted(OPEN)),
     proposed=st.lists(st.tuples(ANYTHING, ANYTHING), min_size=64, max_size=64),

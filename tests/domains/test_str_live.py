@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -43,6 +43,7 @@ from gdcb.parts import describe
 from gdcb.records import Rows
 from gdcb.simulate import Turn, simulate
 from gdcb.streams import WORLD, Streams
+from tests.properties import examples
 
 FOLDER = files("gdcb.instances") / "str_pricing"
 FILE = Path(str(FOLDER / "str.toml"))
@@ -241,7 +242,7 @@ def test_a_tenth_to_a_fifth_of_the_proposals_wait() -> None:
 
 
 @given(prices=st.lists(PRICES, min_size=2, max_size=2), number=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_who_books_at_a_price_books_at_a_lower_one(prices: list[float], number: int) -> None:
     ((unit, context),) = FEED.nights(1, first=number)
     low, high = sorted(prices)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
@@ -17,6 +17,7 @@ from gdcb.instances.tools.guard import Guard
 from gdcb.instances.tools.mcp_tools import Tool
 from gdcb.instances.tools.policy import ToolPolicy
 from gdcb.instances.tools.screening import Sources
+from tests.properties import examples
 
 SCHEMA = {
     "type": "object",
@@ -329,7 +330,7 @@ def test_the_example_takes_its_arguments_from_an_endpoint(local: Any, capsys: An
     assert "Use the tool 'calculate'" in local.got[1][2]["messages"][-1]["content"]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.one_of(
         st.binary(max_size=60),

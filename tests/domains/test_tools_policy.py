@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdcb
@@ -15,6 +15,7 @@ from gdcb.composition import Prompt
 from gdcb.errors import InvalidInput
 from gdcb.instances.tools.policy import FLAGS, ToolPolicy
 from gdcb.records import MODIFIED, PASSED, VETOED, Rows
+from tests.properties import examples
 
 TOOLS = ("read", "search", "send", "shell")
 POLICY = ToolPolicy(
@@ -95,7 +96,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     e=st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=6),
     x=st.lists(numbers, min_size=4, max_size=4),
@@ -144,7 +145,7 @@ def instance(gates: Any = ()) -> Any:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     tool=numbers,
     others=st.lists(numbers, min_size=2, max_size=2),

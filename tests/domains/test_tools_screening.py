@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
@@ -22,6 +22,7 @@ from gdcb.instances.tools.screening import (
 from gdcb.instances.tools.screening_orders import order_in
 from gdcb.instances.tools.screening_secrets import entropy, find_secrets, has_check_digit
 from gdcb.instances.tools.screening_text import addresses, copied_run, holds, normal
+from tests.properties import examples
 
 NOISE = "".join(string.ascii_letters[i * 7 % 52] + str(i * 3 % 10) for i in range(12))
 GUARD = Guard(
@@ -146,7 +147,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.sampled_from(SCHEMAS), st.dictionaries(st.sampled_from("ab"), values, max_size=2))
 def test_schemas_are_judged_as_jsonschema_judges_them(schema: Any, arguments: Any) -> None:
     is_valid = jsonschema.Draft202012Validator(schema).is_valid(arguments)
@@ -263,7 +264,7 @@ def test_with_bar_nothing_is_clean_after_orders() -> None:
     assert flags(sources, {"n": 1}) == []
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     user=st.text(string.ascii_lowercase, min_size=3, max_size=8),
     host=st.text(string.ascii_lowercase, min_size=3, max_size=8),
@@ -279,7 +280,7 @@ def test_any_mail_address_inside_prose_is_foreign_unless_the_user_names_it(
     assert flags(sources_with(f"Write to {mail} about this", prose), {"to": mail}) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_holding_is_sound_and_normal_form_is_stable(text: Any, value: Any) -> None:
     assert normal(normal(text)) == normal(text)
@@ -289,7 +290,7 @@ def test_holding_is_sound_and_normal_form_is_stable(text: Any, value: Any) -> No
     assert copied_run(text, text, text, 3) == ""
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20)),
@@ -374,7 +375,7 @@ def test_the_guard_needs_money_where_there_are_costs() -> None:
     assert not guard.judge(Sources("x"), "a", {}).may_run
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     tool=st.one_of(st.sampled_from(["read", "send"]), st.text(max_size=5)),
     arguments=st.one_of(

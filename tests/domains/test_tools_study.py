@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gdcb
@@ -24,6 +24,7 @@ from gdcb.protocol.methods import build
 from gdcb.protocol.task import Task
 from gdcb.records import MODIFIED, Rows
 from gdcb.streams import Stream
+from tests.properties import examples
 
 HERE = instance()
 FLAGS = slice(SPEND + 1, SPEND + 4)
@@ -52,7 +53,7 @@ def _require_feasible(action: Any, row: Any) -> None:
     assert 0 <= examples <= EXAMPLES
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     tools_,
     counts,
@@ -87,7 +88,7 @@ class Adversary(BetaThompson):
 finite = st.floats(-1e300, 1e300)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(finite, min_size=K, max_size=K),
     st.floats(0, 5),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.arrays import Array
@@ -20,6 +20,7 @@ from gdcb.kalman.steady import (
     stacked,
     whiteness,
 )
+from tests.properties import examples
 
 ONE = np.ones((1, 1))
 PUSH = np.array([[0.5], [1.0]])
@@ -43,7 +44,7 @@ def drawn(
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_autocovariances_are_those_of_the_kronecker_solution(seed: int) -> None:
     """vec P = (I − A⊗A)⁻¹ vec(Q + FKRKᵀFᵀ), and C_j = HAʲ⁻¹(APHᵀ − FKR)."""
     rng = np.random.default_rng(seed)
@@ -170,7 +171,7 @@ def test_too_few_blocks_have_no_error() -> None:
 
 
 @given(st.integers(0, 10**6), st.floats(1e-3, 1e3))
-@settings(max_examples=6, deadline=None)
+@examples(6)
 def test_units_and_the_order_of_tracks_do_not_matter(seed: int, unit: float) -> None:
     """Measured in another unit, H and K⁻¹ scale too: Q stays, R scales with its square."""
     rng = np.random.default_rng(seed)
@@ -197,7 +198,7 @@ def test_a_diagonal_noise_has_no_covariances() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_the_nearest_covariance_is_the_positive_part(seed: int, k: int) -> None:
     """Plain least squares on all symmetric matrices: the barrier must find A₊."""
     a = np.random.default_rng(seed).normal(size=(k, k))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.arrays import Array
@@ -16,6 +16,7 @@ from gdcb.kalman.riccati import gain as best_gain
 from gdcb.kalman.riccati import riccati
 from gdcb.kalman.seeding import Seeds, replaced, require_fixed, seed
 from gdcb.kalman.steady import innovations_under
+from tests.properties import examples
 
 ONE = np.ones((1, 1))
 PUSH = np.array([[0.5], [1.0]])
@@ -49,7 +50,7 @@ def seeds_of(z: Array, **more: Any) -> Seeds:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_only_the_measured_part_is_replaced(seed_: int) -> None:
     """HP̂Hᵀ = M, P̂ is a covariance, and the state given Hx has the law of the prior.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal, stats
 
@@ -18,6 +18,7 @@ from gdcb.kalman.line_response import innovation_response, measurement_lines
 from gdcb.kalman.line_search import highest
 from gdcb.kalman.spectrum import Lines, find_lines, line_profile, notch
 from gdcb.kalman.whitening import background, whiten
+from tests.properties import examples
 
 FALSE_ALARM = 1e-4  # of each statistical test here
 
@@ -186,7 +187,7 @@ def test_notch_leaves_noise_and_mean_as_they_were() -> None:
     assert abs(np.mean(left * np.exp(-2j * np.pi * 0.0913 * np.arange(400)))) < 0.05
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 10_000), n_lines=st.integers(0, 3), shift=st.floats(-50, 50))
 def test_notch_is_a_projection(seed: int, n_lines: int, shift: float) -> None:
     """Twice is once; lines at its frequencies and a level pass as they should."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import UnknownDecision, UnknownInstance
@@ -20,6 +20,7 @@ from gdcb.ledger.evidence import evidence_of, verify
 from gdcb.ledger.evidence_page import evidence_page
 from tests.ledger.written_ledgers import first_of, rewrite, run_sql, write_small
 from tests.page_checks import is_whole
+from tests.properties import examples
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_columns_of_a_row_cannot_take_each_others_place(path: Path) -> None:
     assert "rows of DecisionMade are not laid out as it says" in " ".join(verify(other))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_no_byte_of_a_proven_row_can_be_changed(
     document: dict[str, Any], data: st.DataObject

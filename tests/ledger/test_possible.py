@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -24,6 +24,7 @@ from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Store, open_store
 from gdcb.service import answering, erasing, observing, operating
 from gdcb.service.policy import policy_of
+from tests.properties import examples
 from tests.service.desks import Office, held, night, office, plain
 
 POLICY = (
@@ -256,7 +257,7 @@ def launches(draw: st.DrawFn) -> dict[str, Any]:
     return table
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(launch=launches(), at=_TIMES, after=st.none() | st.floats(0.5, 1e6))
 def test_rules_are_the_policy(
     live: Live, launch: dict[str, Any], at: int, after: float | None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -16,6 +16,7 @@ from gdcb.errors import BrokenChain, StoreUnavailable
 from gdcb.ledger import Draft, Store, merkle, open_store
 from gdcb.ledger.sealing import CHAIN, ERASED, Sealer, unsealed, vault_of
 from gdcb.ledger.store import Key, Snapshot
+from tests.properties import examples
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -43,7 +44,7 @@ def keyed(store: Store, subjects: list[str], chain: str = "prices") -> tuple[Sea
     st.sets(st.integers(0, 2), min_size=1),
     st.lists(st.sampled_from(["ann", "bob"]), min_size=5, max_size=5),
 )
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_there_and_back(
     rows: list[tuple[float, float, float]], columns: set[int], subjects: list[str]
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
@@ -22,6 +22,7 @@ from gdcb.ledger.store import Key
 from tests.ledger.conftest import Opener
 from tests.ledger.drafts import decided, fill, fill_decided
 from tests.ledger.written_ledgers import write_small
+from tests.properties import examples
 
 N = 8
 FOLLOWS = ("root", "body", "missing", "misplaced", "superfluous")
@@ -29,9 +30,7 @@ TRIGGERS = {
     "sqlite": [f"DROP TRIGGER entries_{event}" for event in ("update", "delete", "insert")],
     "postgresql": ["DROP TRIGGER entries_stay ON entries"],
 }
-once = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+once = examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Tampered:
@@ -284,9 +283,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
     return entries
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_sign_of_a_head_stops_the_check(written: list[Entry], data: st.DataObject) -> None:
     entry = data.draw(st.sampled_from(written))

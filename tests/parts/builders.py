@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from gdcb.arrays import Array
 from gdcb.records import Evidence, Rows
 from gdcb.streams import Stream
+from tests.properties import examples
 
 # Fixed examples, the same in every run: a property that fails, fails for everybody.
-fixed = settings(max_examples=60, deadline=None, derandomize=True)
+fixed = examples(60)
 
 
 def rng_of(seed: int) -> np.random.Generator:

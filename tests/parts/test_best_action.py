@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize, minimize_scalar
@@ -16,6 +16,7 @@ from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior
 from gdcb.scalers import LogLinearScaler
 from gdcb.scalers.best_action import FORMS, LEAST, _scaled, _share, _shifted, follow
+from tests.properties import examples
 
 PRIOR = np.array([3.0, 3.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.5, 1.5])
 
@@ -100,7 +101,7 @@ def test_a_poor_start_leads_to_the_same_fit() -> None:
 
 
 @given(seed=st.integers(0, 9999))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_no_start_is_left_before_the_mode(seed: int) -> None:
     """Few or many rows of any truth: SciPy, from where the fit ends, gains less than 1e-3 nats."""
     rng = np.random.default_rng(seed)

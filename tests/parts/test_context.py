@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.context import Category, Flag, Number, Schema
@@ -17,7 +17,7 @@ from gdcb.errors import InvalidInput, UnknownField
 from gdcb.parts import bind
 from gdcb.rewards import Scaled
 from gdcb.scalers import RidgeScaler
-from tests.parts.builders import fixed
+from tests.properties import examples
 
 SCHEMA = Schema(
     {
@@ -216,7 +216,7 @@ def contexts(draw: st.DrawFn) -> Any:
 
 
 @given(contexts())
-@settings(fixed, max_examples=400)
+@examples(400)
 def test_json_schema_accepts_what_encode_accepts(context: Any) -> None:
     """A JSON value passes the published schema exactly where `encode` takes it."""
     try:

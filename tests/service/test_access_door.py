@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -31,6 +31,7 @@ from gdcb.service.access.cookies import clear_cookie, cookie_name, session_token
 from gdcb.service.access.forgery import check_origin, form_token
 from gdcb.service.access.roles import grants
 from gdcb.service.access.tokens import is_token, key_id, new_key, new_token
+from tests.properties import examples
 from tests.service.access_builders import (
     BASE,
     bearer,
@@ -156,7 +157,7 @@ def test_what_is_no_key_is_nobody(sqlite_books: Books) -> None:
     assert entrance.authenticate({"authorization": f"bearer {text}"}) is not None
 
 
-@settings(deadline=None)
+@examples()
 @given(st.text(max_size=200))
 def test_any_text_in_the_headers_is_nobody(text: str) -> None:
     with memory_books() as books:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
@@ -34,6 +34,7 @@ from gdcb.service.access import (
 )
 from gdcb.service.access.keys import DAY
 from gdcb.service.access.roles import grants
+from tests.properties import examples
 from tests.service.access_builders import (
     BASE,
     bearer,
@@ -338,7 +339,7 @@ changes = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(changes)
 def test_the_door_knows_each_change_at_once(done: list[tuple[str, str, str]]) -> None:
     """Grants after any changes are those of a plain set, on the page and at the door."""

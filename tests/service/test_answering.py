@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownDecision, UnknownField
 from gdcb.service import answering, operating
 from gdcb.service.answering import Decided, OwnProposal, Stale
+from tests.properties import examples
 from tests.service.desks import Office, held, held_twice, night, office, plain, together
 
 ANSWERED = ["Reviewed", "GateApplied", "ActionExecuted"]
@@ -242,7 +243,7 @@ def test_opening_a_decision_is_written_down() -> None:
         made.check()
 
 
-@settings(derandomize=True, max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(-(10**15), 4 * 10**15))
 def test_times_are_written_to_the_millisecond(at: int) -> None:
     from datetime import UTC, datetime, timedelta

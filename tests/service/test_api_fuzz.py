@@ -10,7 +10,7 @@ import pytest
 import requests
 import schemathesis
 from fastapi.routing import iter_route_contexts
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
@@ -18,6 +18,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from gdcb.ledger.chain_check import check_store
 from gdcb.ledger.sql import SqlStore
 from tests.postgres import Cluster
+from tests.properties import examples
 from tests.service import desks
 from tests.service.desks import night
 from tests.service.http import BASE, CABINS, ROOMS, Headers, Site, problem, served, site
@@ -93,10 +94,7 @@ def fuzz(made: Site, who: Headers, mode: GenerationMode, n: int) -> dict[int, in
         if mode is GenerationMode.NEGATIVE:
             known = {one.name: PLACED[one.name] for one in operation.path_parameters}
 
-        @settings(
-            max_examples=n, deadline=None, derandomize=True, database=None,
-            suppress_health_check=_QUIET,
-        )  # fmt: skip
+        @examples(n, suppress_health_check=_QUIET)
         @given(case=operation.as_strategy(mode, path_parameters=known), data=st.data())
         def ask(case: Any, data: st.DataObject) -> None:
             _aim(case, data)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -19,6 +19,7 @@ from gdcb.errors import (
     ValuationError,
 )
 from gdcb.service import deciding, operating
+from tests.properties import examples
 from tests.service.desks import START, Office, held, night, office, plain, together
 
 DECIDED = ["DecisionMade", "GateApplied", "ActionExecuted"]
@@ -137,7 +138,7 @@ def test_what_waits_together_is_decided_together_and_as_if_alone() -> None:
         assert len(made.kinds(1)) == 4
 
 
-@settings(derandomize=True, max_examples=15, deadline=None)
+@examples(15)
 @given(
     st.lists(
         st.tuples(st.integers(1, 3), st.booleans(), st.sampled_from([None, ["1"], ["0.8", "1.2"]])),

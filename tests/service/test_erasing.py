@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -26,6 +26,7 @@ from gdcb.records import to_bytes
 from gdcb.service import deciding, erasing, observing, operating, showing
 from gdcb.service.answering import content_of
 from gdcb.service.web.memory import Memory
+from tests.properties import examples
 from tests.service.desks import Clock, Office, everything, held, learning, night, office, together
 
 PERSONAL = 'personal = ["busy"]\n'
@@ -459,7 +460,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_whatever_happens_a_fold_from_the_start_knows_what_the_desk_knows(steps: Any) -> None:
     with office(learning(POLICY)) as made:
         ran: list[str] = []

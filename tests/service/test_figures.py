@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sqlalchemy import create_engine, text
@@ -34,6 +34,7 @@ from gdcb.service.figures.reading import Reader
 from gdcb.service.figures.running import Running
 from gdcb.service.figures.shown import Shown, forecasts_of, rewards_of, shown
 from gdcb.service.schedule import Schedule
+from tests.properties import examples
 from tests.service import desks
 from tests.service.desks import Office, night
 
@@ -235,7 +236,7 @@ def test_forecast_is_the_posterior_mean_before_the_decision(
     assert set(np.unique(observed)) == {0.0, 1.0}
 
 
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(cuts=st.lists(st.integers(0, 318), max_size=6))
 def test_in_pieces_as_in_one(furnished: Furnished, cuts: list[int]) -> None:
     entries = list(furnished.store.read(demo.NAME))
@@ -274,7 +275,7 @@ def same(one: Running, other: Running) -> None:
 _ACT = st.tuples(st.sampled_from(("decide", "answer", "observe", "expire")), st.integers(0, 99))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(acts=st.lists(_ACT, min_size=4, max_size=24), n_late=st.integers(0, 12))
 def test_on_a_small_desk(acts: list[tuple[str, int]], n_late: int) -> None:
     """Two people in a row, expiry, a holdback, corrections; read late, or along the way."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
@@ -24,6 +24,7 @@ from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Snapshot, Store, open_store
 from gdcb.ledger.story import Story, request_of
 from gdcb.service import answering, observing, operating
+from tests.properties import examples
 from tests.service.desks import (
     Office,
     everything,
@@ -365,7 +366,7 @@ def _known(live: Live, id: str) -> dict[str, Any]:
     return known(live.records[id])
 
 
-@settings(derandomize=True, max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(min_size=1).filter(lambda text: "." not in text), st.integers(0, 999_999))
 def test_the_request_of_an_id(name: str, row: int) -> None:
     assert request_of(f"{name}.{row}") == (name, row, True)

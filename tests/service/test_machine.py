@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -25,6 +24,7 @@ from gdcb.ledger.store import Store
 from gdcb.replay import check_event
 from gdcb.service import answering, deciding, observing, operating
 from gdcb.service.schedule import Schedule
+from tests.properties import examples
 from tests.service.desks import (
     SECOND,
     everything,
@@ -339,12 +339,10 @@ class ReportedDays(Days):
     execution = "report"
 
 
-def _run(machine: type[Days], examples: int, steps: int) -> None:
+def _run(machine: type[Days], n: int, steps: int) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            derandomize=True, deadline=None, max_examples=examples, stateful_step_count=steps
-        ),
+        settings=examples(n, stateful_step_count=steps),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Dialog, Request, expect
 from playwright.sync_api import Page as PlaywrightPage
@@ -16,6 +16,7 @@ from gdcb.service.pages.views.queue import QueueNews
 from gdcb.service.pages.views.review import Preview
 from tests.browser import chromium, served
 from tests.page_checks import Page
+from tests.properties import examples
 from tests.service.page_app import PageApp
 from tests.service.sample_views import PAGES, QUEUE
 from tests.service.test_pages_render import with_words
@@ -110,7 +111,7 @@ def test_hostile_text_changes_no_tag_and_no_attribute(payload: str) -> None:
             assert not address.startswith(("//", "/\\")), name
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.text(st.sampled_from("<>\"'&/\\=`{}% \n\t-!ax"), max_size=12))
 def test_any_text_leaves_the_bones_as_they_are(words: str) -> None:
     """Whatever is made of the characters that mean something in HTML."""

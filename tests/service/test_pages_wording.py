@@ -9,13 +9,14 @@ from itertools import pairwise
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.pages.numbers import Estimate
 from gdcb.service.pages import charts, links, wording
 from gdcb.service.pages.views.dashboard import Bin, Series
 from gdcb.service.pages.views.decision import Quantity
+from tests.properties import examples
 
 DAY = 86_400 * wording.SECOND
 # Half a character is no name: nothing stores it.
@@ -141,7 +142,7 @@ def test_an_interval_by_hand() -> None:
 series = st.lists(numbers, max_size=12)
 
 
-@settings(deadline=None)
+@examples()
 @given(series, st.lists(st.integers(-3, 20), max_size=3), st.text(max_size=20))
 def test_figures_are_xml_whatever_they_show(
     values: list[float | None], alarms: list[int], name: str

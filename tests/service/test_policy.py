@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import declaration
 from gdcb.errors import GdcbError, InvalidInput
 from gdcb.service.policy import CODES, Launch, Policy, incumbent_of, policy_of
+from tests.properties import examples
 from tests.service.desks import SECOND, START, held, night, plain
 
 RAMP = """
@@ -125,7 +126,7 @@ def test_shares_by_mode_and_time() -> None:
     assert shares == [0.0, 0.25, 0.25, 1.0, 1.0]
 
 
-@settings(derandomize=True, max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(-(10**15), 10**15), min_size=2, max_size=5))
 def test_a_ramp_that_rises_never_falls(times: list[int]) -> None:
     ramp = policy_ramp

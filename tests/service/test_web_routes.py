@@ -11,12 +11,13 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from fastapi.routing import iter_route_contexts
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from gdcb.service import access
 from gdcb.service.access import CONSOLE, ROLES, read_log
 from gdcb.service.house import Settings
+from tests.properties import examples
 from tests.service import desks
 from tests.service.access_builders import CHEAP, token_of
 from tests.service.desks import night
@@ -157,10 +158,7 @@ ELSEWHERE = [
 ]  # fmt: skip
 
 
-@settings(
-    max_examples=25, deadline=None, derandomize=True, database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.sampled_from(ELSEWHERE), st.text(alphabet="/\\:.@?#% \tehtps%0", max_size=12)))
 @example("//elsewhere.example")
 def test_no_form_leads_to_another_site(here: Site, eve: Visitor, to: str) -> None:
