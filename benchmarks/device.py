@@ -102,6 +102,7 @@ def task(kind: str) -> tuple[Instance, Bandit, Any]:
         context=Schema({f"x{i}": Number() for i in range(width)}),
         arms=ArmList(names=tuple(f"arm {i}" for i in range(N_ARMS))),
         composition=Identity(severity=False),
+        gate=[],
         reward=Payoff() if is_class else Scaled(),
     )
     return (

@@ -25,6 +25,7 @@ def coins() -> Instance:
         context=Schema({"one": Number(0, 1)}),
         arms=ARMS,
         composition=Identity(severity=False),
+        gate=[],
         reward=Payoff(outcome=("won",)),
     )
 
@@ -35,6 +36,7 @@ def lines() -> Instance:
         context=Schema({f"x{i}": Number(-20, 20) for i in range(N_FEATURES)}),
         arms=ARMS,
         composition=Identity(severity=False),
+        gate=[],
         reward=Scaled(),
     )
 

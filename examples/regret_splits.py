@@ -58,6 +58,7 @@ instance = gdcb.Instance(
     arms=gdcb.ArmList(values=(0.8, 1.0, 1.25)),
     scaler=gdcb.ConstantScaler(0.8),
     composition=gdcb.Multiply(names=("price",)),
+    gate=[],
     reward=gdcb.Payoff(outcome=("sold",), action=0),
 )
 world = Shop()

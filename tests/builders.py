@@ -46,6 +46,7 @@ def pricing(**changes: Any) -> Instance:
         "context": Schema({"base": Number(1, 1000)}),
         "arms": ArmList(values=(0.8, 1.0, 1.2)),
         "composition": Multiply(base=("base",), names=("price",)),
+        "gate": [],
         "reward": Payoff(outcome=("booked",), action=0),
     }
     return Instance(**(parts | changes))
@@ -62,6 +63,7 @@ def choosing(n_arms: int, **changes: Any) -> Instance:
         "context": Schema({"x": Number()}),
         "arms": ArmList(names=tuple(f"arm {i}" for i in range(n_arms))),
         "composition": Identity(severity=False),
+        "gate": [],
         "reward": Payoff(outcome=("won",)),
     }
     return Instance(**(parts | changes))
@@ -73,6 +75,7 @@ def tracking(**changes: Any) -> Instance:
         "context": Schema({"x": Number()}),
         "arms": ArmList(values=(1.0, 2.0, 4.0)),
         "composition": Multiply(),
+        "gate": [],
         "reward": Scaled(outcome=("reward",)),
     }
     return Instance(**(parts | changes))

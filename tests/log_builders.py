@@ -45,6 +45,7 @@ def moderation() -> Instance:
         context=Schema({"length": Number(0, 10)}),
         arms=ArmList(names=("allow", "warn", "remove")),
         composition=Identity(name="verdict"),
+        gate=[],
         reward=Scaled(outcome=("reward",)),
     )
 

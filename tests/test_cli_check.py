@@ -26,6 +26,7 @@ context.base = { type = "number", low = 10, high = 1000 }
 context.busy = { type = "number", low = 0, high = 1 }
 arms = { part = "list", values = [0.9, 1.0, 1.1, 1.2] }
 composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = []
 bandit = { part = "gaussian-thompson" }
 """
 

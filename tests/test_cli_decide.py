@@ -499,7 +499,7 @@ def test_an_incumbent_that_is_not_there(
 
 
 def test_actions_of_several_parts() -> None:
-    instance = Instance(Schema({"incumbent_severity": Number(0, 9)}), ARMS, Identity("choice"))
+    instance = Instance(Schema({"incumbent_severity": Number(0, 9)}), ARMS, Identity("choice"), [])
     frame = pl.DataFrame(
         {"incumbent_choice": ["warn", "allow"], "severe": ["1", "2"], "incumbent_severity": [3, 4]}
     )

@@ -73,6 +73,7 @@ def test_a_bare_name_is_shown_the_table_it_belongs_in(bandit: str, said: str) ->
     context.base = {{ type = "number", low = 1, high = 9 }}
     arms = {{ part = "list", values = [0.9, 1.1] }}
     composition = {{ part = "multiply", base = ["base"], names = ["price"] }}
+    gates = []
     bandit = {bandit}
     """
     with pytest.raises(InvalidInput, match=re.escape(said)):

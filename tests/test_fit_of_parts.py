@@ -29,7 +29,7 @@ ARMS = ArmList(values=(1.0, 2.0))
 
 
 def build(**settings: Any) -> Instance:
-    parts: dict[str, Any] = {"context": SCHEMA, "arms": ARMS, "composition": Multiply()}
+    parts: dict[str, Any] = {"context": SCHEMA, "arms": ARMS, "composition": Multiply(), "gate": []}
     return Instance(**(parts | settings))
 
 

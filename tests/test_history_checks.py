@@ -36,6 +36,7 @@ def market(n_arms: int = 4, scale: bool = False, columns: str = "ab") -> Instanc
         context=Schema(fields),
         arms=ArmList(values=tuple(np.arange(1.0, n_arms + 1))),
         composition=Multiply(names=("e",)),
+        gate=[],
         reward=Scaled(outcome=("y",), scale="s" if scale else None),
     )
 

@@ -113,7 +113,11 @@ def test_labels_and_memory_are_the_plain_world_s() -> None:
 def test_every_arm_is_a_rival_as_often() -> None:
     """40,000 draws of 5 arms: each within 4.5 standard errors, a false alarm of 4e-5 in all."""
     instance = Instance(
-        Schema({"base": Number()}), ArmList(values=(0.5, 1, 2, 3, 5)), Multiply(), reward=Payoff()
+        Schema({"base": Number()}),
+        ArmList(values=(0.5, 1, 2, 3, 5)),
+        Multiply(),
+        [],
+        reward=Payoff(),
     )
     world, n = Preferences(DOMAIN.world, instance, own_price), 40_000
     drawn = world.rivals(stream(1), n)[:, 0]
@@ -128,7 +132,7 @@ def test_answers_follow_bradley_and_terry() -> None:
     x = np.column_stack((np.full(n, 200.0), rng.choice([0.8, 1.0, 1.25], n)))
     rows, e = Rows(np.zeros(n, int), np.zeros(n, int), x), rng.uniform(150, 260, (n, 1))
     schema, arms = Schema({"base": Number()}), ArmList(values=(0.8, 1.0, 1.25))
-    product = Instance(schema, arms, Multiply(base=("base",)), reward=Payoff())
+    product = Instance(schema, arms, Multiply(base=("base",)), [], reward=Payoff())
     world = Preferences(DOMAIN.world, product, lambda rows: 1.05 * rows.x[:, :1], noise=0.2)
     u, v = (-0.5 * ((value - 1.05) / 0.2) ** 2 for value in (e[:, 0] / 200, x[:, 1]))
     chance = 1 / (1 + np.exp(v - u))
@@ -136,7 +140,7 @@ def test_answers_follow_bradley_and_terry() -> None:
     gap = world.ask(stream(3), e, rows).mean() - chance.mean()
     assert abs(gap) < 4.5 * np.sqrt((chance * (1 - chance)).mean() / n)
 
-    total = Instance(schema, arms, Add(), scaler=ConstantScaler(0.0), reward=Payoff())
+    total = Instance(schema, arms, Add(), [], scaler=ConstantScaler(0.0), reward=Payoff())
     world = Preferences(DOMAIN.world, total, lambda rows: np.full((rows.n, 1), 0.9), noise=0.2)
     u, v = (-0.5 * ((value - 0.9) / 0.2) ** 2 for value in (e[:, 0] / 200, x[:, 1]))
     assert world.chance(e / 200, rows) == pytest.approx(1 / (1 + np.exp(v - u)), rel=1e-12)
@@ -234,6 +238,7 @@ def build(**settings: Any) -> Instance:
         "context": Schema({"base": Number(1, 1000)}),
         "arms": ArmList(values=(0.8, 1.0, 1.25)),
         "composition": Multiply(base=("base",)),
+        "gate": [],
         "reward": Payoff(action=0),
     }
     return Instance(**(parts | settings))
@@ -269,12 +274,14 @@ OFFERS = Instance(
     Schema({"base": Number(1, 1000)}),
     Grid({"rate": (0.8, 1.0, 1.2), "tenor": (12.0, 24.0, 36.0)}, combine="none"),
     Multiply(base=("base",), names=("rate", "tenor")),
+    gate=[],
     reward=Payoff(action=0),
 )
 CHOICES = Instance(
     Schema({"busy": Number(-5, 5)}),
     ArmList(names=("allow", "warn", "remove")),
     Identity(),
+    gate=[],
     reward=Payoff(),
 )
 

@@ -38,7 +38,13 @@ SCHEMA = Schema({"x": Number(-9, 9)})
 
 def instance(n_arms: int, **settings: Any) -> Instance:
     names = tuple(f"arm {i}" for i in range(n_arms))
-    return Instance(context=SCHEMA, arms=ArmList(names=names), composition=Identity(), **settings)
+    parts: dict[str, Any] = {
+        "context": SCHEMA,
+        "arms": ArmList(names=names),
+        "composition": Identity(),
+        "gate": [],
+    }
+    return Instance(**(parts | settings))
 
 
 def priced(*gates: Any, **settings: Any) -> Instance:

@@ -231,6 +231,7 @@ def tiny(relative: list[float], group: list[int] | None = None, x: Any = None) -
         context=Schema({"base": Number(1, 1000), "busy": Number(-9, 9)}),
         arms=ArmList(values=(0.8, 1.0, 1.2)),
         composition=Multiply(base=("base",)),
+        gate=[],
         reward=Payoff(outcome=("booked",), action=0),
     )
     n = len(relative)
@@ -354,6 +355,7 @@ def hand_made(
         context=Schema({"busy": Number(-9, 9)}),
         arms=ArmList(names=("a", "b")),
         composition=Identity(),
+        gate=[],
         reward=Payoff() if is_class else Scaled(),
         cells=Cells(edges),
     )
@@ -504,6 +506,7 @@ def test_offers_weigh_by_rate_and_by_tenor() -> None:
         context=Schema({"base": Number(1, 1000)}),
         arms=Grid({"rate": (0.8, 1.0, 1.2), "tenor": (12.0, 24.0)}),
         composition=Multiply(base=("base",)),
+        gate=[],
         reward=Payoff(action=0),
     )
     rng = rng_of(3)
@@ -530,6 +533,7 @@ def categories(ran: list[int], mask: Any = None) -> tuple[Any, History, Any]:
         context=Schema({"base": Number(1, 1000), "busy": Number(-9, 9)}),
         arms=ArmList(names=("a", "b")),
         composition=Identity(severity=False),
+        gate=[],
         reward=Payoff(),
     )
     _, history, study = tiny([1.0] * len(ran))

@@ -285,6 +285,7 @@ def test_units_that_charge_more_because_they_are_worth_more_do_not_mislead() -> 
         context.x = { type = "number" }
         arms = { part = "list", values = [1.0, 2.0, 3.0] }
         composition = { part = "multiply", names = ["price"] }
+        gates = []
         reward = { part = "payoff", outcome = ["sold"], action = 0 }
         bandit = { part = "beta-thompson" }
         """

@@ -342,7 +342,7 @@ def test_records_of_another_length_are_refused(world: tuple[Shared, Setup]) -> N
 def test_arms_without_a_line_are_compared_as_categories() -> None:
     """One arm pays 0, the other x = ∓1: Var D = 1, against a noise of 0.01."""
     instance = Instance(
-        Schema({"x": Number()}), ArmList(names=("left", "right")), Identity(severity=False)
+        Schema({"x": Number()}), ArmList(names=("left", "right")), Identity(severity=False), []
     )
     n = 600
     rng, zero = np.random.default_rng(4), np.zeros(n, dtype=np.int64)

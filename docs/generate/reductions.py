@@ -35,6 +35,7 @@ composition = { part = "multiply" }
 """
 _CLASS = 'reward = { part = "payoff", outcome = ["won"] }\n'
 _REWARD = 'reward = { part = "scaled" }\n'
+_OPEN = "gates = []\n"
 _BETA = 'bandit = { part = "beta-thompson" }\n'
 _TESTS = "tests/test_reductions.py::"
 
@@ -42,13 +43,13 @@ REDUCTIONS = (
     Reduction(
         "MAB",
         "Independent arms, no context: nothing reads x, δ is constant and every proposal runs.",
-        _CATEGORIES + _CLASS + _BETA,
+        _CATEGORIES + _OPEN + _CLASS + _BETA,
         _TESTS + "test_no_scaler_no_gate_is_the_plain_bandit",
     ),
     Reduction(
         "HierTS",
         "Units of a group share a learned prior. Its hierarchy is over units, not a scaler.",
-        _CATEGORIES + _REWARD + 'bandit = { part = "hierarchical-thompson" }\n',
+        _CATEGORIES + _OPEN + _REWARD + 'bandit = { part = "hierarchical-thompson" }\n',
         _TESTS + "test_units_that_do_not_differ_are_one_pooled_learner",
     ),
     Reduction(
@@ -60,6 +61,7 @@ arms = { part = "grid", factors = { A = [0.8, 1.25], B = [0.8, 1.25] } }
 composition = { part = "multiply" }
 scaler = { part = "constant", n_columns = 2 }
 """
+        + _OPEN
         + _CLASS
         + 'bandit = { part = "factored-thompson" }\n',
         _TESTS + "test_factored_arms_are_a_bandit_over_their_products",
@@ -67,7 +69,7 @@ scaler = { part = "constant", n_columns = 2 }
     Reduction(
         "GLM bandit",
         "Arms share a curve over their coordinates. Each is its own action: base 1 and δ = 1.",
-        _NUMBERS + _CLASS + 'bandit = { part = "curve-thompson" }\n',
+        _NUMBERS + _OPEN + _CLASS + 'bandit = { part = "curve-thompson" }\n',
         _TESTS + "test_a_curve_sees_fifteen_arms_in_the_grid",
     ),
     Reduction(
@@ -78,17 +80,17 @@ scaler = { part = "constant", n_columns = 2 }
     Reduction(
         "LinTS",
         "Rewards linear in x, weights an arm. Its context lives in the bandit, not in a scaler.",
-        _CATEGORIES + _REWARD + 'bandit = { part = "linear-thompson" }\n',
+        _CATEGORIES + _OPEN + _REWARD + 'bandit = { part = "linear-thompson" }\n',
     ),
     Reduction(
         "LinUCB",
         "The upper end of the same prediction. Its context, too, lives in the bandit.",
-        _CATEGORIES + _REWARD + 'bandit = { part = "linear-ucb" }\n',
+        _CATEGORIES + _OPEN + _REWARD + 'bandit = { part = "linear-ucb" }\n',
     ),
     Reduction(
         "GP bandit",
         "A Gaussian process over the arms' coordinates: in the bandit, not in a scaler.",
-        _NUMBERS + _REWARD + 'bandit = { part = "gp-curve-thompson", link = "identity" }\n',
+        _NUMBERS + _OPEN + _REWARD + 'bandit = { part = "gp-curve-thompson", link = "identity" }\n',
     ),
     Reduction(
         "shielded",

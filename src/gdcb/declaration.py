@@ -40,8 +40,8 @@ GROUPS = {
 }
 _COLUMNS = {"number": Number, "flag": Flag, "category": Category}
 _SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules, "adjustment": Adjustment}
-_REQUIRED = ("context", "arms", "composition", "bandit")
-_OPTIONAL = ("name", "title", "gates", "closed", "scaler", "reward", "history", "service")
+_REQUIRED = ("context", "arms", "composition", "gates", "bandit")
+_OPTIONAL = ("name", "title", "closed", "scaler", "reward", "history", "service")
 _KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
 
 
@@ -107,8 +107,12 @@ def read(path: str | Path) -> Declaration:
     return parse(text, where=str(path))
 
 
-def parse(text: str, where: str = "toml") -> Declaration:
+def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declaration:
     """Read an instance from TOML text.
+
+    A text without `gates` is refused; `gates = []` says that the instance runs ungated. Only
+    where a ledger recorded the text (`is_recorded`), perhaps before this was asked for, does the
+    absence of gates still mean that there were none.
 
     Examples
     --------
@@ -129,9 +133,13 @@ def parse(text: str, where: str = "toml") -> Declaration:
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{where}: not TOML ({error})") from error
     _check_keys(where, data, _KNOWN)
+    if is_recorded:
+        data.setdefault("gates", [])
     missing = [name for name in _REQUIRED if name not in data]
     if missing:
-        raise InvalidInput(f"{where}: missing {', '.join(missing)}")
+        said = "; name a gate in [[gates]], or write gates = [] to run ungated"
+        hint = said if "gates" in missing else ""
+        raise InvalidInput(f"{where}: missing {', '.join(missing)}{hint}")
     settings: dict[str, Any] = {"context": _context(data["context"])}
     for name in ("name", "title"):
         if name in data:
@@ -142,7 +150,7 @@ def parse(text: str, where: str = "toml") -> Declaration:
     for name, cls in _SETTINGS.items():
         if name in data:
             settings[name] = _build(name, cls, _table(name, data[name]))
-    gates = _value("gates", list[Any], data.get("gates", []))
+    gates = _value("gates", list[Any], data["gates"])
     chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
     instance = Instance(**settings)

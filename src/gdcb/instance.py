@@ -16,7 +16,7 @@ from gdcb.bandits import Bandit
 from gdcb.composition import ActionColumn, Composition
 from gdcb.context import Schema
 from gdcb.errors import InvalidInput, NothingAllowed, UnknownField
-from gdcb.gates import Chain, Gate
+from gdcb.gates import Chain, Gate, Open, chain_of
 from gdcb.parts import Column, bind, check_choice, check_number, column, take_all
 from gdcb.records import Rows
 from gdcb.rewards import Reward, Scaled
@@ -119,7 +119,9 @@ class Instance:
     """A gated, decoupled, compositional bandit's domain.
 
     Parts name context columns; they are bound to positions here, and what cannot work together
-    is refused here. See `docs/terms.md` for the paper's symbols.
+    is refused here. See `docs/terms.md` for the paper's symbols. `gate` must be given: one gate,
+    several in a list or a `Chain`, or `[]` (the same as `Open()`) for an instance that runs
+    ungated; its decisions and pages then say so.
 
     Examples
     --------
@@ -141,7 +143,7 @@ class Instance:
     context: Schema
     arms: Arms | ArmList | Grid
     composition: Composition
-    gate: Chain | Gate | Sequence[Gate] = field(default_factory=Chain)
+    gate: Chain | Open | Gate | Sequence[Gate]
     scaler: Scaler = field(default_factory=lambda: _NEUTRAL)
     reward: Reward = field(default_factory=Scaled)
     null: NullAction = field(default_factory=NullAction)
@@ -163,11 +165,9 @@ class Instance:
         arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
         if self.scaler is _NEUTRAL and getattr(self.composition, "joins", "other") == "sum":
             object.__setattr__(self, "scaler", ConstantScaler(0.0))
-        gate: Any = self.gate
-        if isinstance(gate, list | tuple):
-            gate = Chain(tuple(gate))
-        elif not isinstance(gate, Chain):
-            gate = Chain((gate,))
+        if isinstance(self.gate, Open):
+            object.__setattr__(self, "gate", Chain())
+        gate = chain_of(self.gate)
         for name, part in (
             ("scaler", self.scaler),
             ("composition", self.composition),
@@ -207,10 +207,9 @@ class Instance:
 
     def __repr__(self) -> str:
         """Return what it is made of, in one line."""
-        gates = " → ".join(gate.name for gate in self.chain.gates) or "no gate"
         return (
             f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
-            f"{type(self.scaler).__name__}, {gates})"
+            f"{type(self.scaler).__name__}, {self.chain.path})"
         )
 
     def _check_null(self) -> None:

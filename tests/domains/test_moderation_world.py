@@ -274,7 +274,7 @@ def test_a_severity_that_makes_no_sense(fields: dict[str, Any], message: str) ->
 def test_units_share_within_a_band_and_not_across() -> None:
     """Unit 0 sees rewards of 1 for arm 0 in band 1: unit 1 expects more there, nowhere else."""
     instance = Instance(
-        Schema({"x": Number()}), ArmList(names=("a", "b")), Identity(), cells=Cells((0.5,))
+        Schema({"x": Number()}), ArmList(names=("a", "b")), Identity(), [], cells=Cells((0.5,))
     )
     bandit = BandedThompson(table=((0.2, 0.4), (0.6, 0.8)), sd=1.0, between=1.0, noise=1.0)
     state = init(instance, bandit, np.zeros(2, dtype=np.int64)).bandit

@@ -137,6 +137,7 @@ context.status = { type = "number", low = 0, high = 1 }
 context.base = { type = "number", low = 1, high = 9 }
 arms = { part = "list", values = [0.9, 1.0] }
 composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = []
 bandit = { part = "beta-thompson" }
 reward = { part = "payoff", outcome = ["booked"] }
 """
@@ -148,6 +149,7 @@ LISTED = """name = "odd"
 context.base = { type = "number", low = 1, high = 9 }
 arms = { part = "list", values = [0.9, 1.0] }
 composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = []
 bandit = { part = "beta-thompson" }
 reward = { part = "payoff", outcome = ["booked"] }
 """

@@ -205,6 +205,7 @@ def test_an_instance_learns_adjusted_rewards_and_refuses_classes() -> None:
         "context": schema,
         "arms": ArmList(names=("a", "b", "c")),
         "composition": Identity(),
+        "gate": [],
         "adjustment": Adjustment(((0.0,),), ("x",)),
     }
     instance = Instance(**settings)

@@ -174,7 +174,7 @@ def test_no_gates_let_everything_pass() -> None:
     """The open gate passes what is finite and vetoes what is not; `expect` is the value."""
     verdict = run(Chain(), [[1.0], [np.nan]], blank(2))
     assert verdict.status.tolist() == [PASSED, VETOED]
-    assert Chain().reason(verdict, blank(2), 0) == "there is no gate"
+    assert Chain().reason(verdict, blank(2), 0) == "ungated: there is no gate"
     value, e = parabola(2), np.ones((2, 3, 1))
     assert (Chain().expect(value, e, blank(2)) == value(e)).all()
 

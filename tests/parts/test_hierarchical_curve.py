@@ -746,6 +746,7 @@ TABLE = """
 context.base = { type = "number", low = 1, high = 1000 }
 arms = { part = "list", values = [0.9, 1.0, 1.1] }
 composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = []
 reward = { part = "payoff", outcome = ["booked"], action = 0 }
 [bandit]
 part = "hierarchical-curve-thompson"

@@ -369,6 +369,7 @@ context.base = { type = "number", low = 1, high = 9 }
 context.lead = { type = "number", low = 0, high = 1 }
 arms = { part = "list", values = [0.9, 1.1] }
 composition = { part = "multiply", base = ["base"], names = ["price"] }
+gates = []
 reward = { part = "payoff", outcome = ["booked"], action = 0 }
 """
 LEAD = 'features = ["lead"], '

@@ -286,6 +286,7 @@ def test_names_are_bound_by_an_instance_and_describe_is_plain(
         context=Schema({"a": Number(-9, 9), "base": Number(1, 9), "b": Number(-9, 9)}),
         arms=ArmList(values=(0.8, 1.0, 1.25)),
         composition=Multiply(base=("base",)),
+        gate=[],
         scaler=make(features=("a", "b")),
     )
     assert isinstance(instance.scaler, LinearHead)

@@ -238,6 +238,7 @@ def test_an_agent_says_whose_fit_changed() -> None:
         context=Schema({"gap": Number(-3, 3)}),
         arms=ArmList(values=(0.5, 1.0, 2.0)),
         composition=Multiply(),
+        gate=[],
         scaler=scaler,
         reward=Payoff(outcome=("booked",), action=0),
     )
@@ -561,6 +562,7 @@ def test_an_agent_says_what_a_fit_of_all_rows_put_in_force() -> None:
         context=Schema({"gap": Number(-3, 3)}),
         arms=ArmList(values=(0.5, 1.0, 2.0)),
         composition=Multiply(),
+        gate=[],
         scaler=scaler,
         reward=Payoff(outcome=("booked",), action=0),
     )
@@ -612,6 +614,7 @@ def test_names_are_bound_factor_by_factor() -> None:
         context=Schema({"occ": Number(0, 1), "gap": Flag(), "lead": Number(0, 9)}),
         arms=ArmList(values=(0.8, 1.0, 1.25)),
         composition=Multiply(),
+        gate=[],
         scaler=scaler,
         reward=Payoff(outcome=("booked",), action=0),
     )
@@ -636,6 +639,7 @@ def test_factors_can_be_written_in_toml() -> None:
 
 
 TABLE = """
+gates = []
 [context.z]
 type = "number"
 low = -3

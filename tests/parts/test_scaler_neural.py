@@ -159,6 +159,7 @@ context.load = {{ type = "number", low = 0, high = 9 }}
 context.heat = {{ type = "number", low = -20, high = 50 }}
 arms = {{ part = "list", values = [0.0, 1.0] }}
 composition = {{ part = "add", names = ["shed"] }}
+gates = []
 bandit = {{ part = "gaussian-thompson" }}
 scaler.part = "neural"
 scaler.link = "identity"

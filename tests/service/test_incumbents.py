@@ -18,7 +18,7 @@ from tests.service.desks import night, office, plain
 from tests.service.http import Site, problem, site
 
 NAMES = ("allow", "warn", "remove")
-CHOICE = Instance(Schema({"busy": Number(0, 1)}), ArmList(names=NAMES), Identity("choice"))
+CHOICE = Instance(Schema({"busy": Number(0, 1)}), ArmList(names=NAMES), Identity("choice"), [])
 SHADOW = 'launch.mode = "shadow"'
 BATCH = "/v1/instances/rooms/decisions/batch"
 WEEK = [night(0.1, 100.0 + i) for i in range(3)]

@@ -306,7 +306,7 @@ def _codes(store: Store, document: dict[str, Any]) -> dict[str, str]:
     for entry in store.get(document["chain"], [number]):
         event = declared_in(entry)
         if event is not None:
-            declared = declaration.parse(event.declaration)
+            declared = declaration.parse(event.declaration, is_recorded=True)
             return policy_of(declared.service, declared.instance).codes
     return {}
 

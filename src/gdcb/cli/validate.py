@@ -10,6 +10,7 @@ import typer
 from gdcb.cli.say import as_json, fail, out
 from gdcb.declaration import read
 from gdcb.errors import InvalidInput
+from gdcb.gates import UNGATED
 
 
 def validate(
@@ -25,9 +26,9 @@ def validate(
     if json:
         as_json(instance.context.json_schema())
         return
-    gates = " → ".join(gate.name for gate in instance.chain.gates) or "open"
+    gates = f"gates {instance.chain.path}" if instance.chain.gates else UNGATED
     out.print(
         f"{file}: instance '{instance.name}' is whole: {instance.space.n} arms, "
         f"{type(instance.composition).__name__}, {type(instance.scaler).__name__}, "
-        f"gates {gates}, {type(declared.bandit).__name__}"
+        f"{gates}, {type(declared.bandit).__name__}"
     )

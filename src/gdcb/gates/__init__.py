@@ -2,7 +2,7 @@
 
 from gdcb.gates.approval import Approval
 from gdcb.gates.base import Gate, HardGate, Value
-from gdcb.gates.chain import Chain
+from gdcb.gates.chain import UNGATED, Chain, Open, chain_of
 from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.limits import Bounds, Cap
@@ -13,6 +13,7 @@ from gdcb.gates.shield import Shield
 from gdcb.gates.simulated import SimulatedPerson
 
 __all__ = [
+    "UNGATED",
     "Approval",
     "Bounds",
     "Cap",
@@ -22,10 +23,12 @@ __all__ = [
     "HardGate",
     "Hold",
     "NumberKernel",
+    "Open",
     "Physics",
     "PolicyFilter",
     "Review",
     "Shield",
     "SimulatedPerson",
     "Value",
+    "chain_of",
 ]

@@ -47,10 +47,27 @@ from gdcb.records import (
     Verdict,
 )
 
+UNGATED = "ungated"  # what an instance without gates is called wherever it is shown
+
+
+@dataclass(frozen=True)
+class Open:
+    """No gate: every proposal runs as it was composed.
+
+    What an instance says instead of gates, so that it does not run ungated by omission; `gate=[]`
+    says the same. It stands alone: a chain that holds it beside gates is refused.
+
+    Examples
+    --------
+    >>> from gdcb import ArmList, Identity, Instance, Number, Open, Schema
+    >>> Instance(Schema({"x": Number()}), ArmList(names=("a", "b")), Identity(), gate=Open())
+    Instance('instance': 2 arms, Identity, ConstantScaler, ungated)
+    """
+
 
 @dataclass(frozen=True)
 class Chain:
-    """Gates in the order in which a proposal meets them; none at all is the open gate.
+    """Gates in the order in which a proposal meets them; none at all runs ungated.
 
     A veto or a hold stops the proposal there. A gate limits what reaches it, not what later gates
     make of it: a limit that must hold in the end stands at the end. Where a person may put in a
@@ -73,6 +90,8 @@ class Chain:
 
     def __post_init__(self) -> None:
         for gate in self.gates:
+            if isinstance(gate, Open):
+                raise InvalidInput("gates: Open() says that there is no gate; give it alone")
             if isinstance(gate, type) or not hasattr(gate, "expect"):
                 raise InvalidInput(f"gates: expected gates, got {gate!r}")
         plain = tuple(as_plain(gate) for gate in self.gates)
@@ -331,7 +350,12 @@ class Chain:
 
     @property
     def _unmoved(self) -> str:
-        return "every gate let it pass" if self.gates else "there is no gate"
+        return "every gate let it pass" if self.gates else f"{UNGATED}: there is no gate"
+
+    @property
+    def path(self) -> str:
+        """The names of the gates in order, or 'ungated'."""
+        return " → ".join(gate.name for gate in self.gates) or UNGATED
 
     def reason(self, verdict: Verdict, rows: Rows, row: int) -> str:
         """Say why this row ended as it did, in a sentence with the rule and its version."""
@@ -357,6 +381,23 @@ class Chain:
             except Exception as error:
                 said = f"it gave no reason ({type(error).__name__}: {error})"
         return f"{gate.name} (version {gate.version}): {said}"
+
+
+def chain_of(gate: Any) -> Chain:
+    """Return what an instance was given as its gate as a chain.
+
+    >>> chain_of(Open()) == chain_of([]) == Chain()
+    True
+    """
+    if isinstance(gate, Chain | Open):
+        return gate if isinstance(gate, Chain) else Chain()
+    if isinstance(gate, list | tuple):
+        return Chain(tuple(gate))
+    if isinstance(gate, type) or not hasattr(gate, "expect"):
+        raise InvalidInput(
+            f"gate: expected a gate, a list of gates, or [] to run ungated; got {gate!r}"
+        )
+    return Chain((gate,))
 
 
 def _untouched(e: Array, n_gates: int) -> Verdict:

@@ -19,7 +19,7 @@ _MOST_FEATURES = 12  # columns that a scaler reads
 
 def toml(name: str, found: Proposal) -> str:
     """Write the proposal as a file that `gdcb validate` takes as it stands."""
-    log, roles = found.log, found.roles
+    log, roles, gates = found.log, found.roles, _gates(found)
     parts = [
         f"# Proposed from {log.name}: {log.rows:,} rows, {len(log.columns)} columns.",
         "# Lines that say CHOOSE are guesses of a program that does not know your business.",
@@ -27,11 +27,12 @@ def toml(name: str, found: Proposal) -> str:
         f"title = {_text(name)}  # CHOOSE: a title for people",
         *_said(roles),
         *(f"# NOTE: {_comment(sentence)}." for sentence in found.notices),
+        *_ungated(gates),
         *_context(found),
         *_arms(found),
         *_scaler(found),
         *_composition(found),
-        *_gates(found),
+        *gates,
         *_reward(found),
         *_bandit(found),
         *_history(found),
@@ -169,6 +170,15 @@ def _composition(found: Proposal) -> list[str]:
     why = "# CHOOSE: the columns whose product the action is a multiple of; [] for none."
     base = f"base = {_list(found.base)}"
     return ["", "[composition]", 'part = "multiply"', f"{base}  {why}", names]
+
+
+def _ungated(gates: list[str]) -> list[str]:
+    """Say that nothing stands between a proposal and what runs, where no gate was proposed."""
+    if gates:
+        return []
+    why = "no answer of a person in the log, and categories have no range"
+    choose = "a [[gates]] table if somebody or a rule should have a say"
+    return ["", f"# CHOOSE: ungated ({why}); put {choose}.", "gates = []"]
 
 
 def _gates(found: Proposal) -> list[str]:

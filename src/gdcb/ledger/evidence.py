@@ -163,7 +163,9 @@ def _text(said: Said) -> str:
 def _instance(live: Recall, said: Said) -> Instance:
     """Return the instance that an entry declares."""
     text = _text(said)
-    return live.instance if text == live.text else declaration.parse(text).instance
+    return (
+        live.instance if text == live.text else declaration.parse(text, is_recorded=True).instance
+    )
 
 
 # What is worked out again

@@ -139,9 +139,9 @@ def _declared(proofs: Sequence[Mapping[str, Any]]) -> Declared:
 @lru_cache(maxsize=8)
 def _read(text: str, before: str) -> declaration.Declaration:
     """Read a declaration; whoever checks many documents of an instance reads it once."""
-    read = declaration.parse(text)
+    read = declaration.parse(text, is_recorded=True)
     if before:
-        check_change(declaration.parse(before), read)
+        check_change(declaration.parse(before, is_recorded=True), read)
     return read
 
 

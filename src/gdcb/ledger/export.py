@@ -84,7 +84,7 @@ def declared_at(store: Store, chain: str, size: int) -> tuple[Declaration, str]:
             text = event.declaration if isinstance(event, ev.InstanceChanged) else text
     if not text:
         raise UnknownInstance(f"no instance '{chain}' in this ledger")
-    return declaration.parse(text), text
+    return declaration.parse(text, is_recorded=True), text
 
 
 def _tables(

@@ -183,7 +183,7 @@ class Live(Agent):
         first, self.text = not self.text, event.declaration
         if first:
             return
-        declared = declaration.parse(event.declaration)
+        declared = declaration.parse(event.declaration, is_recorded=True)
         check_change(self.declared, declared)
         kernels = kernels_under(self, declared)
         self.declared, self.instance = declared, declared.instance
@@ -338,7 +338,7 @@ def opened(store: Store, chain: str, to: int | None = None, pasts: Pasts | None 
     if snapshot is None or head.get("format") != FORMAT:  # one of another version saves no time
         live = begun(store, chain)
     else:
-        live = Live(store, chain, declaration.parse(head["text"]), head["seed"])
+        live = Live(store, chain, declaration.parse(head["text"], is_recorded=True), head["seed"])
         live.text = head["text"]
         live.restore(snapshot)
     live._pasts = {} if pasts is None else pasts
@@ -353,7 +353,7 @@ def begun(store: Store, chain: str) -> Live:
     event = None if first is None else from_body(first.kind, first.body)
     if not isinstance(event, ev.InstanceChanged):
         raise UnknownInstance(f"no instance '{chain}' in this ledger")
-    return Live(store, chain, declaration.parse(event.declaration), event.seed)
+    return Live(store, chain, declaration.parse(event.declaration, is_recorded=True), event.seed)
 
 
 def follow(live: Live, entries: Iterable[Entry]) -> None:

@@ -153,7 +153,7 @@ def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall
     snapshot = unsealed(store, snapshot)
     head = {} if snapshot is None else unpack(snapshot.body)
     if snapshot is not None and head.get("format") == FORMAT:
-        live = Recall(store, chain, declaration.parse(head["text"]), head["seed"])
+        live = Recall(store, chain, declaration.parse(head["text"], is_recorded=True), head["seed"])
         live.text = head["text"]
         live.restore(snapshot)
         return live
@@ -161,7 +161,7 @@ def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall
     event = None if first is None else declared_in(first)
     if event is None:
         raise UnknownInstance(f"no instance '{chain}' in this ledger")
-    return Recall(store, chain, declaration.parse(event.declaration), event.seed)
+    return Recall(store, chain, declaration.parse(event.declaration, is_recorded=True), event.seed)
 
 
 def declared_in(entry: Entry) -> ev.InstanceChanged | None:

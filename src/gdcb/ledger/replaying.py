@@ -330,7 +330,7 @@ def chosen(made: ev.DecisionMade, decision: Decision, tolerance: float) -> Decis
 
 
 def _fingerprint(live: Recall, event: ev.InstanceChanged) -> str:
-    declared = declaration.parse(event.declaration)
+    declared = declaration.parse(event.declaration, is_recorded=True)
     return Agent(declared.instance, declared.bandit, live.seed).fingerprint()
 
 

@@ -40,7 +40,7 @@ def specification(
         ("δ_θ", "scaler", type(instance.scaler).__name__),
         ("Φ", "composition", type(instance.composition).__name__),
         ("e", "action", ", ".join(column.name for column in instance.actions)),
-        ("g", "gate", " → ".join(gate.name for gate in instance.chain.gates) or "open"),
+        ("g", "gate", instance.chain.path),
         (
             "𝒴, φ",
             "outcome, reward",

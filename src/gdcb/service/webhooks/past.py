@@ -55,7 +55,9 @@ class Past:
             event = None if first is None else from_body(first.kind, first.body)
             if not isinstance(event, ev.InstanceChanged):
                 raise UnknownInstance(f"no instance '{self.chain}' in this ledger")
-            self._known[self.chain] = declaration.parse(event.declaration).instance
+            self._known[self.chain] = declaration.parse(
+                event.declaration, is_recorded=True
+            ).instance
         return self._known[self.chain]
 
     def event(self, entry: Entry) -> ev.Event:

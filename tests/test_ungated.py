@@ -1,0 +1,76 @@
+"""An instance says which gates stand in its way, and where there are none it says 'ungated'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gdcb
+from gdcb.declaration import parse
+from gdcb.errors import InvalidInput
+
+PARTS: dict[str, Any] = {
+    "context": gdcb.Schema({"base": gdcb.Number(1, 1000)}),
+    "arms": gdcb.ArmList(values=(0.8, 1.0, 1.2)),
+    "composition": gdcb.Multiply(base=("base",), names=("price",)),
+    "reward": gdcb.Payoff(outcome=("booked",), action=0),
+}
+DECLARED = """
+name = "shop"
+context.base = { type = "number", low = 1, high = 1000 }
+arms = { part = "list", values = [0.8, 1.0, 1.2] }
+composition = { part = "multiply", base = ["base"], names = ["price"] }
+reward = { part = "payoff", outcome = ["booked"], action = 0 }
+bandit = { part = "beta-thompson" }
+"""
+
+
+def test_an_instance_must_say_what_its_gate_is() -> None:
+    with pytest.raises(TypeError, match="'gate'"):
+        gdcb.Instance(**PARTS)
+    with pytest.raises(InvalidInput, match=r"gate: expected a gate.*\[\] to run ungated; got None"):
+        gdcb.Instance(**PARTS, gate=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gate", [[], (), gdcb.Chain()], ids=repr)
+def test_an_ungated_instance_and_its_decisions_say_so(gate: Any) -> None:
+    instance = gdcb.Instance(**PARTS, gate=gate)
+    assert repr(instance) == "Instance('instance': 3 arms, Multiply, ConstantScaler, ungated)"
+    agent = gdcb.Agent(instance, gdcb.BetaThompson())
+    case = agent.decide({"base": 100.0})
+    assert case.reason == "ungated: there is no gate"
+    assert "ungated" in repr(case)
+    assert "ungated" in repr(agent[case.id])
+    assert "ungated" in repr(agent)
+
+
+def test_open_is_no_gate_and_stands_alone() -> None:
+    instance = gdcb.Instance(**PARTS, gate=gdcb.Open())
+    assert instance.chain == gdcb.Chain()
+    assert repr(instance).endswith("ungated)")
+    # An agent that was saved when `gate` could be left out is still the same agent.
+    learner = gdcb.BetaThompson()
+    before = gdcb.Instance(**PARTS, gate=gdcb.Chain())
+    assert gdcb.Agent(instance, learner).fingerprint() == gdcb.Agent(before, learner).fingerprint()
+    with pytest.raises(InvalidInput, match=r"Open\(\) says that there is no gate; give it alone"):
+        gdcb.Chain((gdcb.Open(), gdcb.Bounds(low=1, high=2)))  # type: ignore[arg-type]
+
+
+def test_a_gated_instance_does_not_say_ungated() -> None:
+    instance = gdcb.Instance(**PARTS, gate=gdcb.Bounds(low=1, high=2000))
+    assert repr(instance).endswith("bounds)")
+    case = gdcb.Agent(instance, gdcb.BetaThompson()).decide({"base": 100.0})
+    assert case.reason == "every gate let it pass"
+
+
+def test_a_file_must_name_its_gates_or_say_that_there_are_none() -> None:
+    said = r"shop\.toml: missing gates; name a gate in \[\[gates\]\], or write gates = \[\]"
+    with pytest.raises(InvalidInput, match=said):
+        parse(DECLARED, where="shop.toml")
+    assert parse(f"gates = []\n{DECLARED}").instance.chain.gates == ()
+
+
+def test_a_text_that_a_ledger_recorded_without_gates_is_still_read() -> None:
+    """Old ledgers stay readable: what was recorded ungated in silence stays ungated."""
+    assert parse(DECLARED, is_recorded=True).instance.chain.gates == ()
