@@ -201,6 +201,12 @@ def test_what_fails_is_exit_1(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("arms = 3", encoding="utf-8")
     code, _, err = _run("check", "x.csv", "--instance", str(tmp_path / "bad.toml"))
     assert code == 1
+    (tmp_path / "bad.toml").write_text("a = " + "9" * 5_000, encoding="utf-8")
+    code, _, err = _run("check", "x.csv", "--instance", str(tmp_path / "bad.toml"))
+    assert (code, "not TOML" in err) == (1, True)
+    (tmp_path / "bad.toml").write_text(".".join("a" * 17) + " = 1", encoding="utf-8")
+    code, _, err = _run("check", "x.csv", "--instance", str(tmp_path / "bad.toml"))
+    assert (code, "expected keys of at most 16 parts" in " ".join(err.split())) == (1, True)
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "c.html")
     code, _, err = _run("check", "x.csv", "--instance", "credit", "--out", below)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from gdcb import Agent
-from gdcb.declaration import GROUPS, parse, read, registered
+from gdcb.declaration import GROUPS, parse, read, read_toml, registered
 from gdcb.errors import InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Approval, Bounds, Hold, NumberKernel
 from gdcb.scalers import RidgeScaler
@@ -127,6 +128,24 @@ def test_a_learner_that_cannot_learn_the_target_is_refused() -> None:
     text = EXAMPLE[: EXAMPLE.index("[reward]")] + '[bandit]\npart = "beta-thompson"\n'
     with pytest.raises(InvalidInput, match="learns a class"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + "a." * 40,
+        "a = '" + "a." * 40 + "'",
+        'a = "\\"' + "a." * 40 + '"',
+        'a = """x" ' + "[" * 40 + '"""""\nb = 1.5',
+        "a = ''''" + "a." * 40 + "'''",
+        f"{'.'.join('a' * 16)} = 1",
+        f"[{'.'.join('a' * 16)}]\nb.c = 1",
+        f"a = {'[' * 32}{']' * 32}",
+    ],
+)
+def test_what_is_deep_in_texts_only_is_read(text: str) -> None:
+    """Keys of 16 parts and 32 levels are read; dots and brackets in texts count for nothing."""
+    assert read_toml(text) == tomllib.loads(text)
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:

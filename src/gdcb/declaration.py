@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 import typing
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from gdcb import round as turn
 from gdcb.adjustment import Adjustment
 from gdcb.bandits import Bandit
 from gdcb.context import Category, Flag, Number, Schema
-from gdcb.errors import InvalidInput, UnknownField, UnknownPart
+from gdcb.errors import GdcbError, InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Chain
 from gdcb.instance import Cells, Instance, NullAction, Rules
 from gdcb.log_columns import LogColumns
@@ -43,6 +44,24 @@ _SETTINGS = {"null": NullAction, "cells": Cells, "rules": Rules, "adjustment": A
 _REQUIRED = ("context", "arms", "composition", "gates", "bandit")
 _OPTIONAL = ("name", "title", "closed", "scaler", "reward", "history", "service")
 _KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
+
+# What a text may be before it is parsed: the parser takes time and memory that grow with the square
+# of a key's parts, and one call of Python for each level of nesting.
+LARGEST = 1_000_000
+DEEPEST_KEY = 16
+DEEPEST = 32
+_WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
+_TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
+    r'''
+    (?P<text> """(?:[^"\\]++|\\.|"{1,2}(?!"))*+("{3,5})?
+            | \'{3}(?:[^']++|'{1,2}(?!'))*+('{3,5})?
+            | "(?:[^"\\\n]++|\\[^\n])*+(")?
+            | '[^'\n]*+(')? )
+    | (?P<bare>[A-Za-z0-9_-]++) | (?P<gap>[ \t]++) | (?P<dot>\.)
+    | (?P<open>[\[{]) | (?P<close>[\]}]) | \#[^\n]*+ | .
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +117,70 @@ def _entry_point(group: str, name: str) -> EntryPoint:
     return points[0]
 
 
+def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
+    """Read any TOML text; refuse one that is too long or too deep before it is parsed.
+
+    All TOML is read here, whoever wrote it.
+
+    >>> read_toml("a.b = 1")
+    {'a': {'b': 1}}
+    >>> read_toml(".".join("a" * 17) + " = 1")
+    Traceback (most recent call last):
+        ...
+    gdcb.errors.InvalidInput: toml: expected keys of at most 16 parts, got a longer one in line 1
+    """
+    if len(text) > LARGEST:
+        raise InvalidInput(f"{where}: expected at most {LARGEST:,} letters, got {len(text):,}")
+    _check_depth(text, where)
+    try:
+        data = tomllib.loads(text)
+        _check_whole_numbers(data, where)
+    except InvalidInput:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of 4,301 digits is a ValueError
+        raise InvalidInput(f"{where}: not TOML ({error})") from error
+    return data
+
+
+def _check_depth(text: str, where: str) -> None:
+    """Refuse keys of many parts and deep nesting; what is no TOML is left to the parser."""
+    dots = depth = 0
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "dot":
+            dots += 1
+        elif kind == "open":
+            depth, dots = depth + 1, 0
+        elif kind == "close":
+            depth, dots = max(depth - 1, 0), 0
+        elif kind == "text" and not any(token.groups()[1:5]):
+            return  # a text without its end: the parser stops here
+        elif kind not in ("bare", "gap", "text"):
+            dots = 0
+        if dots >= DEEPEST_KEY or depth > DEEPEST:
+            line = text.count("\n", 0, token.start()) + 1
+            what = (
+                f"keys of at most {DEEPEST_KEY} parts, got a longer one"
+                if dots >= DEEPEST_KEY
+                else f"at most {DEEPEST} levels of lists and tables, got more"
+            )
+            raise InvalidInput(f"{where}: expected {what} in line {line}")
+
+
+def _check_whole_numbers(data: dict[str, Any], where: str) -> None:
+    """Refuse whole numbers of more than 64 bits, and depths that headers and keys add up to."""
+    waiting: list[tuple[Any, int]] = [(data, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
+            raise InvalidInput(f"{where}: expected whole numbers of at most 64 bits, got a longer")
+        if isinstance(value, dict | list):
+            if depth > 2 * DEEPEST:
+                raise InvalidInput(f"{where}: expected at most {2 * DEEPEST} levels, got more")
+            within = value.values() if isinstance(value, dict) else value
+            waiting += [(one, depth + 1) for one in within]
+
+
 def read(path: str | Path) -> Declaration:
     """Read an instance from a TOML file."""
     try:
@@ -128,10 +211,17 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     >>> declared.instance.space.names, type(declared.bandit).__name__
     (('0.9', '1', '1.1'), 'BetaThompson')
     """
+    data = read_toml(text, where)
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{where}: not TOML ({error})") from error
+        return _declared(data, where)
+    except GdcbError:
+        raise
+    except (ValueError, ArithmeticError, RecursionError) as error:  # a part that cannot say why
+        raise InvalidInput(f"{where}: no instance can be built from it ({error})") from error
+
+
+def _declared(data: dict[str, Any], where: str) -> Declaration:
+    """Build what a file's tables declare."""
     _check_keys(where, data, _KNOWN)
     if is_recorded:
         data.setdefault("gates", [])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,7 +174,7 @@ def _with_history(text: str, declared: Declaration) -> str:
 
 def _without_history(text: str) -> str:
     """Take the table of a log's columns out of a declaration, and leave the rest as it stands."""
-    data = tomllib.loads(text)
+    data = declaration.read_toml(text)
     rest = {name: value for name, value in data.items() if name != "history"}
     lines, first = text.splitlines(), 0
     while first < len(lines):
@@ -184,7 +183,7 @@ def _without_history(text: str) -> str:
             first += 1
         else:
             lines[first:] = after
-    if "history" in tomllib.loads("\n".join(lines)):
+    if "history" in declaration.read_toml("\n".join(lines)):
         raise InvalidInput("history: expected a table [history], got one that cannot be told apart")
     return "\n".join(lines)
 
@@ -196,8 +195,8 @@ def _after_history(lines: list[str], first: int, rest: dict[str, Any]) -> list[s
     """
     for last in range(first + 1, len(lines) + 1):
         try:
-            found = tomllib.loads("\n".join(lines[:first] + lines[last:]))
-        except tomllib.TOMLDecodeError:
+            found = declaration.read_toml("\n".join(lines[:first] + lines[last:]))
+        except InvalidInput:
             continue
         if {name: value for name, value in found.items() if name != "history"} == rest:
             # Comments up to the next gap are about the same.

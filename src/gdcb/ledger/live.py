@@ -84,6 +84,7 @@ class Live(Agent):
         self.erased: set[str] = set()
         self.erasures = 0
         self.is_lossy = False
+        self._prepared: tuple[str, Declaration] | None = None
 
     @property
     def sealer(self) -> Sealer:
@@ -183,11 +184,19 @@ class Live(Agent):
         first, self.text = not self.text, event.declaration
         if first:
             return
-        declared = declaration.parse(event.declaration, is_recorded=True)
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or prepared[0] != event.declaration:
+            read = declaration.parse(event.declaration, is_recorded=True)
+            prepared = event.declaration, read
+        declared = prepared[1]
         check_change(self.declared, declared)
         kernels = kernels_under(self, declared)
         self.declared, self.instance = declared, declared.instance
         self.state.kernels = kernels
+
+    def prepare(self, text: str, declared: Declaration) -> None:
+        """Hear what a declaration was read as that is about to be put in force."""
+        self._prepared = text, declared
 
     def time_of(self, number: int) -> int:
         """Return when an event happened, µs."""

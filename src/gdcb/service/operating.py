@@ -18,20 +18,22 @@ from gdcb.parts import check_text
 from gdcb.service.access import EVERY
 from gdcb.service.access.names import clean
 from gdcb.service.answering import OwnProposal
-from gdcb.service.desk import Clock, now
+from gdcb.service.desk import Clock, Desk, now
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same
 
 LONGEST_TEXT = 2_000
-LARGEST_DECLARATION = 1_000_000
+LARGEST_DECLARATION = 250_000  # read in well under a second, whatever it says
 
 
 def read_declaration(text: str, where: str = "declaration") -> Declaration:
     """Read a declaration for a service: instance, bandit and policy; refuse what does not fit."""
     check_text(where, text)
     if len(text) > LARGEST_DECLARATION:
-        raise InvalidInput(f"{where}: expected at most {LARGEST_DECLARATION} letters")
+        raise InvalidInput(
+            f"{where}: expected at most {LARGEST_DECLARATION:,} letters, got {len(text):,}"
+        )
     declared = declaration.parse(text, where)
     policy_of(declared.service, declared.instance)
     if declared.instance.chain.has_person and not any(
@@ -73,27 +75,51 @@ def check_name(name: str) -> None:
         )
 
 
-def propose_change(turn: Turn, text: str, reason: str, by: str) -> int:
-    """Propose another declaration; somebody else must agree. Returns the proposal's number."""
+def propose_change(
+    turn: Turn, text: str, reason: str, by: str, declared: Declaration | None = None
+) -> int:
+    """Propose another declaration; somebody else must agree. Returns the proposal's number.
+
+    `declared` is what `read_declaration` made of the text: read it before the transaction, which
+    keeps everybody else waiting.
+    """
     check_reason(reason, "say why it should change")
     _check_alive(turn)
-    declared = read_declaration(text)
+    declared = read_declaration(text) if declared is None else declared
     check_change(turn.live.declared, declared)
     if text == turn.live.text:
         raise Conflict("declaration: it is the one in force")
     return turn.add(ev.ChangeProposed(text, reason), by)
 
 
-def agree(turn: Turn, proposal: int, reason: str, by: str) -> None:
-    """Put a proposed declaration in force; whoever proposed it, by a key of theirs too, cannot."""
+def read_proposal(desk: Desk, proposal: int) -> tuple[str, Declaration] | None:
+    """Read a proposed declaration outside the transaction that agrees to it; None: none waits."""
+    found = desk.look(lambda live: live.proposals.get(proposal)).result()
+    return None if found is None else (found[0].declaration, read_declaration(found[0].declaration))
+
+
+def agree(
+    turn: Turn,
+    proposal: int,
+    reason: str,
+    by: str,
+    read: tuple[str, Declaration] | None = None,
+) -> None:
+    """Put a proposed declaration in force; whoever proposed it, by a key of theirs too, cannot.
+
+    `read` is what `read_proposal` returned.
+    """
     _check_alive(turn)
     event, _, proposed_by = _proposal(turn, proposal)
     if is_same(proposed_by, by):
         raise OwnProposal(
             f"change {proposal} was proposed by {called(proposed_by, by)}; somebody else must agree"
         )
-    declared = read_declaration(event.declaration)
+    if read is None or read[0] != event.declaration:
+        read = event.declaration, read_declaration(event.declaration)
+    declared = read[1]
     check_change(turn.live.declared, declared)
+    turn.live.prepare(*read)
     agent = Agent(declared.instance, declared.bandit, turn.live.seed)
     told = reason or event.reason
     turn.add(

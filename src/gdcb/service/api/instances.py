@@ -163,9 +163,11 @@ async def change(name: str, number: int, request: Request) -> Any:
 async def propose(name: str, request: Request, said: ChangeBody) -> dict[str, int]:
     """Propose another declaration; gates and [service] may change, and somebody else must agree."""
     principal, desk = await enter(request, name, "operate")
+    declared = await run_in_threadpool(operating.read_declaration, said.declaration)
 
     def run(turn: Turn) -> int:
-        return operating.propose_change(turn, said.declaration, said.reason, who(principal))
+        by = who(principal)
+        return operating.propose_change(turn, said.declaration, said.reason, by, declared)
 
     return {"number": await command(desk, run)}
 
@@ -175,7 +177,8 @@ async def agree(name: str, number: int, request: Request, said: AgreeBody) -> Ne
     """Put a proposed change in force; whoever proposed it cannot."""
     principal, desk = await enter(request, name, "administer")
     by = who(principal)
-    await command(desk, lambda turn: operating.agree(turn, number, said.reason, by))
+    read = await run_in_threadpool(operating.read_proposal, desk, number)
+    await command(desk, lambda turn: operating.agree(turn, number, said.reason, by, read))
     return News(news=True)
 
 

@@ -240,8 +240,9 @@ async def propose(name: str, request: Request) -> Response:
     reason = text(form, "reason")
 
     try:
+        declared = await run_in_threadpool(operating.read_declaration, toml)
         number = await command(
-            desk, lambda turn: operating.propose_change(turn, toml, reason, who(viewer))
+            desk, lambda turn: operating.propose_change(turn, toml, reason, who(viewer), declared)
         )
     except GdcbError as error:
         view = await _changes(request, name, toml=toml, reason=reason, problem=str(error))
@@ -306,6 +307,7 @@ async def settle(name: str, number: int, verb: str, request: Request) -> Respons
     to = links.instance(name, "changes")
     if verb == "agree":
         viewer, desk = await enter(request, name, "administer")
+        read = await run_in_threadpool(operating.read_proposal, desk, number)
 
         def agree(turn: Any) -> None:
             found = turn.live.proposals.get(number)
@@ -313,7 +315,7 @@ async def settle(name: str, number: int, verb: str, request: Request) -> Respons
                 is_seen = hashlib.sha256(found[0].declaration.encode()).hexdigest()[:32] == seen
                 if not is_seen:
                     raise InvalidInput("the proposal is not the one that you saw; look again")
-            operating.agree(turn, number, reason, who(viewer))
+            operating.agree(turn, number, reason, who(viewer), read)
 
         await command(desk, agree)
         return back(to, "The change is in force.")
