@@ -212,6 +212,8 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     (('0.9', '1', '1.1'), 'BetaThompson')
     """
     data = read_toml(text, where)
+    if is_recorded:
+        data.setdefault("gates", [])
     try:
         return _declared(data, where)
     except GdcbError:
@@ -223,8 +225,6 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
 def _declared(data: dict[str, Any], where: str) -> Declaration:
     """Build what a file's tables declare."""
     _check_keys(where, data, _KNOWN)
-    if is_recorded:
-        data.setdefault("gates", [])
     missing = [name for name in _REQUIRED if name not in data]
     if missing:
         said = "; name a gate in [[gates]], or write gates = [] to run ungated"
