@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.surface import BlockSums, Surface, block_sums
+from gdcb.analysis.surface import LEAST_ROWS, BlockSums, Surface, Table, block_sums, checked
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
@@ -23,6 +23,9 @@ MARGINAL, SUBSTANTIAL = 0.1, 1.0  # the paper's thresholds
 FOLDS = 3  # one chooses the pair of arms, two estimate how their difference varies
 _TURNS = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 _MOST = 4_000_000  # numbers in the sums of one batch of draws
+MOST_COEFFICIENTS = 120  # of m: time grows with their cube, memory with their square
+_MOST_ARMS = 8  # that are compared where m would have more coefficients
+_CHOOSERS = 3  # then every third block chooses arms and columns, and the others answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class VarianceRatio:
     level : of the intervals
     n_rows, n_blocks : size of the history
     is_scaled : whether the paper's ratio was taken at δ(x); else at neutral δ
+    n_arms, n_columns : arms compared and context columns read, of `of_arms` and `of_columns`
     """
 
     ratio: float
@@ -54,10 +58,34 @@ class VarianceRatio:
     n_rows: int
     n_blocks: int
     is_scaled: bool
+    n_arms: int = 0
+    n_columns: int = 0
+    of_arms: int = 0
+    of_columns: int = 0
 
     @property
     def advice(self) -> str:
         """Say what the ratio advises, by the paper's thresholds and with the interval in mind."""
+        return self._advice + self._asked
+
+    @property
+    def _asked(self) -> str:
+        """Say what was left out, where the work had to be bounded."""
+        left = [
+            f"{some} of {whole} {what}"
+            for some, whole, what in (
+                (self.n_arms, self.of_arms, "arms"),
+                (self.n_columns, self.of_columns, "context columns"),
+            )
+            if some < whole
+        ]
+        if not left:
+            return ""
+        chosen = "every third block of rows chose them, and the other rows answered"
+        return f" To bound the work it compares {' and '.join(left)}: {chosen}."
+
+    @property
+    def _advice(self) -> str:
         said = f"The variance ratio is {self.ratio:.2g} ({self.low:.2g} to {self.high:.2g}): "
         if self.high < MARGINAL:
             return said + "below 0.1, where the benefit is marginal unless there are many rounds."
@@ -79,6 +107,12 @@ class VarianceRatio:
             "paper": {"mean": self.paper, "low": self.paper_low, "high": self.paper_high},
             "noise": self.noise,
             "arms": [self.best, self.rival],
+            "asked": {
+                "arms": self.n_arms,
+                "of_arms": self.of_arms,
+                "columns": self.n_columns,
+                "of_columns": self.of_columns,
+            },
             "level": self.level,
             "rows": self.n_rows,
             "blocks": self.n_blocks,
@@ -100,6 +134,7 @@ def variance_ratio(
     draws: int = 200,
     splits: int = 8,
     seed: int = 0,
+    most: int = MOST_COEFFICIENTS,
 ) -> VarianceRatio:
     """Estimate the variance ratio of a finished history, with an interval.
 
@@ -125,6 +160,9 @@ def variance_ratio(
     pair : 'rival', or 'best': a′ has the second best mean. On a fine grid of arms that is the
         neighbour of a, and D is as small as the grid is fine
     draws, splits, seed : of the bootstrap and of the folds
+    most : coefficients that m may have. Where contexts times arms need more, every third block
+        chooses the arms with the best means and the columns that move rewards most, and the
+        ratio of these is estimated on the other blocks
 
     Notes
     -----
@@ -152,12 +190,19 @@ def variance_ratio(
     check_choice("pair", pair, ("rival", "best"))
     check_choice("joins", joins, ("product", "sum"))
     check_number("level", level, 0.5, 1.0 - 1e-12)
-    counts: dict[str, tuple[Any, int]] = {"draws": (draws, 2), "splits": (splits, 1)}
+    counts: dict[str, tuple[Any, int]] = {
+        "draws": (draws, 2),
+        "splits": (splits, 1),
+        "most": (most, 24),
+    }
     for name, (value, least) in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidInput(f"{name}: expected a whole number >= {least}, got {value!r}")
     rng = np.random.default_rng(check_seed(seed))
-    sums = block_sums(surface or Surface(), x, action, reward, arms, block, delta, joins)
+    surface = surface or Surface()
+    history = checked(x, action, reward, arms, block, delta)
+    some, arm_of, n_columns = _bounded(surface, history, most)
+    sums = block_sums(surface, some, joins)
     n_blocks = sums.count.size
     if n_blocks < 4 * FOLDS:
         raise InvalidInput(
@@ -176,7 +221,7 @@ def variance_ratio(
         found[1:], [(1.0 - level) / 2, (1.0 + level) / 2], axis=0
     ).tolist()
     ratio, paper, noise = found[0].tolist()
-    best, rival = parts[0][1]
+    best, rival = (int(arm_of[place]) for place in parts[0][1])
     return VarianceRatio(
         ratio,
         low,
@@ -191,7 +236,60 @@ def variance_ratio(
         int(sums.count.sum()),
         n_blocks,
         delta is not None,
+        arm_of.size,
+        n_columns,
+        history.n_arms,
+        history.x.shape[1],
     )
+
+
+def _bounded(surface: Surface, history: Table, most: int) -> tuple[Table, Array, int]:
+    """Return what is asked: the rows, the arms in it (K′,), and how many columns it reads.
+
+    All of it where m has at most so many coefficients. Else every third block chooses: of
+    categories the arms with the highest upper limits of their means, then the columns that move
+    rewards most within these arms. The rows of the other blocks answer, so that the choice does
+    not flatter the answer.
+    """
+    everyone, columns = np.arange(history.n_arms), np.arange(history.x.shape[1])
+    if surface.width(columns.size) * surface.n_actions(history.arms) <= most:
+        return history, everyone, columns.size
+    chooses, kept = history.block % _CHOOSERS == 0, everyone
+    answers, asked = ~chooses, chooses
+    if history.is_category:
+        kept = _promising(history, chooses)
+        on = np.isin(history.action, kept)
+        answers, asked = answers & on, asked & on
+    n_actions = surface.n_actions(kept.size if history.is_category else history.arms)
+    room = [c for c in range(1, columns.size + 1) if surface.width(c) * n_actions <= most]
+    best_first = np.argsort(-_moved(history, asked), kind="stable")
+    columns = np.sort(best_first[: max(room, default=1)])
+    return history.take(np.flatnonzero(answers), columns, kept), kept, columns.size
+
+
+def _promising(history: Table, rows: Array) -> Array:
+    """Return the arms (at most eight) whose mean reward may be the highest in these rows."""
+    action, reward = history.action[rows], history.reward[rows]
+    count = np.bincount(action, minlength=history.n_arms)
+    n = np.maximum(count, 1)
+    mean = np.bincount(action, reward, history.n_arms) / n
+    limit = mean + reward.std() / np.sqrt(n)
+    # The rows that answer are twice as many: an arm must have enough of them to be compared.
+    ranked = np.argsort(-np.where(2 * count >= LEAST_ROWS, limit, -np.inf), kind="stable")
+    return np.sort(ranked[:_MOST_ARMS])
+
+
+def _moved(history: Table, rows: Array) -> Array:
+    """Return how much each column moves rewards within arms: Σ n·r² over the arms, (p,)."""
+    x, reward, action = history.x[rows], history.reward[rows], history.action[rows]
+    arm = action if history.is_category else np.zeros(action.size, dtype=np.int64)
+    total = np.zeros(x.shape[1])
+    for one in np.unique(arm):
+        mine, y = x[arm == one], reward[arm == one]
+        centred, y = mine - mine.mean(axis=0), y - y.mean()
+        size = np.sqrt((centred**2).sum(axis=0) * (y @ y))
+        total += y.size * ((centred.T @ y) / np.where(size > 0, size, np.inf)) ** 2
+    return total
 
 
 def _ratios(

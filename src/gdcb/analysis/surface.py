@@ -5,7 +5,7 @@ Sums by block make a refit cheap: a fold, or a bootstrap draw of whole blocks, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,6 +49,14 @@ class Surface:
                 )
         check_number("surface.penalty", self.penalty, 0.0)
 
+    def width(self, columns: int) -> int:
+        """Return how many features φ makes of so many columns."""
+        return columns + 1 if self.context_degree == 1 else (columns + 1) * (columns + 2) // 2
+
+    def n_actions(self, arms: Array | int) -> int:
+        """Return how many features g makes of an action."""
+        return arms + 1 if isinstance(arms, int) else self.degree + 1
+
     def context(self, x: Array) -> Array:
         """Return φ(x): (n, P). Columns that do not vary are left out."""
         centred = x - x.mean(axis=0)
@@ -70,6 +78,45 @@ class Surface:
         middle, half = (arms.max() + arms.min()) / 2, (arms.max() - arms.min()) / 2
         scaled = (action - middle) / half
         return np.asarray(scaled[..., None] ** np.arange(self.degree + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The columns of a history that were checked; see `variance_ratio` for what they are.
+
+    `block` (n,) is the block of every row, 0 to B − 1.
+    """
+
+    x: Array
+    action: Array
+    reward: Array
+    arms: Array | int
+    block: Array
+    delta: Array | None
+
+    @property
+    def is_category(self) -> bool:
+        """Whether arms are categories."""
+        return isinstance(self.arms, int)
+
+    @property
+    def n_arms(self) -> int:
+        """Return K."""
+        return self.arms if isinstance(self.arms, int) else int(self.arms.size)
+
+    def take(self, rows: Array, columns: Array, kept: Array) -> Table:
+        """Return some rows and context columns; categories are numbered anew, by `kept`."""
+        some = replace(
+            self,
+            x=self.x[rows][:, columns],
+            action=self.action[rows],
+            reward=self.reward[rows],
+            block=np.unique(self.block[rows], return_inverse=True)[1].reshape(-1),
+            delta=None if self.delta is None else self.delta[rows],
+        )
+        if not self.is_category:
+            return some
+        return replace(some, action=np.searchsorted(kept, some.action), arms=int(kept.size))
 
 
 @dataclass(slots=True)
@@ -110,20 +157,11 @@ class BlockSums:
         return mean, square - mean[:, :, None] * mean[:, None, :]
 
 
-def block_sums(
-    surface: Surface,
-    x: Array,
-    action: Array,
-    reward: Array,
-    arms: Array | int,
-    block: Array | None = None,
-    delta: Array | None = None,
-    joins: str = "product",
-) -> BlockSums:
-    """Check a history and add it up; see `variance_ratio` for its columns."""
-    x, action, reward, arms = _checked(x, action, reward, arms, delta)
+def block_sums(surface: Surface, history: Table, joins: str = "product") -> BlockSums:
+    """Add a history up."""
+    x, action, reward, arms = history.x, history.action, history.reward, history.arms
+    label, delta = history.block, history.delta
     reward = reward - reward.mean()  # no ratio knows the level, and the penalty must not either
-    label = _blocks(reward.size, block)
     kept = _tried(arms, action)
     phi, g = surface.context(x), surface.action(arms, action)
     psi = _times(phi, g)
@@ -155,9 +193,15 @@ def block_sums(
     return sums
 
 
-def _checked(
-    x: Array, action: Array, reward: Array, arms: Array | int, delta: Array | None
-) -> tuple[Array, Array, Array, Array | int]:
+def checked(
+    x: Array,
+    action: Array,
+    reward: Array,
+    arms: Array | int,
+    block: Array | None = None,
+    delta: Array | None = None,
+) -> Table:
+    """Check the columns of a history; see `variance_ratio` for what they are."""
     x, reward = np.asarray(x, dtype=float), np.asarray(reward, dtype=float)
     if reward.ndim != 1 or reward.size == 0:
         raise InvalidInput(f"reward: expected (n,) numbers, got shape {reward.shape}")
@@ -181,11 +225,13 @@ def _checked(
             raise InvalidInput(f"arms: expected at least two, got {arms}")
         if not (np.isin(action, np.arange(arms))).all():
             raise InvalidInput(f"action: expected arms 0 to {arms - 1}, got others")
-        return x, action.astype(np.int64), reward, int(arms)
+        return Table(
+            x, action.astype(np.int64), reward, int(arms), _blocks(n, block), columns.get("delta")
+        )
     coords = np.asarray(arms, dtype=float)
     if coords.ndim != 1 or not np.isfinite(coords).all() or np.unique(coords).size < 2:
         raise InvalidInput(f"arms: expected (K,) coordinates, two of them different, got {arms!r}")
-    return x, action, reward, coords
+    return Table(x, action, reward, coords, _blocks(n, block), columns.get("delta"))
 
 
 def _blocks(n: int, block: Array | None) -> Array:

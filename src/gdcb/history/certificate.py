@@ -24,6 +24,7 @@ class ArmFinding:
     bias, low, high : b̂ with its limits, in units of the outcome; NaN where it does not apply
     standard_error : of a posterior from its rows, σ/√n, to hold the bias against
     n_eff, weight : rows that its evidence counts as, and their share of all its rows
+    refused_for : which check refuses it, a key of `sentences.REFUSALS`; empty: none
     """
 
     arm: str
@@ -37,6 +38,7 @@ class ArmFinding:
     standard_error: float
     n_eff: float
     weight: float
+    refused_for: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data; null where a figure does not apply."""
@@ -145,6 +147,15 @@ class Certificate:
         """Whether nothing of the history is used."""
         return self.verdict == "refuse"
 
+    @property
+    def refusals(self) -> dict[str, list[str]]:
+        """The refused arms by the check that refuses them, a key of `sentences.REFUSALS`."""
+        return refusals_of(self.arms)
+
+    def __str__(self) -> str:
+        """Return verdict and reasons, a line each."""
+        return "\n".join((f"{self.verdict}:", *(f"- {reason}" for reason in self.reasons)))
+
     def as_json(self) -> dict[str, Any]:
         """Return the whole certificate as plain data."""
         override = None
@@ -156,6 +167,7 @@ class Certificate:
             "reasons": list(self.reasons),
             **self.figures,
             "arms": [arm.as_json() for arm in self.arms],
+            "refusals": self.refusals,
             "tests": [test.as_json() for test in self.tests],
             "level": self.level,
             "margin": self.margin,
@@ -174,6 +186,15 @@ class Certificate:
                 "overrides_weight": treatment.overrides,
             },
         }
+
+
+def refusals_of(arms: tuple[ArmFinding, ...]) -> dict[str, list[str]]:
+    """Return the names of the refused arms by the check that refuses them."""
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        if arm.verdict == "refuse" and arm.refused_for:
+            found.setdefault(arm.refused_for, []).append(arm.arm)
+    return found
 
 
 def number(value: float) -> float | None:

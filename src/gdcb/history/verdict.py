@@ -14,7 +14,13 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.history import sentences as say
 from gdcb.history.arms import adjusted
-from gdcb.history.certificate import VERDICTS, ArmFinding, Certificate, Treatment
+from gdcb.history.certificate import (
+    VERDICTS,
+    ArmFinding,
+    Certificate,
+    Treatment,
+    refusals_of,
+)
 from gdcb.history.evidence import Evidence, measured
 from gdcb.history.plan import Plan
 from gdcb.history.statistics import Statistics
@@ -58,12 +64,13 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     weight = np.where(n > 0, 1.0 / (1.0 + lost), 1.0)
     leaning = adjusted(found.sums, found.line)[1] if found.line is not None else weight
     verdicts, reasons, shares = [], [], np.ones(k)
+    kinds = [""] * k  # of refusals
     capped = _capped(found)
     for a in range(k):
         one, name = int(twin[a]), names[a]
         said: list[str] = []
         if n[one] < LEAST_ROWS:
-            verdict, shares[a] = "refuse", 0.0
+            verdict, shares[a], kinds[a] = "refuse", 0.0, "rows"
             said.append(say.arm_untried(name, round(float(n[one]))))
         elif plan.reads_context:
             verdict = "adjust" if capped else "direct"
@@ -85,13 +92,13 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                 worth = n[one] * leaning[one] if can_adjust else found.weights.ess[one]
                 uncovered = float(found.weights.uncovered[one])
                 if worth < LEAST_ROWS:
-                    verdict, shares[a] = "refuse", 0.0
+                    verdict, shares[a], kinds[a] = "refuse", 0.0, "overlap"
                     said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
                 elif not can_adjust and found.weights.bias_bound[one] > MOST_CUT * sigma:
-                    verdict, shares[a] = "refuse", 0.0
+                    verdict, shares[a], kinds[a] = "refuse", 0.0, "weights"
                     said.append(say.cut_too_much(name, float(found.weights.bias_bound[one])))
                 elif uncovered > MOST_UNCOVERED:
-                    verdict, shares[a] = "refuse", 0.0
+                    verdict, shares[a], kinds[a] = "refuse", 0.0, "contexts"
                     said.append(say.hardly_ever_ran(name, uncovered))
         verdicts.append(verdict)
         reasons.append(tuple(said))
@@ -119,6 +126,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             standard_error=float(figures[3][one]),
             n_eff=float(n_eff[a]),
             weight=float(counted[a]),
+            refused_for=kinds[a],
         )
         for a, one in enumerate(twin.tolist())
     )
@@ -176,6 +184,11 @@ def _whole(
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))
+    said += [
+        say.refused_because(kind, names, LEAST_ROWS) for kind, names in refusals_of(arms).items()
+    ]
+    if found.missing > MOST_MISSING:
+        said.append(say.mostly_missing(found.missing, MOST_MISSING))
     if found.law.changes:
         for change in found.law.changes:
             at = time_of(plan, change.split)

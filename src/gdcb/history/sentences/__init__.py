@@ -5,6 +5,7 @@ dates, or the number of a row where the log has no time.
 """
 
 from gdcb.history.sentences.arms import (
+    REFUSALS,
     arm_untried,
     bias_too_large,
     bias_unclear,
@@ -13,9 +14,11 @@ from gdcb.history.sentences.arms import (
     evidence,
     hardly_ever_ran,
     overlap_too_small,
+    refused_because,
 )
 from gdcb.history.sentences.findings import duplicates, family, finding, leak
 from gdcb.history.sentences.hidden import (
+    mostly_missing,
     outcomes_missing,
     overrides_not_logged,
     overrides_private,
@@ -51,6 +54,7 @@ from gdcb.history.sentences.verdicts import (
 
 __all__ = [
     "MEANING",
+    "REFUSALS",
     "SHORT",
     "VERDICTS",
     "adjusted_by_regression",
@@ -72,6 +76,7 @@ __all__ = [
     "gate_stable",
     "hardly_ever_ran",
     "leak",
+    "mostly_missing",
     "named",
     "outcomes_missing",
     "overlap_too_small",
@@ -80,6 +85,7 @@ __all__ = [
     "overrides_private",
     "overrides_trusted",
     "overrides_weight",
+    "refused_because",
     "reward_law_changed",
     "reward_law_stable",
     "reweighted",

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from gdcb.history.sentences.phrases import short, spanned
+from collections.abc import Sequence
+
+from gdcb.history.sentences.phrases import named, short, spanned
 from gdcb.pages.numbers import share
 from gdcb.pages.words import some
+
+# Why an arm is refused, by the check that decides.
+REFUSALS = {
+    "rows": "too few rows",
+    "overlap": "too few comparable contexts",
+    "weights": "weights that would have to be cut by too much",
+    "contexts": "contexts in which it never ran",
+}
 
 
 def arm_untried(arm: str, rows: int) -> str:
@@ -53,6 +63,29 @@ def cut_too_much(arm: str, bound: float) -> str:
         f"Arm “{arm}” ran so rarely in some contexts that cutting its weights may move its mean by "
         f"{short(bound)}."
     )
+
+
+def refused_because(kind: str, names: Sequence[str], needed: float) -> str:
+    """Say for which arms one reason decides, by its kind in `REFUSALS`.
+
+    >>> refused_because("rows", ["0.8", "1.3"], 20)
+    'Refused for too few rows: arms 0.8 and 1.3 ran fewer than 20 times.'
+    """
+    start = f"Refused for {REFUSALS[kind]}: {'arm' if len(names) == 1 else 'arms'} {named(names)}"
+    is_one = len(names) == 1
+    return {
+        "rows": f"{start} ran fewer than {needed:,.0f} times.",
+        "overlap": (
+            f"{start} ran in contexts so unlike the others that "
+            f"{'its rows are' if is_one else 'their rows are each'} worth fewer than "
+            f"{needed:,.0f} evenly spread ones."
+        ),
+        "weights": (
+            f"{start} ran so rarely in some contexts that cutting weights may move "
+            f"{'its mean' if is_one else 'their means'} by half a standard deviation or more."
+        ),
+        "contexts": f"{start} practically never ran in more than half of the contexts.",
+    }[kind]
 
 
 def bias_within_margin(

@@ -52,6 +52,18 @@ def overrides_not_logged() -> str:
     )
 
 
+def mostly_missing(part: float, most: float) -> str:
+    """Say that the history is refused because of the outcomes that it lacks.
+
+    >>> mostly_missing(0.62, 0.5)
+    'The history is refused because 62 % of its outcomes are missing; at most 50 % may be.'
+    """
+    return (
+        f"The history is refused because {share(part)} of its outcomes are missing; at most "
+        f"{share(most)} may be."
+    )
+
+
 def outcomes_missing(missing: float, p: float | None = None, is_selective: bool = False) -> str:
     """Say how many outcomes are missing, and whether that goes with what was executed.
 
