@@ -134,3 +134,28 @@ def test_separation_in_any_order_is_seen() -> None:
     assert determines(x, (x > 100) & (x < 200))
     assert not determines(x, np.random.default_rng(0).random(300) < 0.5)
     assert not follows(np.random.default_rng(0).random(300), np.tile([1.0, 2.0, 3.0], 100))
+
+
+def test_in_a_large_log_an_independent_flag_is_no_function_of_a_binary_action() -> None:
+    """All rows that differ count, not one for each action: 50,000 are no rounding error."""
+    rng = np.random.default_rng(0)
+    action, flag = rng.integers(0, 2, (2, 100_000)).astype(float)
+    assert not follows(flag, action)
+    assert follows(1.0 - action, action)
+
+
+def test_columns_that_know_much_are_asked_about_but_are_no_leaks() -> None:
+    """A ratio of price to base, a flag right in 93 %, a sale that needs a booking."""
+    frame, rng = log(), np.random.default_rng(2)
+    n, booked, price = frame.height, pl.col("booked"), pl.col("price")
+    right = pl.Series(rng.random(n) < 0.93)
+    for kind, column, said in (
+        (Number(), price / pl.col("base"), "'extra' is made of the executed 'price' and 'base'"),
+        (Flag(), pl.when(right).then(booked).otherwise(1 - booked), "'extra' tells 6"),
+        (Number(), booked * pl.Series(rng.random(n) < 0.1), "Wherever the context column 'extra'"),
+    ):
+        report = read(frame.with_columns(extra=column), watched(kind), strict=True)[1]
+        assert len([one for one in report.warnings if said in one]) == 1
+        assert all("was it known before the decision?" in one for one in report.warnings)
+    honest = read(frame.with_columns(extra=pl.Series(rng.random(n))), watched(Number()))[1]
+    assert not [one for one in honest.warnings if "extra" in one]

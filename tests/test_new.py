@@ -376,7 +376,7 @@ def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> N
     file = tmp_path / "plain.toml"
     code, out, _ = call("plain", "--out", str(file), "--json")
     assert code == 0
-    nothing: dict[str, Any] = {"guessed": {}, "left_out": {}, "notices": []}
+    nothing: dict[str, Any] = {"guessed": {}, "left_out": {}, "doubtful": [], "notices": []}
     assert json.loads(out) == {"file": str(file), **nothing}
     assert read(file).instance.space.n == 5
     assert file.read_text(encoding="utf-8").count("CHOOSE") >= 6
@@ -386,6 +386,7 @@ def test_the_template_is_valid_and_json_says_what_was_found(tmp_path: Path) -> N
     assert found["guessed"]["outcome"] == "booked"
     assert found["rows"] == 300
     assert set(found["left_out"]) == {"order_id", "note", "currency", "checked_in"}
+    assert found["doubtful"] == ["checked_in"]
 
 
 @examples(40)
@@ -461,3 +462,170 @@ def test_a_status_is_known_by_what_it_says() -> None:
         }
     )
     assert roles_of(look(log), {}).status == "owner_said"
+
+
+def priced(n: int = 1500, **columns: Any) -> pl.DataFrame:
+    """Return bookings at a base price times one of five ratios, and further columns."""
+    rng = np.random.default_rng(3)
+    demand, base = rng.random(n), np.round(80 + 120 * rng.random(n), 2)
+    ratio = rng.choice([0.8, 0.9, 1.0, 1.1, 1.2], n)
+    booked = (rng.random(n) < 1.0 / (1.0 + np.exp(3.0 * ratio - 3.0 - demand))).astype(int)
+    data = {"demand": demand.round(3), "base_price": base, "price": np.round(base * ratio, 2)}
+    frame = pl.DataFrame({**data, "booked": booked})
+    made = {name: make(frame, rng) if callable(make) else make for name, make in columns.items()}
+    return frame.with_columns(**{name: pl.Series(name, one) for name, one in made.items()})
+
+
+def noise(frame: pl.DataFrame, rng: np.random.Generator) -> Any:
+    return rng.random(frame.height).round(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("label", "a label of the scaler"),
+        ("label_0", "a label of the scaler"),
+        ("propensity", "the probability of the action"),
+        ("logged_propensity", "the probability of the action"),
+        ("action_prob", "the probability of the action"),
+        ("weight", "the weight of a row"),
+        ("sample_weight", "the weight of a row"),
+        ("decision_time", "the time of the decision"),
+        ("reviewer", "who answered a proposal"),
+        ("overridden", "what became of a proposal"),
+        ("is_override", "what became of a proposal"),
+        ("converted", "an outcome"),
+        ("value", "a reward"),
+    ],
+)
+def test_reserved_columns_are_never_context(name: str, part: str) -> None:
+    """Each is left out; the file says why, and how to put it back."""
+    log = look(priced(**{name: noise}))
+    asked = {"outcome": "booked"} if part == "a reward" else {}
+    found = propose(log, roles_of(log, asked))
+    text = toml("mine", found)
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+    assert found.doubtful == [name]
+    assert f"# - {name}: its name is that of {part}: a leak if it was known only after" in text
+    line = f'# {name} = {{ type = "number", low = 0, high = 1 }}'
+    assert line in text
+    back = parse(text.replace(line, line.removeprefix("# ")))
+    assert name in back.instance.context.columns
+
+
+@pytest.mark.parametrize("name", ["body_weight", "previous_label", "marital_status", "case_size"])
+def test_names_that_only_sound_reserved_stay_context(name: str) -> None:
+    text = proposed(priced(**{name: noise}))
+    assert name in parse(text).instance.context.columns
+
+
+def test_the_terminal_points_at_a_label(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    priced(label=noise).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0
+    assert "left out, look at it: label: its name is that of a label" in err
+    assert "label" not in read(file).instance.context.columns
+
+
+def test_what_the_outcome_pays_for_is_no_context() -> None:
+    """With the revenue as outcome, 'booked' came after it: by its name, or under any other."""
+    frame = priced(revenue=lambda f, _: f["booked"] * f["price"])
+    text = proposed(frame, outcome="revenue")
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+    assert "# - booked: its name is that of an outcome" in text
+    text = proposed(frame.rename({"booked": "state"}), outcome="revenue")
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+    assert "# - state: it all but determines the outcome" in text
+
+
+RATIO = "it is made of 'price' and 'base_price', as if it had been written after the decision"
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("uplift", lambda f, _: (f["price"] / f["base_price"]).round(2), RATIO),
+        ("k", lambda f, _: f["price"] / f["base_price"], RATIO),
+        ("discount", lambda f, _: f["base_price"] - f["price"], RATIO),
+        ("pct", lambda f, _: (100 * (f["price"] / f["base_price"] - 1)).round(1), RATIO),
+        ("logp", lambda f, _: np.log(f["price"]), "it is a function of the executed 'price'"),
+        ("is_dear", lambda f, _: f["price"] > 130, "it is a function of the executed 'price'"),
+        ("line", lambda f, _: np.arange(f.height) + 0.5, "it rises from row to row"),
+        (
+            "stars",
+            lambda f, r: f["booked"] * (r.random(f.height) < 0.1) * 5,
+            "wherever it has not its usual value the outcome is the same",
+        ),
+        (
+            "warm",
+            lambda f, r: np.where(r.random(f.height) < 0.93, f["booked"], 1 - f["booked"]),
+            "it tells 6",
+        ),
+    ],
+)
+def test_what_was_written_after_the_decision_is_found_in_the_cells(
+    name: str, make: Any, said: str
+) -> None:
+    """Whatever such a column is called. The base itself, named so, stays."""
+    text = proposed(priced(**{name: make}))
+    assert f"# - {name}: {said}" in text
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+
+
+def test_where_the_base_is_not_called_so_both_are_left_out() -> None:
+    """Three columns determine each other, and nothing says which came first."""
+    frame = priced(uplift=lambda f, _: f["price"] / f["base_price"])
+    text = proposed(frame.rename({"base_price": "tariff"}))
+    assert list(parse(text).instance.context.columns) == ["demand"]
+    assert "determine each other, and which of them came after the decision cannot be told" in text
+
+
+def test_noise_is_left_in() -> None:
+    """Twenty honest columns: none is taken for a leak. Their seed is fixed."""
+    columns: dict[str, Any] = {f"n{i}": noise for i in range(8)}
+    columns |= {f"f{i}": lambda f, r: r.random(f.height) < 0.2 for i in range(6)}
+    columns |= {f"w{i}": lambda f, r: r.integers(0, 5, f.height) for i in range(6)}
+    log = look(priced(400, **columns))
+    found = propose(log, roles_of(log, {}))
+    assert found.without == {}
+    assert len(found.context) == 22
+
+
+@pytest.mark.parametrize("head", ["", "Unnamed: 0", "Unnamed: 0.1", "index"])
+def test_row_numbers_of_pandas_are_neither_outcome_nor_context(head: str, tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    text = priced(300).with_row_index("zz").write_csv()
+    log.write_text(text.replace("zz", head, 1), encoding="utf-8")
+    assert call("mine", "--from", str(log), "--out", str(file))[0] == 0
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    assert data["history"]["outcome"] == ["booked"]
+    assert set(data["context"]) == {"demand", "base_price"}
+    assert f"# - {head}: it " in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "is_unit"),
+    [
+        ("listing_price", lambda f, r: r.integers(80, 200, f.height), False),
+        ("listing", lambda f, r: r.choice([81.5, 90.25, 99.0], f.height), False),
+        ("customer_age", lambda f, r: r.integers(18, 80, f.height), False),
+        ("product_type", lambda f, r: r.choice(["a", "b"], f.height), False),
+        ("listing", lambda f, r: r.integers(0, 9, f.height), True),
+        ("store_id", lambda f, r: r.integers(0, 9, f.height), True),
+        ("hotel", lambda f, r: r.choice(["sea", "city"], f.height), True),
+    ],
+)
+def test_a_guessed_unit_is_called_and_written_like_one(name: str, make: Any, is_unit: bool) -> None:
+    assert roles_of(look(priced(**{name: make})), {}).unit == (name if is_unit else "")
+
+
+def test_a_guess_that_the_terminal_names_can_be_said_otherwise(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    people = ["ann", "bob", "eve"] * 500
+    priced(reviewer=people, boss=people).write_csv(log)
+    _, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert "reviewer: reviewer, guessed by its name; --reviewer says otherwise" in err
+    more = ("--out", str(file), "--force", "--reviewer", "boss")
+    assert call("mine", "--from", str(log), *more)[0] == 0
+    assert tomllib.loads(file.read_text(encoding="utf-8"))["history"]["reviewer"] == "boss"

@@ -106,6 +106,7 @@ def new(
     time: Annotated[str, typer.Option(metavar="COL", help="When it was decided.")] = "",
     unit: Annotated[str, typer.Option(metavar="COL", help="Whose decision it was.")] = "",
     propensity: Annotated[str, typer.Option(metavar="COL", help="How likely the action was.")] = "",
+    reviewer: Annotated[str, typer.Option(metavar="COL", help="Who answered a proposal.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -125,13 +126,20 @@ def new(
         "time": time,
         "unit": unit,
         "propensity": propensity,
+        "reviewer": reviewer,
     }
     if log is None and (query is not None or any(asked.values())):
         wrong_usage("columns and --query go with --from LOG")
     target = Path(f"{name}.toml") if file is None else file
     if target.exists() and not force:
         fail(f"{target} is there already; --force overwrites it, --out names another file")
-    found: dict[str, Any] = {"guessed": {}, "why": {}, "left_out": {}, "notices": []}
+    found: dict[str, Any] = {
+        "guessed": {},
+        "why": {},
+        "left_out": {},
+        "doubtful": [],
+        "notices": [],
+    }
     text = _template(name)
     if log is not None:
         text, found = _inferred(name, log, query, asked)
@@ -149,7 +157,14 @@ def new(
         notice(sentence)
     for role, column in found["guessed"].items():
         notice(f"{role}: {column}, {found['why'][role]}; --{role} says otherwise")
-    without = list(found["left_out"].items())
+    doubtful = found["doubtful"]
+    for column in doubtful:
+        notice(f"left out, look at it: {column}: {found['left_out'][column]}")
+    if doubtful:
+        notice(
+            f"in {target} each has a line that puts it back, if it was known before the decision"
+        )
+    without = [pair for pair in found["left_out"].items() if pair[0] not in doubtful]
     for column, why in without[:_SHOWN]:
         notice(f"left out: {column}: {why}")
     if len(without) > _SHOWN:
@@ -189,7 +204,8 @@ def _inferred(
     guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
     why = {role: roles.why(role) for role in guessed}
-    return text, {**said, "why": why, "left_out": found.without, "notices": found.notices}
+    said |= {"left_out": found.without, "doubtful": found.doubtful, "notices": found.notices}
+    return text, {**said, "why": why}
 
 
 def _checked(text: str, target: Path) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.columns import Column, Look, hint
-from gdcb.history.roles import Roles, left_out, tokens
+from gdcb.history.roles import BASES, Roles, left_out, made_of_pairs, tokens
 
-_BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
 _LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out
 _PAYS = ("price", "rate", "apr", "fee", "fare", "amount")
 
@@ -25,7 +24,7 @@ class Proposal:
     ----------
     log, roles : the log at first sight, and which column is what
     context : columns of the context by their name there
-    without : why the others are not in it
+    without, doubtful : why the others are not in it, and which of them might be after all
     base : context columns that the action is relative to
     is_choice, values : whether actions are categories; relative actions (n,), or their codes
     is_class, pays : whether outcomes are classes; and whether a success pays the action
@@ -35,6 +34,7 @@ class Proposal:
     roles: Roles
     context: dict[str, Column]
     without: dict[str, str]
+    doubtful: list[str] = field(default_factory=list)
     base: tuple[str, ...] = ()
     is_choice: bool = False
     values: Array = field(default_factory=lambda: np.empty(0))
@@ -80,18 +80,19 @@ def propose(log: Look, roles: Roles) -> Proposal:
     if chosen.kind not in ("flag", "number") or chosen.is_constant:
         what = "has one value" if chosen.is_constant else f"holds {chosen.kind}, not numbers"
         raise InvalidInput(f"the outcome '{chosen.name}' {what} in the log")
-    context, without = {}, {}
+    others, doubtful = {}, []
     for name, column in log.columns.items():
-        if name in roles.taken:
-            continue
-        why = left_out(column, roles, log)
-        if why:
-            without[name] = why
-        else:
-            context[_clean(name)] = column
+        if name not in roles.taken:
+            others[name], is_doubtful = left_out(column, roles, log)
+            doubtful += [name] if others[name] and is_doubtful else []
+    kept = [log.columns[name] for name, why in others.items() if not why]
+    pairs = made_of_pairs(log, roles, kept)
+    others |= pairs
+    without = {name: why for name, why in others.items() if why}
+    context = {_clean(name): log.columns[name] for name, why in others.items() if not why}
     if not context:
         raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
-    found = Proposal(log, roles, context, without)
+    found = Proposal(log, roles, context, without, [*doubtful, *pairs])
     _outcome(found)
     found.is_choice = action.kind != "number"
     found.values = action.values
@@ -103,7 +104,9 @@ def propose(log: Look, roles: Roles) -> Proposal:
 def _outcome(found: Proposal) -> None:
     """Find out whether outcomes are classes that pay something known; else rewards are learned."""
     log, roles = found.log, found.roles
-    outcome, reward = log.columns.get(roles.outcome), log.columns.get(roles.reward)
+    # A log may have a column without a name, which '' must not find.
+    outcome = log.columns[roles.outcome] if roles.outcome else None
+    reward = log.columns[roles.reward] if roles.reward else None
     action = log.columns[roles.action]
     found.is_class = outcome is not None and outcome.is_binary
     if not found.is_class or outcome is None:
@@ -130,7 +133,7 @@ def _base(found: Proposal) -> tuple[tuple[str, ...], Array]:
     if found.action.low <= 0:
         return (), values
     bases: tuple[str, ...] = ()
-    for word in _BASES:
+    for word in BASES:
         for name, column in found.context.items():
             if word not in tokens(name) or column.kind != "number" or column.low <= 0:
                 continue

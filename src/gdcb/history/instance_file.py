@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
 from gdcb.history.roles import Roles
 
@@ -59,22 +60,34 @@ def _context(found: Proposal) -> list[str]:
         if column.missing > 0:
             gone = round(column.missing * found.log.rows)
             empty = f"  # {gone:,} of its cells are empty: such rows are rejected"
-        if column.kind == "flag":
-            lines.append(f'{_key(name)} = {{ type = "flag" }}{empty}')
-        elif column.kind == "text":
-            levels = f'{{ type = "category", levels = {_list(column.levels)} }}'
-            lines.append(f"{_key(name)} = {levels}{empty}")
-        else:
-            low, high = outwards(column.low, column.high)
-            kind = f'{{ type = "number", low = {_number(low)}, high = {_number(high)} }}'
-            lines.append(f"{_key(name)} = {kind}{empty}")
-    if found.without:
+        lines.append(f"{_declared(name, column)}{empty}")
+    plain = [name for name in found.without if name not in found.doubtful]
+    if plain:
         lines.append("# Left out:")
-        lines += [f"# - {_comment(name)}: {why}" for name, why in found.without.items()]
+        lines += [f"# - {_comment(name)}: {found.without[name]}" for name in plain]
+    if found.doubtful:
+        lines += [
+            "# CHOOSE: left out in doubt. What was known before the decision comes back by taking",
+            "# the '#' off the line under its name; what was written after it must stay out.",
+        ]
+    for name in found.doubtful:
+        lines.append(f"# - {_comment(name)}: {found.without[name]}")
+        if re.fullmatch(r"[^=*\x00-\x1f\x7f]+", name):
+            lines.append(f"# {_declared(name, found.log.columns[name])}")
     lines.append(
         "# CHOOSE: ranges are those of the log, rounded outwards; widen what may go beyond."
     )
     return lines
+
+
+def _declared(name: str, column: Column) -> str:
+    """Return a context column's line."""
+    if column.kind == "flag":
+        return f'{_key(name)} = {{ type = "flag" }}'
+    if column.kind == "text":
+        return f'{_key(name)} = {{ type = "category", levels = {_list(column.levels)} }}'
+    low, high = outwards(column.low, column.high)
+    return f'{_key(name)} = {{ type = "number", low = {_number(low)}, high = {_number(high)} }}'
 
 
 def _arms(found: Proposal) -> list[str]:

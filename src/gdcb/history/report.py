@@ -9,7 +9,7 @@ from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.hashing import Content, Copies, row_hashes
 from gdcb.history.layout import Layout
-from gdcb.history.leakage import Sample, leaks_of, tells_rows_apart
+from gdcb.history.leakage import Sample, leaks_of, suspects_of, tells_rows_apart
 from gdcb.history.rows import Parsed
 from gdcb.history.times import AWARE, NAIVE, PLAIN
 
@@ -144,6 +144,7 @@ class Tally:
             raise InvalidInput(f"{where}: none of {self.read:,} rows fits the schema: {why}")
         duplicates, is_exact = self.copies.count()
         said = list(warnings) + list(layout.warnings) + self._times(layout)
+        said += suspects_of(self.sample, layout)
         leaks = leaks_of(self.sample, layout) + self._late(layout)
         if duplicates:
             about = "" if is_exact else "about "

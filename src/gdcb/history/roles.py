@@ -7,11 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.cells import statuses
 from gdcb.history.columns import MOST_LEVELS, Column, Look
-from gdcb.history.leakage import determines, follows
+from gdcb.history.leakage import (
+    PAIRED,
+    TELLS,
+    determines,
+    follows,
+    implies,
+    makes_up,
+    rises_with,
+    rises_within,
+    tells,
+)
 
 # Words that name a part, the likeliest first.
 WORDS = {
@@ -36,6 +45,8 @@ WORDS = {
 }
 # A price among these words is not the one that was set.
 _OTHER = {"base", "list", "reference", "market", "competitor", "old", "previous", "last", "cost"}
+# Words of what an action may be relative to, the likeliest first.
+BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
 # What such a column holds was known only when all was over.
 AFTERWARDS = {
     *("after", "result", "outcome", "final", "actual", "paid", "cancelled", "canceled"),
@@ -45,8 +56,40 @@ AFTERWARDS = {
 _BEFORE = {"previous", "prior", "past", "last", "before", "earlier"}
 _LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
 _ID = {"id", "uuid", "guid", "index"}
+_NUMBERED = _ID | {"no", "nr", "num", "number", "code", "name", "key", "ref"}
 _PLAIN = {"is", "has", "was", "of", "the", "y"}  # words that say nothing of an outcome
-_TELLS = 0.5  # share of an outcome from which a single column is no context
+# Parts of a log other than its context. Such words say so anywhere in a name, ...
+_RESERVED = {
+    "a label of the scaler": ("label", "labels"),
+    "the probability of the action": ("propensity", "propensities", "pscore"),
+    "a proposal": WORDS["recommended"],
+    "what became of a proposal": ("override", "overrides", "overridden", "overrode", "overruled"),
+    "who answered a proposal": ("reviewer", "approver", "moderator"),
+    "an outcome": (
+        *("booked", "converted", "conversion", "clicked", "click", "repaid", "accepted"),
+        *("purchased", "bought", "sold", "won", "recovered", "took", "tookup", "takeup"),
+    ),
+}
+# ... and these where nothing else is in the name: 'weight' is a row's, 'body_weight' is not.
+_ALONE: dict[str, tuple[set[str], set[str]]] = {
+    "the weight of a row": (
+        {"weight", "weights", "ipw", "iptw"},
+        {"sample", "row", "case", "importance"},
+    ),
+    "the probability of the action": (
+        {"prob", "probability", "p"},
+        {"action", "arm", "logged", "of", "executed"},
+    ),
+    "the time of the decision": (
+        {"time", "timestamp", "date", "datetime", "decided", "created", "ts", "epoch"},
+        {"decision", "at", "on", "unix", "ms", "of", "the"},
+    ),
+    "what became of a proposal": ({"approved", "approval", "edited", "vetoed", "verdict"}, {"is"}),
+    "who answered a proposal": ({"manager"}, _NUMBERED),
+    "an outcome": ({"y", "response", "success"}, {"is"}),
+    "a reward": ({"value", "gain", "payoff"}, set()),
+}
+_UNNAMED = re.compile(r"\s*|unnamed[:_ ]*[\d._ ]*(level[\d_ ]*)?|index|level_\d+|row_?names?|_row")
 _EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -153,6 +196,8 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         if set(words) & {"action": _OTHER, "time": _LATE}.get(role, set()):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
+        if role == "reward" and len(words) > 1:  # 'property_value' is no reward
+            named = [i for i in named if WORDS[role][i] not in ("value", "gain")]
         if role == "status" and not named:  # 'approved', 'edited': whatever it is called
             named = [len(WORDS[role])]
         if named:
@@ -173,8 +218,23 @@ def _fits(role: str, column: Column, log: Look) -> bool:
     if role == "propensity":
         return column.kind == "number" and column.low > 0 and column.high <= 1
     if role in ("unit", "reviewer"):
-        return column.kind in ("text", "number") and column.n_different <= log.rows / 2
-    return column.kind in ("flag", "number")
+        return _names_others(role, column) and column.n_different <= log.rows / 2
+    return column.kind in ("flag", "number") and not _is_id(column, {*tokens(column.name)}, log)
+
+
+def _names_others(role: str, column: Column) -> bool:
+    """Whether a column may name units or people: texts, or whole numbers that are called so.
+
+    'store', 'store_id' and 'hotel' may; 'listing_price', 'customer_age' and 'product_type' tell
+    something of a unit.
+    """
+    words = {word.rstrip("0123456789") for word in tokens(column.name)} - {""}
+    if not words & _NUMBERED and words - {*WORDS[role]}:
+        return False
+    if column.kind != "number":
+        return column.kind == "text"
+    known = column.values[np.isfinite(column.values)]
+    return bool((known == np.floor(known)).all())
 
 
 def _is_status(column: Column) -> bool:
@@ -183,9 +243,16 @@ def _is_status(column: Column) -> bool:
     return not statuses(pl.Series(column.levels))[1]
 
 
-def left_out(column: Column, roles: Roles, log: Look) -> str:
-    """Return why a column is no context; '' where it is."""
-    words = {word.rstrip("0123456789") for word in tokens(column.name)}
+def left_out(column: Column, roles: Roles, log: Look) -> tuple[str, bool]:
+    """Return why a column is no context, '' where it is; and whether it might be one after all."""
+    why = _cannot(column) or _numbers_rows(column, log)
+    if why:
+        return why, False
+    return _doubt(column, roles, log), True
+
+
+def _cannot(column: Column) -> str:
+    """Return why a column cannot be context, whatever it means."""
     if column.kind == "empty":
         return "it is empty"
     if column.kind == "time":
@@ -200,61 +267,131 @@ def left_out(column: Column, roles: Roles, log: Look) -> str:
         return f"it has {len(column.levels)} different texts, and a category {MOST_LEVELS} at most"
     if column.looks == "date":
         return "it looks like dates in a form that is not read"
-    if _is_id(column, words, log):
+    return ""
+
+
+def _numbers_rows(column: Column, log: Look) -> str:
+    """Return why a column names rows and says nothing else of them."""
+    if not column.name.strip():
+        return "it has no name, as the row numbers that pandas and R write"
+    if _UNNAMED.fullmatch(column.name.lower()):
+        return "it is called like the row numbers that pandas and R write"
+    if _is_id(column, {*tokens(column.name)}, log):
         return "it looks like an identifier"
+    return ""
+
+
+def _doubt(column: Column, roles: Roles, log: Look) -> str:
+    """Return why a column that could be context had better not be."""
+    words = {word.rstrip("0123456789") for word in tokens(column.name)} - {""}
+    if _counts_rows(column):
+        return "it rises from row to row, as row numbers and times do"
+    target = log.columns[roles.outcome or roles.reward]
+    if words & set(tokens(target.name)) - _PLAIN and not words & _BEFORE:
+        return "it is called like the outcome: a leak"
+    part = _reserved(column, words)
+    if part and not words & _BEFORE:
+        return f"its name is that of {part}: a leak if it was known only after the decision"
     if words & AFTERWARDS and not words & _BEFORE:
         return "its name says that it was known only after the decision: a leak"
-    if words & set(tokens(roles.outcome or roles.reward)) - _PLAIN and not words & _BEFORE:
-        return "it is called like the outcome: a leak"
-    outcome, action = _target(log, roles), log.columns[roles.action]
-    both = np.isfinite(column.values) & np.isfinite(outcome)
-    if determines(column.values[both], outcome[both]):
-        return "it all but determines the outcome, as if it had been written after it: a leak"
-    share = tells(column.values[both], outcome[both])
-    if share > _TELLS:
+    return _leaks(column, target, log.columns[roles.action])
+
+
+def _reserved(column: Column, words: set[str]) -> str:
+    """Return the part of a log, other than context, that a name belongs to; '' where to none."""
+    for part, some in _RESERVED.items():
+        if words & {*some}:
+            return part
+    for part, (own, beside) in _ALONE.items():
+        if words & own and words <= own | beside:
+            return part
+    if column.kind == "text" and _is_status(column):
+        return "what became of a proposal"
+    return ""
+
+
+def _leaks(column: Column, target: Column, action: Column) -> str:
+    """Return what the cells of a column give away; '' where nothing."""
+    x, y, ran = column.values, target.values, action.values
+    known = np.isfinite(x) & np.isfinite(y)
+    split = [y]
+    values, counts = np.unique(y[np.isfinite(y)], return_counts=True)
+    if values.size > 2 and 0.05 <= counts.max() / counts.sum() <= 0.95:
+        # Whether anything came of it: revenue is 0 wherever nothing was sold.
+        split.append(np.where(np.isfinite(y), 1.0 * (y != values[counts.argmax()]), np.nan))
+    gone = np.isnan(x).astype(float)
+    for one in split:
+        if determines(x[known], one[known]) or rises_with(x[known], one[known]):
+            return "it all but determines the outcome, as if it had been written after it: a leak"
+        if implies(x[known], one[known]):
+            return (
+                "wherever it has not its usual value the outcome is the same, as if it had been "
+                "written after it: a leak"
+            )
+        seen = np.isfinite(one)
+        if gone.any() and determines(gone[seen], one[seen]):
+            return "where it is empty tells the outcome: a leak"
+    if {*tokens(column.name)} & {*BASES} and values.size > 2:
+        split = split[1:]  # what a price is a multiple of tells much of what was earned
+    share = max((tells(x[known], one[known]) for one in split), default=0.0)
+    if share > TELLS:
         return (
-            f"it tells {100 * share:.0f} % of the outcome all by itself, as what is written after "
-            "it does: a leak"
+            f"it tells {100 * share:.0f} % of the outcome all by itself, suspiciously much, as "
+            "what is written after it does: a leak"
         )
-    gone = np.isnan(column.values).astype(float)
-    known = np.isfinite(outcome)
-    if gone.any() and determines(gone[known], outcome[known]):
-        return "where it is empty tells the outcome: a leak"
-    ran = np.isfinite(column.values) & np.isfinite(action.values)
-    if follows(column.values[ran], action.values[ran]):
+    both = np.isfinite(x) & np.isfinite(ran)
+    if follows(x[both], ran[both]) or (
+        column.kind != "text" and action.kind == "number" and rises_with(x[both], ran[both])
+    ):
         return f"it is a function of the executed '{action.name}': it was written after it"
     return ""
 
 
-def tells(column: Array, outcome: Array) -> float:
-    """Return the share of a 0/1 outcome's deviance that a column explains in twenty bands.
+def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
+    """Return why columns are left out that the action or the outcome makes up with another one.
 
-    The outcome comes in a quarter of the rows: H(¼) = 0.562 nats. Where the column is 1 it comes in
-    half of them, elsewhere never: ½·H(½) = 0.347 is left, and 1 − 0.347/0.562 = 0.38 explained.
-
-    >>> column, outcome = np.tile([0.0, 0.0, 1.0, 1.0], 50), np.tile([0.0, 0.0, 0.0, 1.0], 50)
-    >>> round(tells(column, outcome), 2)
-    0.38
+    The ratio of a price to its base is such a column, and so is a total. Where column, other column
+    and action determine each other, the numbers do not say which of the two came first: a name may
+    ('base', 'list', 'previous'), else both are left out.
     """
-    values = np.unique(outcome)
-    if values.size != 2 or outcome.size < 50:
-        return 0.0
-    y = (outcome == values[1]).astype(float)
-    edges = np.unique(np.quantile(column, np.linspace(0, 1, 21)[1:-1]))
-    band = np.searchsorted(edges, column, side="left")
-    n, wins = np.bincount(band), np.bincount(band, y)
-    rate = wins[n > 0] / n[n > 0]
-    left = float((n[n > 0] * _entropy(rate)).sum()) / y.size
-    return float(1.0 - left / _entropy(np.array([y.mean()]))[0])
-
-
-def _entropy(p: Array) -> Array:
-    p = np.clip(p, 1e-12, 1.0 - 1e-12)
-    return np.asarray(-p * np.log(p) - (1.0 - p) * np.log1p(-p))
-
-
-def _target(log: Look, roles: Roles) -> Array:
-    return log.columns[roles.outcome or roles.reward].values
+    known = [one for one in log.columns.values() if not one.is_constant and one.missing <= _EMPTY]
+    numbers = {one.name: one for one in known if one.kind == "number"}
+    kinds = [one for one in known if 2 <= one.n_different <= MOST_LEVELS and one.kind != "time"]
+    size = max((one.values.size for one in known), default=0)
+    some = slice(None, None, max(1, -(-size // PAIRED)))
+    target = roles.outcome or roles.reward
+    sources = [name for name in dict.fromkeys((roles.action, target)) if name in numbers]
+    first_known = _BEFORE | _OTHER | {*BASES}
+    open_names = {one.name for one in context}
+    found: dict[str, str] = {}
+    for column in context:
+        if column.kind == "text" or {*tokens(column.name)} & first_known:
+            continue
+        x = column.values[some]
+        for source in sources:
+            y = numbers[source].values[some]
+            others = [one for one in numbers.values() if one.name not in (column.name, source)]
+            others = [one for one in others if one.name not in found and column.kind == "number"]
+            made = next((one for one in others if makes_up(x, y, one.values[some])), None)
+            if (
+                made is not None
+                and made.name in open_names
+                and not ({*tokens(made.name)} & first_known)
+            ):
+                found[made.name] = (
+                    f"it, '{column.name}' and '{source}' determine each other, and which of them "
+                    "came after the decision cannot be told: perhaps a leak"
+                )
+            if made is None:
+                rest = [one for one in kinds if one.name not in (column.name, source, target)]
+                made = next((one for one in rest if rises_within(x, y, one.values[some])), None)
+            if made is not None:
+                found[column.name] = (
+                    f"it is made of '{source}' and '{made.name}', as if it had been written after "
+                    "the decision: a leak"
+                )
+                break
+    return found
 
 
 def _is_id(column: Column, words: set[str], log: Look) -> bool:
@@ -267,3 +404,11 @@ def _is_id(column: Column, words: set[str], log: Look) -> bool:
     known = column.values[np.isfinite(column.values)]
     is_whole = bool((known == np.floor(known)).all())
     return is_whole and (bool(words & _ID) or (n >= 100 and column.n_different > 0.95 * n))
+
+
+def _counts_rows(column: Column) -> bool:
+    """Whether numbers rise, or fall, from row to row and hardly ever come twice."""
+    if column.kind != "number" or column.values.size < 100:
+        return False
+    steps = np.diff(column.values[np.isfinite(column.values)])
+    return bool((steps > 0).mean() > 0.95 or (steps < 0).mean() > 0.95)
