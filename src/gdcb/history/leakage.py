@@ -278,12 +278,12 @@ def tells(column: Array, outcome: Array) -> float:
     if values.size == 2:
         y = (outcome == values[1]).astype(np.float64)
         left = float((n * _entropy(np.bincount(band, y) / n)).sum()) + spare / 2.0
-        return 1.0 - left / (y.size * float(_entropy(np.array([y.mean()]))[0]))
+        return float(1.0 - left / (y.size * _entropy(np.array([y.mean()]))[0]))
     mean = np.bincount(band, outcome) / n
     if outcome.size <= n.size:
         return 0.0
     left = float(((outcome - mean[band]) ** 2).sum()) / (outcome.size - n.size)
-    return 1.0 - left / float(outcome.var(ddof=1))
+    return float(1.0 - left / outcome.var(ddof=1))
 
 
 def implies(column: Array, outcome: Array) -> bool:
