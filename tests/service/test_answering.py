@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gdcb import events as ev
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownDecision, UnknownField
 from gdcb.service import answering, operating
-from gdcb.service.answering import Decided, OwnProposal, Stale
+from gdcb.service.answering import Decided, OwnProposal, Stale, TooLate
 from tests.properties import examples
 from tests.service.desks import Office, held, held_twice, night, office, plain, together
 
@@ -287,13 +287,16 @@ def test_an_expired_decision_cannot_be_approved() -> None:
         refused(made, Decided, "was expired by policy", answering.expire, "a")
 
 
-def test_an_answer_after_the_time_and_before_the_clock_counts() -> None:
-    """Expiry is an event; until it is there, a person may answer."""
+def test_after_the_time_and_before_the_clock_only_a_veto_counts() -> None:
+    """The deadline is a time and not an event: who comes after it lets nothing through."""
     with office(held("expiry.after = 60")) as made:
         made.decide("a", night(0.9))
         made.clock.pass_by(600)
-        made.answer("a")
-        refused(made, Decided, "was approved by ann", answering.expire, "a")
+        says = "it can no longer be approved or edited"
+        refused(made, TooLate, says, answering.review, made.asked("a"))
+        made.answer("a", "veto")
+        refused(made, Decided, "was vetoed by ann", answering.expire, "a")
+        made.check()
 
 
 def test_a_fallback_runs_behind_the_gates_that_are_left() -> None:

@@ -18,9 +18,9 @@ from gdcb.ledger.entry import Entry
 from gdcb.ledger.memory import MemoryStore, MemoryWriting
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import answering, schedule
+from gdcb.service.answering import TooLate
 from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk
-from gdcb.service.observing import TooLate
 from gdcb.service.schedule import Schedule, Ticker
 from tests.postgres import Cluster
 from tests.service.desks import held, learning, night, office, plain, together
@@ -94,20 +94,23 @@ def test_two_clocks_do_no_more_than_one() -> None:
         made.check()
 
 
-def test_an_answer_between_look_and_transaction_wins() -> None:
+def test_a_veto_between_look_and_transaction_wins() -> None:
+    """It lets nothing run, so it counts until the expiry is there; an approval does not."""
     with office(held("expiry.after = 60")) as made:
         made.decide("a", night(0.9))
-        answer = made.asked("a")
+        approval, answer = made.asked("a"), made.asked("a", "veto")
         made.clock.pass_by(60)
         clock = Schedule(made.desk)
         look = made.desk.look(lambda live: answering.overdue(live, made.desk.policy, made.clock()))
         assert look.result(timeout=60) == ["a"]
-        record, error = together(
+        late, record, error = together(
             made,
+            lambda turn: answering.review(turn, approval),
             lambda turn: answering.review(turn, answer),
             lambda turn: answering.expire(turn, "a"),
         )
-        assert record.status == "passed"
+        assert isinstance(late, TooLate)
+        assert record.status == "vetoed"
         assert isinstance(error, answering.Decided)
         assert clock.tick() == 0
 

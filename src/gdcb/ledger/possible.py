@@ -146,6 +146,9 @@ class Possible:
         if event.verdict == "veto":
             return
         self._open(f"decision {event.id} was let through")
+        rules, waiting = self.rules, self.live.waiting.get(event.id)
+        if rules.then != "wait" and waiting is not None and at >= waiting.since + rules.after:
+            raise Conflict(f"decision {event.id} was let through after its deadline")
         record = self.live.records[event.id]
         asked_by = record.made.by[record.at] if record.made.by is not None else ""
         if is_same(asked_by, event.by):

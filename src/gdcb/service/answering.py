@@ -37,6 +37,10 @@ class Stale(Conflict):
     """What the reviewer saw is no longer what there is to decide."""
 
 
+class TooLate(Conflict):
+    """It came after its time: an approval after the deadline, an outcome after its window."""
+
+
 class OwnProposal(Conflict):
     """Nobody approves what they proposed."""
 
@@ -118,6 +122,7 @@ def check(turn: Turn, answer: Review) -> Record:
     if answer.verdict == "veto":
         return record
     check_open(turn)
+    check_in_time(turn, answer.id)
     asked_by = record.made.by[record.at] if record.made.by is not None else ""
     if is_same(asked_by, answer.by):
         raise OwnProposal(
@@ -125,6 +130,20 @@ def check(turn: Turn, answer: Review) -> Record:
             "answers"
         )
     return record
+
+
+def check_in_time(turn: Turn, id: str) -> None:
+    """Refuse to let a decision through at or after its deadline, by the time of the transaction.
+
+    From then on the policy decides, whether or not the schedule has come to it already. A veto is
+    not asked this: it lets nothing run, so it counts as long as the decision is held.
+    """
+    due = deadline(turn.live, turn.policy, id)
+    if due is not None and turn.now >= due:
+        raise TooLate(
+            f"decision {id} expired at {written(due)}, and it is {written(turn.now)} now: it can "
+            "no longer be approved or edited"
+        )
 
 
 def expire(turn: Turn, id: str) -> Record:

@@ -9,7 +9,6 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
-from gdcb.ledger.live import Live
 from gdcb.outlook import WORDS
 from gdcb.service import answering
 from gdcb.service.answering import Review
@@ -44,7 +43,7 @@ async def bulk(name: str, request: Request) -> Response:
         problem = _unasked(desk, verdict, ids)
         if problem:
             return (), [], problem
-        rows, left = _listed(turn.live, desk, verdict, ids, wanted)
+        rows, left = _listed(turn, desk, verdict, ids, wanted)
         problem = _unanswerable(rows)
         for row in () if problem else rows:
             if (desk.chain, row.id, viewer.id, row.version) not in seen:
@@ -87,14 +86,16 @@ def _unanswerable(rows: Sequence[Waiting]) -> str:
 
 
 def _listed(
-    live: Live, desk: Desk, verdict: str, ids: Sequence[str], wanted: Look
+    turn: Turn, desk: Desk, verdict: str, ids: Sequence[str], wanted: Look
 ) -> tuple[tuple[Waiting, ...], list[LeftOut]]:
     """Return the decisions that may be answered, and the others with the reason why not."""
-    rows, left = [], []
+    rows, left, live = [], [], turn.live
     for id in ids:
         try:
             record = answering.find(live, id)
             answering.check_waiting(live, record)
+            if verdict == "approve":
+                answering.check_in_time(turn, id)
         except (UnknownDecision, Conflict) as error:
             left.append(LeftOut(id, str(error)))
             continue
