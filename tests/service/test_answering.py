@@ -441,7 +441,9 @@ def test_new_limits_are_in_force_for_what_is_held() -> None:
         made.decide("a", night(0.9))
         answer = made.asked("a", "edit", {"price": 280})
         made.change(held().replace("high = 300", "high = 110"))
-        made.do(answering.review, answer)
+        says = "the gates behind you have changed since you looked"
+        refused(made, Stale, says, answering.review, answer)
+        made.answer("a", "edit", {"price": 280})
         assert made.document("a")["executed"] == {"price": 110.0}
         made.check()
 

@@ -302,7 +302,7 @@ def _seen(page: Any) -> dict[str, str]:
     ("verb", "form", "status", "done"),
     [
         ("approve", {"code": "fits", "reason": "go"}, "passed", "approved"),
-        ("edit", {"code": "too-high", "action.price": "95,5"}, "modified", "edited"),
+        ("edit", {"code": "too-high", "action.price": "95.5"}, "modified", "edited"),
         ("veto", {"code": "not-now"}, "vetoed", "vetoed"),
     ],
 )
@@ -359,9 +359,9 @@ def test_what_changed_since_is_not_answered(here: Site, eve: Visitor, joe: Visit
         ("approve", {"code": ""}, "code: expected one of fits"),
         ("approve", {"version": "x", "code": "fits"}, "version: expected a whole number"),
         ("approve", {"version": "9" * 5000, "code": "fits"}, "version: expected a whole number"),
-        ("edit", {"code": "fits", "action.price": "much"}, "price: expected a number, got 'much'"),
-        ("edit", {"code": "fits", "action.price": "nan"}, "action.price: expected a finite number"),
-        ("edit", {"code": "fits", "action.price": ""}, "price: expected a number, got ''"),
+        ("edit", {"code": "fits", "action.price": "much"}, "such as 1250 or 99.5; got 'much'"),
+        ("edit", {"code": "fits", "action.price": "nan"}, "such as 1250 or 99.5; got 'nan'"),
+        ("edit", {"code": "fits", "action.price": ""}, "such as 1250 or 99.5; got ''"),
     ],
 )
 def test_an_answer_that_is_none_stays_a_draft(
@@ -375,6 +375,60 @@ def test_an_answer_that_is_none_stays_a_draft(
     assert answer.status_code == 422
     assert says in _text(answer)
     assert "&lt;b&gt;words" in answer.text
+    assert here.heads() == before
+
+
+# What is read as another number by one person or another, or by Python alone
+AMBIGUOUS = [
+    "1,250", "1.250,00", "1,250.00", "95,5", "1 250", "1\u00a0250", "1'250", "1_000",
+    "\uff11\uff12", "\u0661\u0662", "1e3", "0x10", "nan", "inf", "-inf", "1.", "+5", "--5",
+    "12 EUR", "1" * 61,
+]  # fmt: skip
+
+
+def test_a_number_is_refused_where_it_could_be_read_in_two_ways(here: Site, eve: Visitor) -> None:
+    """Each over HTTP, in the edit and in its preview; the sentence says which form is expected."""
+    here.decide("digits", 0.9)
+    seen, before = _seen(eve.get(f"{AT}/d/digits")), here.heads()
+    expected = "a point before decimals and nothing between thousands, such as 1250 or 99.5; got"
+    for told_so in AMBIGUOUS:
+        form = seen | {"code": "fits", "action.price": told_so}
+        answer = eve.post(f"{AT}/d/digits/edit", form)
+        assert answer.status_code == 422, told_so
+        assert expected in _text(answer), told_so
+        preview = eve.post(f"{AT}/d/digits/preview", form, accept="application/json").json()
+        assert expected in preview["problem"], told_so
+    for version in ("\uff11", "1_0", " 1", "+1", "-1", "1.0", ""):
+        form = seen | {"code": "fits", "version": version}
+        assert eve.post(f"{AT}/d/digits/approve", form).status_code == 422, version
+    assert here.heads() == before
+
+
+@pytest.mark.parametrize(("typed", "ran"), [(" 99.5 ", 99.5), ("0120", 120.0), (".75", 50.0)])
+def test_a_plain_number_is_read_as_it_stands(
+    here: Site, eve: Visitor, typed: str, ran: float
+) -> None:
+    """The limits behind make 50 of 0.75."""
+    id = f"plain-{int(ran)}"
+    here.decide(id, 0.9)
+    form = _seen(eve.get(f"{AT}/d/{id}")) | {"code": "fits", "action.price": typed}
+    assert eve.post(f"{AT}/d/{id}/edit", form).status_code == 303
+    now = here.get(f"/v1/instances/{ROOMS}/decisions/{id}", here.ann).json()
+    assert now["executed"] == {"price": ran}
+
+
+@pytest.mark.parametrize("price", ['"1,250"', '"1250"', "NaN", "Infinity", "1e400", "true", "1_0"])
+def test_the_api_takes_a_number_of_json_and_nothing_else(here: Site, price: str) -> None:
+    if here.get(f"/v1/instances/{ROOMS}/decisions/json", here.ann).status_code == 404:
+        here.decide("json", 0.9)
+    seen, before = here.seen("json"), here.heads()
+    said = f'{{"verdict": "edit", "code": "fits", "action": {{"price": {price}}}, '
+    said += f'"version": {seen["version"]}, "content": "{seen["content"]}"}}'
+    at = f"/v1/instances/{ROOMS}/decisions/json/review"
+    answer = here.ask(
+        "POST", at, here.ann, content=said, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code in (400, 422), answer.text
     assert here.heads() == before
 
 

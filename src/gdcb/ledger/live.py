@@ -21,13 +21,14 @@ from gdcb.declaration import Declaration
 from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
 from gdcb.events import to_json
 from gdcb.fold import Past
+from gdcb.instance import Instance
 from gdcb.kept import Kept, Weights
 from gdcb.ledger.changing import check_change, kernels_under
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
-from gdcb.records import Log, from_bytes, to_bytes
+from gdcb.records import Log, Verdict, from_bytes, to_bytes
 
 FORMAT = 3
 T = TypeVar("T", bound=ev.Told)
@@ -85,6 +86,20 @@ class Live(Agent):
         self.erasures = 0
         self.is_lossy = False
         self._prepared: tuple[str, Declaration] | None = None
+        self._approved: dict[str, tuple[Instance, int, Verdict]] = {}
+
+    def if_approved(self, record: Record) -> Verdict:
+        """Return what an approval of a held decision would lead to, behind the gates in force.
+
+        It is worked out once for each verdict and declaration: a queue asks it of many, often.
+        """
+        known = self._approved.get(record.id)
+        if known is None or known[0] is not self.instance or known[1] != record.judged_at:
+            if len(self._approved) > 2 * len(self.waiting) + 1_000:
+                self._approved = {}
+            verdict = self.resume(record, ev.Reviewed(record.id, "approve", None, "", ""))
+            known = self._approved[record.id] = (self.instance, record.judged_at, verdict)
+        return known[2]
 
     @property
     def sealer(self) -> Sealer:

@@ -13,11 +13,12 @@ from gdcb import events as ev
 from gdcb.arguments import check_review, check_verdict
 from gdcb.cases import Record
 from gdcb.errors import Conflict, InvalidInput, UnknownDecision
+from gdcb.instance import Instance
 from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
 from gdcb.outlook import WORDS
 from gdcb.service.deciding import check_open, document, follow
-from gdcb.service.holding import offered
+from gdcb.service.holding import Then, if_approved, offered, settings_behind
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same, name_of
@@ -53,7 +54,7 @@ class Review:
     ----------
     id, verdict, action : which decision; 'approve', 'edit' with an action by name, or 'veto'
     by, code, reason : who, why as a code of the policy, and in words
-    version, content : what the reviewer was shown: the verdict's number and the content's hash
+    version, content : what the reviewer was shown: the verdict's number, and `content_of` it
     """
 
     id: str
@@ -77,7 +78,9 @@ def find(live: Live, id: str) -> Record:
 def content_of(live: Live, record: Record) -> str:
     """Return the hash of what a reviewer decides on: input, proposal, verdict so far.
 
-    While it is held, what an approval would let through is part of it: the document does not say.
+    While it is held, three hashes stand in it: of the case with what an approval lets through, of
+    what would then run behind the gates in force, and of those gates' settings. Each answer is
+    bound to the parts that it relies on (`_RELIES`).
     """
     shown: dict[str, Any] = {
         "chain": live.chain,
@@ -90,8 +93,57 @@ def content_of(live: Live, record: Record) -> str:
         # The hash is written down: it must not let anybody guess at what was erased.
         shown["x"] = record.made.sealed[record.at]
         shown["decision"] |= {"reason": ""}
+    case = _hash(shown)
+    then, held = if_approved(live, record), record.verdict
+    if then is None or held is None:
+        return case[:32]
+    gates = _hash(settings_behind(live.instance, int(held.gate[0])))
+    # Of personal fields what would run may tell, so there the settings of the gates stand for it.
+    is_personal = record.made.sealed is not None
+    runs = gates if is_personal else _hash([then.status, then.action.tolist(), _next(then)])
+    return f"{case[:24]}-{runs[:19]}-{gates[:19]}"
+
+
+def _next(then: Then) -> str:
+    """Return the gate whose person an approval would lead to; empty: it leads to none."""
+    return then.gates[-1] if then.status == "held" else ""
+
+
+def _hash(shown: Any) -> str:
     text = json.dumps(shown, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Which parts of the hash an answer relies on: 0 the case, 1 what runs if it is approved, 2 the
+# gates behind. A veto runs nothing whatever they are; what an edit runs depends on all of them.
+_RELIES = {"approve": (0, 1), "edit": (0, 2), "veto": (0,)}
+
+
+def _check_seen(live: Live, record: Record, answer: Review) -> None:
+    """Refuse an answer that relies on what is no longer the case."""
+    seen, known = answer.content.split("-"), content_of(live, record).split("-")
+    is_same_case = len(seen) == len(known) and seen[0] == known[0]
+    if answer.version != record.judged_at or not is_same_case:
+        raise Stale(
+            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
+            f"is version {record.judged_at}); look again and decide on what is there now"
+        )
+    if any(seen[part] != known[part] for part in _RELIES[answer.verdict]):
+        then = if_approved(live, record)
+        now = "" if then is None else f" (an approval {_said(live.instance, then)} now)"
+        raise Stale(
+            f"decision {answer.id}: the gates behind you have changed since you looked{now}; look "
+            "again and decide on what is there now"
+        )
+
+
+def _said(instance: Instance, then: Then) -> str:
+    """Say what an approval would do now, as the end of a sentence."""
+    named = instance.named_action(then.action.tolist())
+    words = ", ".join(f"{name} {value}" for name, value in (named or {}).items())
+    if then.status == "held":
+        return f"would send {words} on to '{_next(then)}'"
+    return "would run nothing" if then.status == "vetoed" else f"would run {words}"
 
 
 def review(turn: Turn, answer: Review) -> Record:
@@ -114,11 +166,7 @@ def check(turn: Turn, answer: Review) -> Record:
     if answer.code not in codes:
         raise InvalidInput(f"code: expected one of {', '.join(codes)}; got {answer.code!r}")
     check_waiting(live, record)
-    if answer.version != record.judged_at or answer.content != content_of(live, record):
-        raise Stale(
-            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
-            f"is version {record.judged_at}); look again and decide on what is there now"
-        )
+    _check_seen(live, record, answer)
     if answer.verdict == "veto":
         return record
     check_open(turn)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from gdcb import events as ev
 from gdcb.arrays import Array
 from gdcb.cases import Record
+from gdcb.instance import Instance
+from gdcb.ledger.changing import settings_of
 from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
+from gdcb.records import PASSED, STATUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,42 @@ def offered(record: Record) -> Array:
     if verdict is None or record.status != "held":
         return record.entered
     return np.asarray(verdict.trail[0, int(verdict.gate[0])])
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What an approval would lead to, behind the gates that are in force now.
+
+    Parameters
+    ----------
+    status : 'passed', 'modified', 'vetoed', or 'held': another person is asked next
+    action : (D,) what would run, NaN where nothing would; where it is held, what they are asked
+    gates : the gates that change, stop or hold it, in order
+    """
+
+    status: str
+    action: Array
+    gates: tuple[str, ...]
+
+
+def if_approved(live: Live, record: Record) -> Then | None:
+    """Return what an approval of a decision would lead to now; None: it is not held."""
+    held = record.verdict
+    if held is None or record.status != "held":
+        return None
+    verdict, first = live.if_approved(record), int(held.gate[0]) + 1
+    status, action = STATUS[int(verdict.status[0])], verdict.action[0]
+    if status == "held":
+        action = verdict.trail[0, int(verdict.gate[0])]
+    gates = enumerate(live.instance.chain.gates)
+    acts = [gate.name for i, gate in gates if i >= first and verdict.statuses[0, i] > PASSED]
+    return Then(status, np.asarray(action), tuple(acts))
+
+
+@lru_cache(maxsize=256)
+def settings_behind(instance: Instance, gate: int) -> str:
+    """Return the settings of the gates behind one, as text."""
+    return json.dumps([settings_of(one) for one in instance.chain.gates[gate + 1 :]])
 
 
 def asked_of(live: Live, record: Record) -> Asked | None:

@@ -138,6 +138,18 @@ Offered = Annotated[
 ]
 
 
+class IfApproved(BaseModel):
+    """What an approval would lead to, behind the gates that are in force now."""
+
+    status: Literal["passed", "modified", "vetoed", "held"] = Field(
+        description="held: another person is asked next"
+    )
+    action: dict[str, Any] | None = Field(
+        description="What would run, or what the next person is asked about; null: nothing would"
+    )
+    gates: list[str] = Field(description="Gates that would change, stop or hold it")
+
+
 class DecisionNow(Decision):
     """One decision, and what became of it."""
 
@@ -145,8 +157,12 @@ class DecisionNow(Decision):
         description="What really ran; null: nothing did, or not yet where `has_run` is false"
     )
     outcome: dict[str, float] | None
-    content: str = Field(description="Hash of what a reviewer decides on")
+    content: str = Field(
+        description="Hash of what a reviewer decides on; while it is held, also of what an "
+        "approval would run and of the settings of the gates behind"
+    )
     offered: Offered = None
+    if_approved: IfApproved | None = None
     waiting_since: str | None = None
     deadline: str | None = None
     at_expiry: str | None = None
@@ -344,6 +360,7 @@ class Waiting(BaseModel):
     reason: str
     proposed: dict[str, Any] | None
     offered: Offered
+    if_approved: IfApproved | None
     since: str
     deadline: str | None
     version: int

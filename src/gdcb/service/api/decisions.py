@@ -9,13 +9,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from gdcb.cases import Record
 from gdcb.errors import InvalidInput, UnknownDecision
 from gdcb.ledger.live import Live
 from gdcb.service import answering, deciding
 from gdcb.service.access import Principal
 from gdcb.service.answering import written
 from gdcb.service.api.columns import encode_columns, shown_columns
-from gdcb.service.holding import offered
+from gdcb.service.holding import if_approved, offered
 from gdcb.service.models import (
     Batch,
     DecideMany,
@@ -143,11 +144,21 @@ def as_now(live: Live, policy: Policy, id: str) -> dict[str, Any]:
     return deciding.document(live.instance, record) | {
         "content": answering.content_of(live, record),
         "offered": None if waits is None else live.instance.decode_action(offered(record)),
+        "if_approved": approval(live, record),
         "waiting_since": None if waits is None else written(waits.since),
         "deadline": None if due is None else written(due),
         "at_expiry": None if waits is None else policy.expiry.then,
         "decided": answering.decided_by(live, record),
     }
+
+
+def approval(live: Live, record: Record) -> dict[str, Any] | None:
+    """Return what an approval would lead to, as the API shows it; None: it is not held."""
+    then = if_approved(live, record)
+    if then is None:
+        return None
+    named = live.instance.decode_action(then.action)
+    return {"status": then.status, "action": named, "gates": list(then.gates)}
 
 
 @router.get("/queue", response_model=Queue)
@@ -181,6 +192,7 @@ async def queue(
                     "reason": record.reason,
                     "proposed": live.instance.decode_action(record.made.action[record.at]),
                     "offered": live.instance.decode_action(offered(record)),
+                    "if_approved": approval(live, record),
                     "since": written(one.since),
                     "deadline": None if due is None else written(due),
                     "version": record.judged_at,

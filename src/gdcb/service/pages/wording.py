@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from gdcb.pages.numbers import NONE, Estimate, bracketed, fixed
@@ -195,10 +196,16 @@ def cell(value: Estimate | None, digits: int | None = None) -> Markup:
 
 
 def attribute(value: float | str | None) -> str:
-    """Write a value as the attribute of an input has it: no thousands, no unit."""
+    """Write a value as the attribute of an input has it: no thousands, no unit, no exponent.
+
+    >>> attribute(1250.0), attribute(3e-12), attribute(1e12)
+    ('1250', '0.000000000003', '1000000000000')
+    """
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value:.12g}" if math.isfinite(value) else ""
+    if not math.isfinite(value):
+        return ""
+    return np.format_float_positional(float(f"{value:.12g}"), trim="-")
 
 
 def short(digest: str) -> Markup:

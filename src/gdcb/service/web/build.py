@@ -15,7 +15,7 @@ from gdcb.ledger.live import Live
 from gdcb.pages.numbers import Estimate
 from gdcb.service import answering, showing
 from gdcb.service.claims import Claim as Lease
-from gdcb.service.holding import Asked, asked_of, offered
+from gdcb.service.holding import Asked, asked_of, if_approved, offered
 from gdcb.service.pages.views import review as screen
 from gdcb.service.pages.views.decision import (
     Action,
@@ -76,6 +76,7 @@ def waiting_of(
     fallback: Action = ()
     if policy.expiry.fallback is not None:
         fallback = action_of(live.instance, live.instance.encode_action(policy.expiry.fallback))
+    then = if_approved(live, record)
     null = live.instance.null.of(record.rows.x, len(live.instance.actions))[0]
     return Waiting(
         id=record.id,
@@ -94,6 +95,9 @@ def waiting_of(
         original=() if np.array_equal(offer, proposal) else action_of(live.instance, proposal),
         is_live=record.is_live,
         status=record.status,
+        then="" if then is None else then.status,
+        runs=() if then is None else action_of(live.instance, then.action),
+        then_by=() if then is None else then.gates,
     )
 
 

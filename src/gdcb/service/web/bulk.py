@@ -46,13 +46,13 @@ async def bulk(name: str, request: Request) -> Response:
         rows, left = _listed(turn, desk, verdict, ids, wanted)
         problem = _unanswerable(rows)
         for row in () if problem else rows:
-            if (desk.chain, row.id, viewer.id, row.version) not in seen:
+            if (desk.chain, row.id, viewer.id, row.content) not in seen:
                 answering.show(turn, row.id, wanted.by)
         return rows, left, problem
 
     rows, left, problem = await command(desk, run)
     if not problem:  # not before it is committed
-        seen.update((desk.chain, row.id, viewer.id, row.version) for row in rows)
+        seen.update((desk.chain, row.id, viewer.id, row.content) for row in rows)
     view = BulkView(
         frame=await frame_of(request, name),
         verdict=verdict if verdict in _VERDICTS else "approve",

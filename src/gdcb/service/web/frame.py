@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -28,6 +29,9 @@ from gdcb.service.routing import (
 )
 from gdcb.service.who import name_of
 
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
+_WHOLE = re.compile(r"[0-9]+")
+_LONGEST_NUMBER = 60
 _ADVICE = {
     401: "Sign in, and try again.",
     403: "Somebody with the role can do it, or grant it to you.",
@@ -89,12 +93,29 @@ def texts(form: FormData, name: str) -> list[str]:
     return [value for value in form.getlist(name) if isinstance(value, str)]
 
 
+def plain_number(field: str, told: str) -> float:
+    """Return the number that somebody typed into a field of a form.
+
+    Only digits and a decimal point are read. '1,250' is a thousand to one person and one and a
+    quarter to another, so it is refused and not guessed.
+
+    >>> plain_number("price", " 99.5 ")
+    99.5
+    """
+    words = told.strip()
+    if len(words) > _LONGEST_NUMBER or not _NUMBER.fullmatch(words):
+        raise InvalidInput(
+            f"{field}: expected a number in digits, with a point before decimals and nothing "
+            f"between thousands, such as 1250 or 99.5; got {words[:40]!r}"
+        )
+    return float(words)
+
+
 def whole(field: str, told: str) -> int:
     """Return the whole number that a field of a form has."""
-    try:
-        return int(told)
-    except ValueError:
-        raise InvalidInput(f"{field}: expected a whole number") from None
+    if len(told) > _LONGEST_NUMBER or not _WHOLE.fullmatch(told):
+        raise InvalidInput(f"{field}: expected a whole number in digits, got {told[:40]!r}")
+    return int(told)
 
 
 def settings_of(request: Request) -> Settings:

@@ -33,6 +33,7 @@ from gdcb.service.web.frame import (
     form_of,
     frame_of,
     page,
+    plain_number,
     signed_in,
     text,
     texts,
@@ -173,17 +174,10 @@ async def add_key(request: Request) -> Response:
     def make() -> str:
         if instance not in (EVERY, *house.names()):
             raise InvalidInput(f"instance: there is no instance {shown(instance)}")
-        lasts = _days(days) * 86400 if days else None
+        lasts = plain_number("days", days) * 86400 if days else None
         return access.add_key(house.books, viewer, name, grants, lasts).text
 
     return await _with_secret(request, viewer, make, "key", name)
-
-
-def _days(told: str) -> float:
-    try:
-        return float(told)
-    except ValueError:
-        raise InvalidInput(f"days: expected a number, got {told[:40]!r}") from None
 
 
 @router.post("/keys/{id}/revoke")

@@ -24,7 +24,7 @@ from gdcb.service.problems import problem_of
 from gdcb.service.routing import command, house_of, look
 from gdcb.service.turn import Turn
 from gdcb.service.web import build, order
-from gdcb.service.web.frame import back, enter, form_of, frame_of, page, text, whole
+from gdcb.service.web.frame import back, enter, form_of, frame_of, page, plain_number, text, whole
 from gdcb.service.web.queue import READS
 from gdcb.service.who import written as who
 
@@ -52,23 +52,23 @@ def is_looked_at(request: Request) -> bool:
 
 
 async def _show(request: Request, desk: Desk, id: str, viewer: Principal) -> None:
-    """Write down once who opened which version."""
+    """Write down once who opened what."""
     seen = seen_by(request)
 
-    def version(live: Live) -> int | None:
+    def content_of(live: Live) -> str:
         record = answering.find(live, id)
-        return record.judged_at if record.status == "held" else None
+        return answering.content_of(live, record) if record.status == "held" else ""
 
-    number = await look(desk, version)
-    if number is None or (desk.chain, id, viewer.id, number) in seen:
+    content = await look(desk, content_of)
+    if not content or (desk.chain, id, viewer.id, content) in seen:
         return
-    await command(desk, lambda turn: answering.show(turn, id, who(viewer)))
-    seen.add((desk.chain, id, viewer.id, number))
+    content = await command(desk, lambda turn: answering.show(turn, id, who(viewer)))
+    seen.add((desk.chain, id, viewer.id, content))
 
 
-def seen_by(request: Request) -> set[tuple[str, str, str, int]]:
-    """Return which versions were opened by whom in this process: each is written down once."""
-    seen: set[tuple[str, str, str, int]] = request.app.state.__dict__.setdefault("shown", set())
+def seen_by(request: Request) -> set[tuple[str, str, str, str]]:
+    """Return what was opened by whom in this process: each content is written down once."""
+    seen: set[tuple[str, str, str, str]] = request.app.state.__dict__.setdefault("shown", set())
     if len(seen) > 100_000:
         seen.clear()
     return seen
@@ -136,14 +136,8 @@ def _action(desk: Desk, form: FormData) -> dict[str, Any]:
     """Return the action that a form has, numbers as numbers."""
     found: dict[str, Any] = {}
     for column in desk.instance.actions:
-        raw = text(form, f"action.{column.name}").strip().replace(",", ".")
-        if column.levels:
-            found[column.name] = raw
-            continue
-        try:
-            found[column.name] = float(raw)
-        except ValueError:
-            raise InvalidInput(f"{column.name}: expected a number, got {raw[:40]!r}") from None
+        raw = text(form, f"action.{column.name}").strip()
+        found[column.name] = raw if column.levels else plain_number(column.name, raw)
     return found
 
 

@@ -90,6 +90,9 @@ class Waiting:
         came before have changed it, or the incumbent's action stands in its place
     is_live : whether the proposal entered the gates, and not the incumbent's action
     status : of the decision; 'held' while it waits
+    then : what becomes of it behind the viewer once they approve: 'passed', 'modified', 'vetoed',
+        'held' (another person is asked); empty: it does not wait
+    runs, then_by : the action that would then run or reach the next person, and the gates that act
     """
 
     id: str
@@ -108,6 +111,9 @@ class Waiting:
     original: Action = ()
     is_live: bool = True
     status: str = "held"
+    then: str = ""
+    runs: Action = ()
+    then_by: tuple[str, ...] = ()
 
     @property
     def is_held(self) -> bool:
