@@ -93,6 +93,7 @@ def test_grant_and_revoke_are_seen_and_logged(books: Books) -> None:
     lines = [line for line in read_log(books) if line.by == admin.id]
     assert [(line.what, line.detail.get("role")) for line in lines] == [
         ("granted", "approve"),
+        ("password, sessions and links ended", None),
         ("revoked", "approve"),
     ]
     assert lines[0].at == books.clock()
@@ -126,9 +127,13 @@ def test_who_administers_one_instance_changes_nothing_elsewhere(books: Books) ->
     for refuse in refusals:
         with pytest.raises(NotAllowed, match=f"{refused} 'dosing'"):
             refuse()
-    grant(books, local, ann.id, "approve", "str")
+    with pytest.raises(
+        NotAllowed, match=f"{refused} 'dosing': they have a role there, and the first"
+    ):
+        grant(books, local, ann.id, "approve", "str")  # it would sign them out there
+    grant(books, local, ann.id, "operate", "str")
     revoke(books, local, key.id, "decide", "str")
-    assert held(books, ann) == {Grant("audit", "dosing"), Grant("approve", "str")}
+    assert held(books, ann) == {Grant("audit", "dosing"), Grant("operate", "str")}
 
 
 def test_lists_show_what_one_administers(books: Books) -> None:
@@ -349,7 +354,9 @@ def test_the_door_knows_each_change_at_once(done: list[tuple[str, str, str]]) ->
         expected: set[tuple[str, str]] = set()
         for what, role, instance in done:
             if what == "grant":
-                grant(books, CONSOLE, ann.id, role, instance)
+                if grant(books, CONSOLE, ann.id, role, instance):
+                    assert entrance.authenticate(here) is None
+                    here = cookie(session(books, ann))
                 expected.add((role, instance))
             elif (role, instance) in expected:
                 revoke(books, CONSOLE, ann.id, role, instance)

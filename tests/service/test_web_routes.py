@@ -595,8 +595,16 @@ def test_roles_are_granted_taken_and_ended(here: Site, eve: Visitor) -> None:
     at = f"/people/{id}"
     assert guest.get(f"{AT}/queue").status_code == 403
     answer = eve.post(f"{at}/grant", {"role": "approve", "instance": ROOMS})
+    assert "The role is granted." in _text(answer)
+    assert guest.get(f"{AT}/queue").status_code == 303  # to the door: the account is opened anew
+    found = re.search(r"/sign-in\?link=([0-9a-f]+)", answer.text)
+    assert found is not None
+    assert guest.post("/sign-in", {"link": found[1]}).status_code == 303
+    assert guest.get(f"{AT}/queue").status_code == 200
+    answer = eve.post(f"{at}/grant", {"role": "audit", "instance": ROOMS})
     assert "The role is granted." in told(eve, answer, "/people")
     assert guest.get(f"{AT}/queue").status_code == 200
+    eve.post(f"{at}/revoke", {"grant": f"audit@{ROOMS}"})
     answer = eve.post(f"{at}/revoke", {"grant": f"approve@{ROOMS}"})
     assert "The role is taken away." in told(eve, answer, "/people")
     assert guest.get(f"{AT}/queue").status_code == 403

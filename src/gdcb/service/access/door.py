@@ -161,6 +161,15 @@ class Door:
         )
         return self._cookie(opened)
 
+    def set_password(
+        self, by: Principal, password: str, old: str, headers: Mapping[str, str]
+    ) -> None:
+        """Set the password of who sent the request, unless their session ends meanwhile."""
+        token = session_token(headers.get("cookie"), self.is_https)
+        passwords.set_password(
+            self.books, by, password, old, cost=self.cost, rule=self.lock_out, session=token
+        )
+
     def sign_out(self, headers: Mapping[str, str]) -> str:
         """End the request's session, and return the value of `Set-Cookie` that clears it."""
         token = session_token(headers.get("cookie"), self.is_https)

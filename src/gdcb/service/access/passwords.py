@@ -24,6 +24,7 @@ from gdcb.service.access.names import shown
 from gdcb.service.access.people import find
 from gdcb.service.access.roles import Principal
 from gdcb.service.access.sessions import open_session
+from gdcb.service.access.tokens import digest
 
 SHORTEST, LONGEST = 12, 256
 _REFUSED = "login and password do not fit: try again, or ask an administrator for a link"
@@ -72,6 +73,7 @@ def set_password(
     old: str = "",
     cost: Cost = COST,
     rule: LockOut = LOCK_OUT,
+    session: str | None = None,
 ) -> None:
     """Set one's own password; all one's sessions end, so sign in with it.
 
@@ -85,6 +87,7 @@ def set_password(
     password : the new one, 12 to 256 characters
     old : the present one, where there is one; wrong ones count as tries to sign in
     cost, rule : parameters of scrypt and of the lock-out
+    session : token of the session in which it is asked for; if that ends meanwhile, nothing is set
     """
     if by.kind != "person":
         raise NotAllowed("only a person has a password")
@@ -101,6 +104,10 @@ def set_password(
     made = _made(by.id, password, cost)
     with books.changing() as connection:
         find(connection, by.id, "person")
+        if _kept(connection, login) != kept or not _is_open(connection, by.id, session):
+            raise NotAllowed(
+                "you were signed out meanwhile, and nothing was changed: sign in again"
+            )
         _write(books, connection, made)
         forgive(connection, login)
         connection.execute(delete(sessions).where(sessions.c.person == by.id))
@@ -137,6 +144,15 @@ def sign_in(
             _write(books, connection, stronger)
         forgive(connection, login)
         return open_session(books, connection, kept.person, "password", old_session)
+
+
+def _is_open(connection: Connection, person: str, session: str | None) -> bool:
+    """Whether a session of somebody has not been ended; true where none is named."""
+    if session is None:
+        return True
+    table = tables.sessions
+    asked = select(table.c.person).where(table.c.hash == digest(session), table.c.person == person)
+    return connection.scalar(asked) is not None
 
 
 def _kept(connection: Connection, login: str) -> _Kept | None:

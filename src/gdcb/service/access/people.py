@@ -17,6 +17,7 @@ from gdcb.service.access.roles import CONSOLE, EVERY, FOR_KEYS, Grant, Principal
 from gdcb.service.access.tokens import new_id
 
 _WHOLE = Grant("administer", EVERY)
+_TRUSTED = ("approve", "administer")  # what only a person may do
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,20 @@ def write_person(
     return person
 
 
-def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> None:
+def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> bool:
     """Give a person or key a role on an instance; nothing happens where they have it.
 
     Nobody gives a role to themselves, else who administers would approve after all: where only one
     person administers, they add another who does it. Unused links to the person that another
     administrator made end: whoever made one could open it, and would gain the role.
+
+    The first grant of 'approve' or 'administer' on an instance ends all by which the account could
+    be opened so far, its password and sessions too: whoever set the account up before may still
+    hold them. It takes somebody who could make a link for the person, who then signs in by it.
+
+    Returns
+    -------
+    Whether password, sessions and links of the person have ended, so that a new link is due.
     """
     one = Grant(role_name(role), instance_name(instance))
     must_administer(by, [one.instance])
@@ -96,11 +105,28 @@ def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> Non
                 f"role: expected one of {', '.join(sorted(FOR_KEYS))} for a key, got "
                 f"'{one.role}': that needs a person"
             )
-        if one not in grants_of(connection, [to]).get(to, ()):
-            _add(books, connection, by, to, one)
-            link = tables.links
-            others = (link.c.used_at.is_(None), link.c.made_by.not_in((by.id, CONSOLE.id)))
-            connection.execute(delete(link).where(link.c.person == to, *others))
+        held = grants_of(connection, [to]).get(to, frozenset())
+        if one in held:
+            return False
+        is_first = one.role in _TRUSTED and not any(
+            has.role in _TRUSTED and has.instance in (one.instance, EVERY) for has in held
+        )
+        _add(books, connection, by, to, one)
+        if is_first:
+            try:
+                must_administer_all(connection, by, to)
+            except NotAllowed as error:
+                raise NotAllowed(
+                    f"{error}: they have a role there, and the first grant of '{one.role}' ends "
+                    "their password and sessions"
+                ) from error
+            _shut_out(connection, to)
+            books.write(connection, by, "password, sessions and links ended", person=to)
+            return True
+        link = tables.links
+        others = (link.c.used_at.is_(None), link.c.made_by.not_in((by.id, CONSOLE.id)))
+        connection.execute(delete(link).where(link.c.person == to, *others))
+        return False
 
 
 def revoke(books: Books, by: Principal, of: str, role: str, instance: str) -> None:
@@ -133,8 +159,7 @@ def end_person(books: Books, by: Principal, person: str) -> None:
         people = tables.principals
         ended = update(people).where(people.c.id == person).values(ended_at=books.clock())
         connection.execute(ended)
-        for table in (tables.sessions, tables.links, tables.passwords):
-            connection.execute(delete(table).where(table.c.person == person))
+        _shut_out(connection, person)
         connection.execute(delete(tables.grants).where(tables.grants.c.principal == person))
         books.write(connection, by, "person ended", person=person)
         if _WHOLE in held:
@@ -228,6 +253,12 @@ def find(connection: Connection, who: object, kind: str = "") -> str:
     if found is None or (kind and found != kind):
         raise InvalidInput(f"expected the id of a {kind or 'person or key'}, got {shown(who)}")
     return str(found)
+
+
+def _shut_out(connection: Connection, person: str) -> None:
+    """Delete all by which a person's account can be opened."""
+    for table in (tables.sessions, tables.links, tables.passwords):
+        connection.execute(delete(table).where(table.c.person == person))
 
 
 def _add(books: Books, connection: Connection, by: Principal, to: str, one: Grant) -> None:

@@ -47,10 +47,7 @@ async def set_password(request: Request) -> Response:
         house.limiter.take("sign-in", viewer.id, address_of(request))
         if new != text(form, "again"):
             raise InvalidInput("the two new passwords are not the same: type it twice")
-        cost, rule = house.door.cost, house.door.lock_out
-        await run_in_threadpool(
-            access.set_password, house.books, viewer, new, present, cost=cost, rule=rule
-        )
+        await run_in_threadpool(house.door.set_password, viewer, new, present, request.headers)
     except (AccessError, InvalidInput) as error:
         status = error.status if isinstance(error, AccessError) else 422
         return page(await _account(request, viewer, str(error)), status)

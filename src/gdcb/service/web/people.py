@@ -44,6 +44,10 @@ from gdcb.service.who import written as who
 
 router = APIRouter(include_in_schema=False)
 PAGE = 50
+_ENDED = (
+    "Their password, sessions and links have ended, since whoever set the account up may still "
+    "have them. They sign in with this link, and set another password."
+)
 
 
 async def _administrator(request: Request) -> Principal:
@@ -142,9 +146,13 @@ async def change_person(id: str, verb: str, request: Request) -> Response:
 
         return await _with_secret(request, viewer, make, "link", "the link")
 
+    link = ""
+
     def change() -> str:
+        nonlocal link
         if verb == "grant":
-            access.grant(house.books, viewer, id, role, instance)
+            if access.grant(house.books, viewer, id, role, instance):
+                link = access.make_link(house.books, viewer, id, house.settings.base_url)
             return "The role is granted."
         if verb == "revoke":
             taken, _, where = text(form, "grant").partition("@")
@@ -159,6 +167,10 @@ async def change_person(id: str, verb: str, request: Request) -> Response:
         told = await run_in_threadpool(change)
     except (AccessError, Conflict, InvalidInput) as error:
         return page(await _people(request, viewer, problem=str(error)), 422)
+    if link:
+        why = f"{told} {_ENDED}"
+        secret = Secret("link", "their next sign-in", link, why=why)
+        return page(await _people(request, viewer, secret))
     return back("/people", told)
 
 

@@ -54,12 +54,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key or a one-time link, shown this once."""
+    """A key or a one-time link, shown this once; `why` says why it is due, where nobody asked."""
 
     kind: str
     name: str
     words: str
     expires: int | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
