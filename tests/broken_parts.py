@@ -544,6 +544,7 @@ def erase(self: Any, e: Array, x: Array) -> Array:
 
 COMPOSITIONS: dict[str, Broken] = {
     "settings are frozen": loose(TIMES),
+    "it says which arms it takes": but(TIMES, arm_kind="any"),
     "columns have names": but(TIMES, needs_positive=1),
     "actions have their shape": but(
         TIMES, columns=lambda self, arms: (ActionColumn("action", ("a", "b")),)

@@ -67,7 +67,7 @@ UNFIT: list[tuple[str, Callable[[], object], str]] = [
     ("a list as arms", lambda: shop(arms=[1, 2]), "arms: expected"),
     ("a name as gate", lambda: shop(gate="cap"), "gate: expected a gate"),
     ("a class as gate", lambda: shop(gate=[gdcb.Cap]), "gates: expected gates"),
-    ("words as values", lambda: gdcb.ArmList(values=("a", "b")).build(), "finite number"),  # type: ignore[arg-type]
+    ("words as values", lambda: gdcb.ArmList(values=("a", "b")).build(), "expected numbers"),  # type: ignore[arg-type]
     (
         "a prior that is no number",
         lambda: gdcb.CurveThompson(prior_mean=(math.nan, 0.0)),

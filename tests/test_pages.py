@@ -95,6 +95,7 @@ def test_what_a_page_gives_for_required_settings_is_a_file_that_works(kind: str,
     rest = {
         "arms": '{ part = "list", values = [0.8, 1.25] }',
         "composition": '{ part = "multiply" }',
+        "gates": "[]",
         "reward": '{ part = "payoff", outcome = ["won"] }',
         "bandit": '{ part = "beta-thompson" }',
     }

@@ -50,7 +50,10 @@ DECLARES = {
         ("is_positive", "δ above 0", "δ is always above 0"),
         ("supports", "also does", "Optional methods"),
     ),
-    "composition": (("needs_positive", "needs δ above 0", "Needs δ above 0"),),
+    "composition": (
+        ("arm_kind", "takes arms", "Arms it takes (`numbers`, `categories` or `any`)"),
+        ("needs_positive", "needs δ above 0", "Needs δ above 0"),
+    ),
     "gate": (
         ("is_hard", "known function", "A known function"),
         ("is_person", "a person", "A person answers"),

@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from gdcb.arrays import Array, along, at_least, is_finite, like, put_where, search, zeros
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_choice, check_number
+from gdcb.parts import check_choice, check_number, check_settings
 from gdcb.records import Located
+
+NUMBERS, CATEGORIES = "numbers", "categories"  # kinds of arms
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,13 @@ class Arms:
     def n(self) -> int:
         """Number of arms K."""
         return len(self.names)
+
+    @property
+    def kind(self) -> str:
+        """'numbers', 'categories', or 'a mixture of numbers and categories'."""
+        if not self.is_exact.any():
+            return NUMBERS
+        return CATEGORIES if self.is_exact.all() else f"a mixture of {NUMBERS} and {CATEGORIES}"
 
     @property
     def n_coords(self) -> int:
@@ -151,8 +161,8 @@ class ArmList:
 
     Parameters
     ----------
-    names : names of the arms; made from the values where omitted
     values : one number an arm, or none: the arms are categories
+    names : names of the arms; made from the values where omitted
     step : what counts as one step; the spacing of the arms where omitted
 
     Notes
@@ -173,23 +183,34 @@ class ArmList:
     >>> found = arms.locate(np.array([[[2.5]]]))
     >>> arms.names[found.arm[0, 0]], found.steps.tolist()
     ('2', [[0.25]])
+    >>> ArmList([0.8, 0.9, 1.0]).build().coords.ravel().tolist()
+    [0.8, 0.9, 1.0]
     >>> ArmList(names=("allow", "remove")).build().is_exact.tolist()
     [True]
     """
 
-    names: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
     step: float | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.values
+        if isinstance(given, tuple | list) and any(isinstance(value, str) for value in given):
+            raise InvalidInput(
+                f"arms.values: expected numbers, got {self.values!r}; arms that are only names are "
+                "given as ArmList(names=...)"
+            )
+        check_settings(self, "arms")
 
     def build(self) -> Arms:
         """Return the arm space."""
         if not self.values:
             k = len(self.names)
             coords = np.arange(k, dtype=float)[:, None]
-            return Arms(tuple(self.names), coords, np.ones(1), np.array([True]))
+            return Arms(self.names, coords, np.ones(1), np.array([True]))
         for value in self.values:
             check_number("arms.values", value)
-        names = tuple(self.names) or tuple(f"{value:g}" for value in self.values)
+        names = self.names or tuple(f"{value:g}" for value in self.values)
         if len(names) != len(self.values):
             raise InvalidInput(
                 f"arms: expected as many names as values, got {len(names)} and {len(self.values)}"
@@ -238,12 +259,15 @@ class Grid:
     combine: str = "none"
     steps: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_settings(self, "arms")
+
     def build(self) -> Arms:
         """Return the arm space."""
         check_choice("arms.combine", self.combine, ("none", "product"))
         if not self.factors or not all(self.factors.values()):
             raise InvalidInput("arms.factors: expected at least one factor with values")
-        axes = [tuple(values) for values in self.factors.values()]
+        axes = list(self.factors.values())
         for name, values in self.factors.items():
             for value in values:
                 check_number(f"arms.factors.{name}", value)

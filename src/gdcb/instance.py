@@ -13,7 +13,7 @@ from gdcb.adjustment import Adjustment
 from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array, all_finite, full, is_finite, like, namespace, search, surely_all
 from gdcb.bandits import Bandit
-from gdcb.composition import ActionColumn, Composition
+from gdcb.composition import ActionColumn, Composition, check_arms
 from gdcb.context import Schema
 from gdcb.errors import InvalidInput, NothingAllowed, UnknownField
 from gdcb.gates import Chain, Gate, Open, chain_of
@@ -178,6 +178,7 @@ class Instance:
             object.__setattr__(self, name, bind(part, columns))
         object.__setattr__(self, "chain", bind(gate, columns))
         object.__setattr__(self, "space", arms)
+        check_arms(self.composition, arms)
         object.__setattr__(self, "actions", self.composition.columns(arms))
         if self.scaler.n_arms not in (1, arms.n):
             raise InvalidInput(

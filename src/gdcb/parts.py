@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import FunctionType
+from types import FunctionType, UnionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -232,3 +233,139 @@ def check_choice(where: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse what is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InvalidInput(f"{where}: expected one of {', '.join(choices)}; got {value!r}")
+
+
+def check_settings(part: Any, where: str) -> None:
+    """Refuse settings of another type than the fields of a part declare; call it first.
+
+    Python takes a name for a tuple of letters, 'no' for true and True for 1. Here a number is no
+    text and no truth value, a whole number has no fraction, names come in a tuple or list, and
+    where a part belongs there is no name of one. Lists and arrays of numbers become tuples.
+
+    Parameters
+    ----------
+    part : a dataclass, in its `__post_init__`
+    where : what an error calls it: 'gate', 'scaler', etc.
+
+    Examples
+    --------
+    >>> from gdcb import RidgeScaler
+    >>> RidgeScaler(features="occupancy")
+    Traceback (most recent call last):
+        ...
+    gdcb.errors.InvalidInput: scaler.features: expected a tuple of names, got 'occupancy'
+    """
+    cls: type = type(part)
+    for name, hint, is_column in _declared(cls):
+        value = getattr(part, name)
+        taken = _taken(hint, value, is_column)
+        if taken is _WRONG:
+            expected = _expected(hint, is_column)
+            raise InvalidInput(f"{where}.{name}: expected {expected}, got {_shown(value)}")
+        if taken is not value:
+            object.__setattr__(part, name, taken)
+
+
+_WRONG = object()
+_WORDS = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    type(None): "None",
+}
+_SEVERAL = {float: "numbers", int: "whole numbers", str: "names"}
+
+
+@cache
+def _declared(cls: type) -> tuple[tuple[str, Any, bool], ...]:
+    """Return name, type and whether it names context columns of every setting of a class."""
+    hints = typing.get_type_hints(cls)
+    return tuple(
+        (field.name, hints[field.name], bool(field.metadata.get("column")))
+        for field in dataclasses.fields(cls)
+        if field.init
+    )
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """Return what a union is made of."""
+    return (
+        typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
+    )
+
+
+def _taken(hint: Any, value: Any, is_column: bool) -> Any:
+    """Return a value as its type has it, or `_WRONG`."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    for one in _options(hint):
+        taken = _taken_as(one, value, is_column)
+        if taken is not _WRONG:
+            return taken
+    return _WRONG
+
+
+def _taken_as(hint: Any, value: Any, is_column: bool) -> Any:
+    origin = typing.get_origin(hint)
+    if hint is Any or hint is np.ndarray or origin is np.ndarray:
+        return value
+    if hint in (bool, str, type(None)):
+        return value if isinstance(value, hint) else _WRONG
+    if hint in (int, float):
+        is_number = isinstance(value, int | hint) and not isinstance(value, bool)
+        return value if is_number else _WRONG
+    if origin is tuple:
+        return _taken_several(typing.get_args(hint), value, is_column)
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            return _WRONG
+        kind = typing.get_args(hint)[1]
+        found = {name: _taken(kind, one, is_column) for name, one in value.items()}
+        wrong = _WRONG in found.values() or not all(isinstance(name, str) for name in found)
+        return _WRONG if wrong else value if found == value else found
+    if origin is Callable:
+        return value if callable(value) and not isinstance(value, type) else _WRONG
+    is_plain = value is None or isinstance(value, str | int | float | tuple | list | Mapping | type)
+    return _WRONG if is_plain else value  # of a part, what has its methods will do
+
+
+def _taken_several(hints: tuple[Any, ...], value: Any, is_column: bool) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, tuple | list):
+        return _WRONG
+    kinds = hints[:1] * len(value) if hints[1:] == (...,) else hints
+    if len(kinds) != len(value):
+        return _WRONG
+    found = tuple(_taken(kind, one, is_column) for kind, one in zip(kinds, value, strict=True))
+    if any(one is _WRONG for one in found):
+        return _WRONG
+    is_same = isinstance(value, tuple) and all(
+        one is other for one, other in zip(found, value, strict=True)
+    )
+    return value if is_same else found
+
+
+def _expected(hint: Any, is_column: bool) -> str:
+    """Say in words what a type expects.
+
+    >>> _expected(float | tuple[float, ...], False), _expected(tuple[str | int, ...], True)
+    ('a number or a tuple of numbers', 'a tuple of names')
+    """
+    if is_column:
+        kinds = {typing.get_origin(one) is tuple for one in _options(hint)}
+        said = {True: "a tuple of names", False: "the name of a context column"}
+        return " or ".join(said[kind] for kind in sorted(kinds))
+    words = []
+    for one in _options(hint):
+        origin, args = typing.get_origin(one), typing.get_args(one)
+        if origin is tuple:
+            words.append(f"a tuple of {_SEVERAL.get(args[0], 'tuples of numbers')}")
+        elif origin in (dict, Mapping):
+            words.append(f"a dictionary whose values are each {_expected(args[1], False)}")
+        elif origin is Callable:
+            words.append("a function")
+        else:
+            words.append(_WORDS.get(one, f"a {getattr(one, '__name__', one)}"))
+    return " or ".join(words)

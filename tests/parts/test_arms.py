@@ -54,7 +54,7 @@ def test_the_nearest_number_is_found(
 ) -> None:
     """On one coordinate the sorted search finds what comparing with every arm finds."""
     names = tuple(f"arm {i}" for i in range(len(values)))
-    arms = ArmList(names, tuple(float(value) for value in values), step).build()
+    arms = ArmList(tuple(float(value) for value in values), names, step).build()
     points = np.array(coord)[None, :, None]
     found = arms.locate(points)
     gap, least = brute(arms, points)

@@ -107,6 +107,7 @@ class NoiseModel:
     receiver: Column = column("receiver")
     step: float = 1.1
     needs_positive: ClassVar[bool] = True
+    arm_kind: ClassVar[str] = "categories"
     joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:

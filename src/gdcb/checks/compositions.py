@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gdcb.arms import Arms
+from gdcb.arms import NUMBERS, ArmList, Arms
 from gdcb.arrays import Array
 from gdcb.checks.base import (
     bytes_of,
@@ -20,7 +20,7 @@ from gdcb.checks.base import (
     require_shape,
 )
 from gdcb.checks.ground import Ground, fitting
-from gdcb.composition import ActionColumn
+from gdcb.composition import ActionColumn, check_arms
 from gdcb.records import Located
 
 _N = 5
@@ -56,7 +56,13 @@ class CompositionCase:
 
 def case_of(composition: Any, ground: Ground) -> CompositionCase:
     """Find arms that a composition takes."""
-    return CompositionCase(composition, ground, fitting(composition.columns, ground))
+
+    def takes(arms: Arms) -> None:
+        if hasattr(composition, "arm_kind"):  # where it is missing a check says so
+            check_arms(composition, arms)
+        composition.columns(arms)
+
+    return CompositionCase(composition, ground, fitting(takes, ground))
 
 
 def _sealed(array: Array) -> Array:
@@ -68,6 +74,22 @@ def settings_are_frozen(case: CompositionCase) -> None:
     """Its settings cannot be set, and are plain data."""
     require_frozen(case.composition)
     require_described(case.composition)
+
+
+def it_says_which_arms_it_takes(case: CompositionCase) -> None:
+    """Arms that it can use are declared, and the position of a category is no number to it."""
+    check_arms(case.composition, case.arms)
+    if case.composition.arm_kind != NUMBERS:
+        arms = ArmList(names=case.arms.names).build()
+        turned = replace(arms, coords=arms.coords[::-1].copy())
+        numbers = [not column.levels for column in case.composition.columns(arms)]
+        for name, delta in case.deltas().items():
+            e, other = (
+                case.composition.compose(some, delta, case.x())[..., numbers]
+                for some in (arms, turned)
+            )
+            text = f"{name}: numbers of an action depend on the position of a category in the list"
+            require(bytes_of(e) == bytes_of(other), text)
 
 
 def columns_have_names(case: CompositionCase) -> None:
@@ -201,6 +223,7 @@ def the_lipschitz_bound_holds(case: CompositionCase) -> None:
 
 CHECKS = (
     settings_are_frozen,
+    it_says_which_arms_it_takes,
     columns_have_names,
     actions_have_their_shape,
     a_shared_delta_is_every_arms,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from gdcb.arms import Arms
+from gdcb.arms import CATEGORIES, NUMBERS, Arms
 from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
 from gdcb.parts import Column, product_of
 from gdcb.records import Located
 
@@ -26,6 +27,10 @@ class Composition(Protocol):
     @property
     def needs_positive(self) -> bool:
         """Whether δ must be above 0."""
+
+    @property
+    def arm_kind(self) -> str:
+        """Which arms it can use: 'numbers', 'categories' or 'any'."""
 
     @property
     def joins(self) -> str:
@@ -48,6 +53,36 @@ class Composition(Protocol):
 
         Infinity where the composition is discrete in δ and no such bound exists.
         """
+
+
+_GIVEN_AS = {
+    NUMBERS: "numbers: ArmList(values=...) or Grid(...)",
+    CATEGORIES: "categories: ArmList(names=...) without values",
+}
+
+
+def check_arms(composition: Any, arms: Arms) -> None:
+    """Refuse arms of a kind that the composition cannot use.
+
+    The coordinate of a category is only its position in the list: a composition that calculates
+    with it would turn the third name into the number 2.
+
+    >>> from gdcb import ArmList, Multiply
+    >>> check_arms(Multiply(), ArmList(names=("low", "high")).build())
+    Traceback (most recent call last):
+        ...
+    gdcb.errors.InvalidInput: arms: Multiply expects numbers: ArmList(values=...) or Grid(...); \
+got categories: low, high
+    """
+    name, takes = type(composition).__name__, getattr(composition, "arm_kind", None)
+    if takes not in (NUMBERS, CATEGORIES, "any"):
+        raise InvalidInput(
+            f"composition: {name} must say which arms it can use: expected arm_kind = "
+            f"'{NUMBERS}', '{CATEGORIES}' or 'any'; got {takes!r}"
+        )
+    if takes not in ("any", arms.kind):
+        shown = ", ".join(arms.names[:6]) + (", ..." if arms.n > 6 else "")
+        raise InvalidInput(f"arms: {name} expects {_GIVEN_AS[takes]}; got {arms.kind}: {shown}")
 
 
 def base_of(columns: Sequence[Column], x: Array) -> Array | None:

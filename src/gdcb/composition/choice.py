@@ -7,21 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arms import Arms
+from gdcb.arms import CATEGORIES, Arms
 from gdcb.arrays import Array, like, repeated, zeros
 from gdcb.composition.base import ActionColumn
-from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
 from gdcb.records import Located
 
 
 def _of_category(arms: Arms, e: Array) -> Located:
     return arms.locate(e[..., :1])
-
-
-def _require_categories(arms: Arms) -> None:
-    if not bool(arms.is_exact.all()):
-        raise InvalidInput("composition: its arms must be categories: give names and no values")
 
 
 @dataclass(frozen=True)
@@ -62,12 +56,12 @@ class Identity:
     name: str = "action"
     severity: bool = True
     needs_positive: ClassVar[bool] = False
+    arm_kind: ClassVar[str] = CATEGORIES
     joins: ClassVar[str] = "other"
     on_device: ClassVar[bool] = True
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the category and, with severity, its score."""
-        _require_categories(arms)
         choice = ActionColumn(self.name, arms.names)
         return (choice, ActionColumn("severity")) if self.severity else (choice,)
 
@@ -134,6 +128,7 @@ class Prompt:
     name: str = "tool"
     neutral: float = 1.0
     needs_positive: ClassVar[bool] = False
+    arm_kind: ClassVar[str] = CATEGORIES
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
@@ -143,7 +138,6 @@ class Prompt:
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return tool, examples and template."""
-        _require_categories(arms)
         return (
             ActionColumn(self.name, arms.names),
             ActionColumn("examples"),

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arms import Arms
+from gdcb.arms import CATEGORIES, Arms
 from gdcb.arrays import Array
 from gdcb.composition.base import ActionColumn
 from gdcb.composition.steady import Matrix, table
@@ -81,6 +81,7 @@ class KalmanGain:
     settle: int = 12
     likely: tuple[Column, ...] = column((), numeric=True)
     needs_positive: ClassVar[bool] = True
+    arm_kind: ClassVar[str] = CATEGORIES
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:

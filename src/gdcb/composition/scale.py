@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arms import Arms
+from gdcb.arms import NUMBERS, Arms
 from gdcb.arrays import Array, along, like, namespace, on_host, once, zeros
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
@@ -77,6 +77,7 @@ class Multiply:
     base: tuple[Column, ...] = column((), numeric=True)
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = True
+    arm_kind: ClassVar[str] = NUMBERS
     joins: ClassVar[str] = "product"
     on_device: ClassVar[bool] = True
 
@@ -173,6 +174,7 @@ class Add:
 
     names: tuple[str, ...] = ()
     needs_positive: ClassVar[bool] = False
+    arm_kind: ClassVar[str] = NUMBERS
     joins: ClassVar[str] = "sum"
     on_device: ClassVar[bool] = True
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gdcb.arms import Arms
+from gdcb.arms import NUMBERS, Arms
 from gdcb.arrays import Array
 from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
@@ -57,6 +57,7 @@ class Offer:
     typical: float = 2.0
     names: tuple[str, ...] = ("apr", "tenor")
     needs_positive: ClassVar[bool] = True
+    arm_kind: ClassVar[str] = NUMBERS
     joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:

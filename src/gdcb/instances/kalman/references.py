@@ -52,6 +52,7 @@ class Proposed:
 
     names: tuple[Column, ...] = column(NAMES, numeric=True)
     needs_positive: ClassVar[bool] = False
+    arm_kind: ClassVar[str] = "any"
     joins: ClassVar[str] = "other"
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
