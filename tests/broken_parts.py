@@ -294,11 +294,14 @@ BANDITS: dict[str, Broken] = {
         "decay touches its cells only",
         draw=draw_in_turn,
     ),
-    "reads context only if it says so": but(
+    "what it does not read changes nothing": but(
         BETA,
         mean=lambda self, state, at, located: (
             BetaThompson.mean(self, state, at, located) * (1.0 + 1e-9 * at.x[:, :1])
         ),
+    ),
+    "what it reads matters": but(
+        LOGISTIC, "what it does not read changes nothing", reads=frozenset({"delta"})
     ),
     "rows of a cell draw apart": but(CURVE, draw=draw_in_blocks(10_000)),
     "draws average to the mean": but(

@@ -235,7 +235,7 @@ class FixedDraw:
     values: Array
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset()
 
     def init(self, group: Array, arms: Arms) -> Nothing:

@@ -167,7 +167,7 @@ def test_check_raises_with_every_broken_promise() -> None:
     text = str(caught.value)
     assert isinstance(caught.value, GdcbError)
     assert isinstance(caught.value, AssertionError)
-    assert "BrokenBetaThompson (bandit): keeps 34 of 36 promises" in text
+    assert "BrokenBetaThompson (bandit): keeps 35 of 37 promises" in text
     assert "✗ merging the prior changes nothing: Priors have no evidence to add" in text
     assert "after merging the prior: they differ by" in text
     assert "✗ merging halves is the whole" in text

@@ -238,7 +238,7 @@ def test_a_curve_in_a_delta_that_never_moves_does_not_read_the_context() -> None
     assert told["additive"] == told["relative"]
     assert ("direct", 1.0) not in told["additive"]
     both = StackedThompson((CurveThompson(**settings), CurveThompson(form="additive", **settings)))
-    assert both.is_contextual
+    assert both.reads == {"delta"}
     certificate = certify(batch, market(), both, full=False)
     assert ("direct", 1.0) not in [(one.verdict, one.weight) for one in certificate.arms]
 

@@ -73,7 +73,7 @@ def test_rows_of_a_curve_that_reads_the_context_count_in_full(tmp_path: Path) ->
     """They used to count as a few: what context moves was taken for a bias of the curve."""
     subject = study("grid", "mis", {}, 1)
     assert subject.domain.bandit.is_curve
-    assert subject.domain.bandit.is_contextual
+    assert subject.domain.bandit.reads == {"delta"}
     write_log(subject, tmp_path / "log.parquet", 800, seed=4)
     batch, _ = read(tmp_path / "log.parquet", subject.domain.instance)
     certificate = certify(batch, subject.domain.instance, subject.domain.bandit)

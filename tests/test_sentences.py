@@ -33,6 +33,8 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("refused_because", ("overlap", ["a", "b"], 20)),
     ("refused_because", ("rows", ["a", "b"], 20)),
     ("refused_because", ("weights", ["a", "b"], 20)),
+    ("columns_unread", (["busy"],)),
+    ("columns_unread", (["busy", "weekday"],)),
     ("contraction", ("gate", 0.7)),
     ("duplicates", (0,)),
     ("duplicates", (1,)),

@@ -42,7 +42,7 @@ DECLARES = {
     "bandit": (
         ("target", "learns", "Learns (`class`, `reward` or `any`)"),
         ("is_curve", "between arms", "Learns and predicts between the arms"),
-        ("is_contextual", "reads x", "Reads the context or δ itself"),
+        ("reads", "reads", "Reads beside the arm (`x`, `delta`)"),
         ("supports", "also does", "Optional methods"),
     ),
     "scaler": (

@@ -74,7 +74,9 @@ class EpsilonGreedy:
     # What a round must know of it. 'any': classes in [0, 1] and rewards alike.
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    # Out of "x" and "delta". A warm start takes what context explains off the outcomes of learners
+    # that read neither; what a learner reads must be left in.
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     # Settings are checked once, here: what was built works.

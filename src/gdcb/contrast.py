@@ -147,7 +147,7 @@ def trust(instance: Instance, contrast: ContrastState, log: Log) -> Array | None
 def needs_means(instance: Instance, bandit: Bandit) -> bool:
     """Whether the comparison first takes off what the learner expects."""
     compares = instance.rules.overrides == "pooled" and instance.chain.has_person
-    return compares and (bandit.is_curve or bandit.is_contextual)
+    return compares and (bandit.is_curve or bool(bandit.reads))
 
 
 def weigh(instance: Instance, contrast: ContrastState, log: Log, seen: Evidence) -> Evidence:
@@ -182,17 +182,17 @@ def look(
     weight = put_where(log.weight, seen.arm < 0, 0.0)[known]
     if log.scale is not None:
         y, weight = y / log.scale[known], weight * log.scale[known] ** 2
-    if bandit.is_curve or bandit.is_contextual:
+    if bandit.is_curve or bandit.reads:
         delta = None if seen.delta is None else seen.delta[known]
         at = Setting(seen.cell[known], log.x[known], delta)
         coord, which = located.coord[known], arm[:, None]
-        if not bandit.is_contextual:  # beside it the arm itself
+        if not bandit.reads:  # beside it the arm itself
             xp = namespace(coord)
             coord = xp.concat((coord, like(instance.space.coords, y)[arm][:, None]), axis=1)
             which = xp.concat((which, which), axis=1)
         expected = bandit.mean(state, at, replace(located, arm=which, coord=coord))
         y = y - expected[:, 0]
-        if not bandit.is_contextual:
+        if not bandit.reads:
             y = y + expected[:, 1]
     sums = namespace(y).stack((weight, weight * y, weight * y * y), axis=1)
     return seen.cell[known], arm, log.is_override[known], sums

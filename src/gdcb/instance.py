@@ -284,8 +284,14 @@ class Instance:
     def check_bandit(self, bandit: Bandit) -> None:
         """Refuse a learner that cannot learn here."""
         kind = type(bandit).__name__
-        if self.adjustment is not None and (bandit.is_contextual or self.cells.edges):
-            what = f"{kind} reads the context" if bandit.is_contextual else "bands of δ"
+        reads: Any = getattr(bandit, "reads", None)
+        if not isinstance(reads, frozenset) or not reads <= {"x", "delta"}:
+            raise InvalidInput(
+                f"{kind}.reads: expected a frozenset out of 'x' and 'delta', which says whether it "
+                f"reads the context and δ; got {reads!r}"
+            )
+        if self.adjustment is not None and (bandit.reads or self.cells.edges):
+            what = f"{kind} reads the context" if bandit.reads else "bands of δ"
             raise InvalidInput(
                 f"adjustment: it takes off what context explains, and {what}; drop one of the two"
             )

@@ -634,9 +634,9 @@ def test_only_the_additive_form_rebuilds_actions() -> None:
     assert [bandit.rebuilds for bandit in FORMS.values()] == expected
 
 
-def test_only_the_additive_form_is_contextual() -> None:
+def test_only_the_additive_form_reads_delta() -> None:
     """A relative curve never asks for δ."""
-    assert [bandit.is_contextual for bandit in FORMS.values()] == [False, False, True, True, True]
+    assert [set(bandit.reads) for bandit in FORMS.values()] == [set(), set(), *[{"delta"}] * 3]
 
 
 # Decay, merge, predictive --------------------------------------------------------------------

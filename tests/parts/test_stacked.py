@@ -645,8 +645,8 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 def test_a_stack_is_what_its_members_are() -> None:
     """Target, curve, context and likelihood follow from the members."""
     flat = StackedThompson((BetaThompson(), BetaThompson(wins=2.0)))
-    assert (flat.target, flat.is_curve, flat.is_contextual) == ("class", False, False)
-    assert (FORMS.target, FORMS.is_curve, FORMS.is_contextual) == ("class", True, True)
+    assert (flat.target, flat.is_curve, flat.reads) == ("class", False, frozenset())
+    assert (FORMS.target, FORMS.is_curve, FORMS.reads) == ("class", True, {"delta"})
     assert (STACKS["rewards"].target, STACKS["rewards"].likelihood) == ("any", "normal")
     assert (FORMS.rebuilds, flat.rebuilds) == ("product", None)
     nested = StackedThompson((FORMS, BetaThompson()))

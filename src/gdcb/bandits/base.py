@@ -37,7 +37,10 @@ class Bandit(Protocol):
     target : 'class' if it learns the probability of an outcome class in [0, 1], 'reward' if it
         learns the reward itself, 'any' if it can do either
     is_curve : whether it predicts and learns between the arms
-    is_contextual : whether it reads the context x or δ itself, beside the arm
+    reads : what it reads beside the arm: 'x' (the context itself), 'delta' (δ of the row), both, or
+        neither. A warm start takes the worth of the context off the outcomes only for learners
+        that read neither, so a wrong declaration makes it erase what the learner is to learn, or
+        leave in what misleads it. `gdcb.checks` holds a learner to its declaration
     supports : which of the optional methods it has: 'decay' (`decay(state, factor, cell)`
         discounts evidence towards the prior), 'merge' (`merge(state, other)` adds another state's
         evidence), 'marginals' (`marginals(state, at)` gives each arm's own law, from which
@@ -64,8 +67,8 @@ class Bandit(Protocol):
         """Whether it learns between the arms."""
 
     @property
-    def is_contextual(self) -> bool:
-        """Whether it reads x or δ."""
+    def reads(self) -> frozenset[str]:
+        """Which of 'x' and 'delta' it reads."""
 
     @property
     def supports(self) -> frozenset[str]:

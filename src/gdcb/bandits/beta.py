@@ -82,7 +82,7 @@ class BetaThompson:
     losses: Numbers = field(default=1.0, metadata=NUMBERS)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge", "predictive"})
     likelihood: ClassVar[str] = "bernoulli"
     on_device: ClassVar[bool] = True

@@ -146,14 +146,18 @@ class CurveThompson:
         return "class" if self.link == "logistic" else "any"
 
     @property
-    def is_contextual(self) -> bool:
-        """Whether it reads δ: in the additive form."""
+    def reads(self) -> frozenset[str]:
+        """Return {'delta'} in the additive form; the relative form reads neither x nor δ."""
+        return frozenset({"delta"} if self._is_additive else ())
+
+    @property
+    def _is_additive(self) -> bool:
         return self.form == "additive"
 
     @property
     def rebuilds(self) -> str | None:
         """Return how it gets the action back from c and δ; None: it does not, in relative form."""
-        return self.rebuild if self.is_contextual else None
+        return self.rebuild if self._is_additive else None
 
     @property
     def supports(self) -> frozenset[str]:
@@ -195,7 +199,7 @@ class CurveThompson:
 
     def prior(self, c: int) -> tuple[Array, Array]:
         """Return mean and standard deviation (d,) of the coefficients over c coordinates."""
-        d = 1 + c * (self.degree + self.is_contextual)
+        d = 1 + c * (self.degree + self._is_additive)
         for name, value in (("prior_sd", self.prior_sd), ("prior_mean", self.prior_mean)):
             if isinstance(value, tuple) and len(value) not in (
                 (0, d) if name[6:] == "mean" else (d,)
@@ -235,7 +239,7 @@ class CurveThompson:
         out = np.empty((n, d + 2 * c))
         out[:, :d] = coefficients[:, :d]
         middle, half = frame
-        if self.is_contextual:
+        if self._is_additive:
             delta, offset = self._offset(frame, at.delta, n)
             for j in range(c):
                 out[:, 0] += coefficients[:, d + j] * offset[:, j]
@@ -267,7 +271,7 @@ class CurveThompson:
     def inputs(self, frame: Array, coord: Array, delta: Array | None) -> Array:
         """Return the features of located actions, coordinate (N, C), under their δ: (N, d)."""
         middle, half = frame
-        if not self.is_contextual:
+        if not self._is_additive:
             return self.features((coord - middle) / half)
         full, offset = self._offset(frame, delta, coord.shape[0])
         return self.features((self._action(coord, full) - middle) / half, offset)
@@ -281,7 +285,7 @@ class CurveThompson:
         c = located.coord.shape[-1]
         d = draw.shape[1] - 2 * c
         middle, half = draw[:, None, d : d + c], draw[:, None, d + c :]
-        if located.is_nominal and not self.is_contextual:
+        if located.is_nominal and not self._is_additive:
             middle, half = middle[:1], half[:1]
         predictor = times(draw, self.features((located.coord - middle) / half))
         return logistic(predictor) if self.link == "logistic" else predictor
@@ -298,7 +302,7 @@ class CurveThompson:
     def at_actions(self, frame: Array, at: Setting, located: Located) -> Array:
         """Return the features of located actions (N, M, C) under their rows' δ: (N, M, d)."""
         coord, offset = located.coord, None
-        if self.is_contextual:
+        if self._is_additive:
             delta, offset = self._offset(frame, at.delta, at.cell.shape[0])
             coord, offset = self._action(coord, delta[:, None]), offset[:, None]
         return self.features((coord - frame[0]) / frame[1], offset)

@@ -96,7 +96,7 @@ class FactoredThompson:
     losses: Numbers = field(default=1.0, metadata=NUMBERS)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:

@@ -118,7 +118,7 @@ class GPCurveThompson:
     width: float = 1.0
     gaps: int = 0
     is_curve: ClassVar[bool] = True
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge", "predictive"})
 
     def __post_init__(self) -> None:

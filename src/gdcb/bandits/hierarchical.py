@@ -90,7 +90,7 @@ class HierarchicalThompson:
     noise: float = 1.0
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
     on_device: ClassVar[bool] = True
 

@@ -95,7 +95,7 @@ class HierarchicalBetaThompson:
     nodes: int = 32
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:

@@ -120,9 +120,9 @@ class HierarchicalCurveThompson:
         check_number("bandit.width", self.width, 0.0)
 
     @property
-    def is_contextual(self) -> bool:
-        """Whether the curve reads δ."""
-        return self.curve.is_contextual
+    def reads(self) -> frozenset[str]:
+        """Return what the curve reads."""
+        return self.curve.reads
 
     @property
     def rebuilds(self) -> str | None:

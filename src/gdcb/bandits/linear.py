@@ -56,7 +56,7 @@ class LinearArms:
     centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"x"})
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
     on_device: ClassVar[bool] = True
 

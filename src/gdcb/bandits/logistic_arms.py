@@ -86,7 +86,7 @@ class LogisticArms:
     centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"x"})
 
     def __post_init__(self) -> None:
         check_tuple("bandit.features", self.features)

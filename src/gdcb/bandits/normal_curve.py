@@ -124,9 +124,9 @@ class NormalCurveThompson:
         check_number("bandit.width", self.width, 0.0)
 
     @property
-    def is_contextual(self) -> bool:
-        """Whether it reads δ: the curve, or the level."""
-        return self.curve.is_contextual or self.level > 0
+    def reads(self) -> frozenset[str]:
+        """Return {'delta'} where the curve reads it, or the level."""
+        return self.curve.reads | ({"delta"} if self.level > 0 else set())
 
     @property
     def rebuilds(self) -> str | None:

@@ -118,7 +118,6 @@ class RelevanceThompson:
     target: ClassVar[str] = "class"
     likelihood: ClassVar[str] = "bernoulli"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive", "refit"})
 
     def __post_init__(self) -> None:
@@ -133,6 +132,11 @@ class RelevanceThompson:
         check_number("bandit.columns", columns, 1)
         check_number("bandit.share", self.share, 0.0)
         check_number("bandit.width", self.width, 0.0)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return {'x'} where the arms have context columns of their own, else {'delta'}."""
+        return frozenset({"x"} if self.own else {"delta"})
 
     def init(self, group: Array, arms: Arms) -> HierarchicalCurveState:
         """Return the prior."""

@@ -62,7 +62,7 @@ class ActionFeatures:
     centre: tuple[float, ...] = field(default=(), kw_only=True, metadata=LIST)
     target: ClassVar[str] = "any"
     is_curve: ClassVar[bool] = True
-    is_contextual: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"x"})
     has_level: ClassVar[bool] = True  # whether ψ has the terms without c, (1, x)
 
     def __post_init__(self) -> None:

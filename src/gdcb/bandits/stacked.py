@@ -171,9 +171,9 @@ class StackedThompson:
         return any(member.is_curve for member in self.members)
 
     @property
-    def is_contextual(self) -> bool:
-        """Whether any member reads x or δ."""
-        return any(member.is_contextual for member in self.members)
+    def reads(self) -> frozenset[str]:
+        """Return what any member reads."""
+        return frozenset().union(*(member.reads for member in self.members))
 
     @property
     def rebuilds(self) -> str | None:

@@ -41,7 +41,7 @@ class _Index:
 
     target: ClassVar[str] = "class"
     is_curve: ClassVar[bool] = False
-    is_contextual: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "marginals", "merge"})
 
     def init(self, group: Array, arms: Arms) -> IndexState:

@@ -7,7 +7,7 @@ made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,10 @@ class Plan:
         that Σw counts rows: variances, errors and least numbers of rows follow from it
     levels : (units,) how far a unit's outcomes lie from those of all, shrunk; a learner of its own
         is not misled by it, and a unit that joins late is no change of the reward law
+    members : whether the learner reads the context, by x or by a δ̂ that moves in the pilot; of a
+        stack, whether each of its members does
+    unread : names of context columns that vary and that a learner which reads x does not read;
+        where the arms were chosen by one of them, its rows mislead it
     """
 
     instance: Instance
@@ -112,6 +116,8 @@ class Plan:
     has_scale: bool = False
     unit: float = 1.0
     levels: Array = field(default_factory=lambda: np.zeros(1))
+    members: tuple[bool, ...] = (False,)
+    unread: tuple[str, ...] = ()
 
     def within(self, y: Array, unit: Array) -> Array:
         """Return outcomes (N,) less the level of their unit."""
@@ -119,17 +125,20 @@ class Plan:
 
     @property
     def reads_context(self) -> bool:
-        """Whether the learner takes off by itself what the context moves.
+        """Whether the learner takes off by itself what the context moves: rows stay as they are.
 
-        A curve reads it through δ̂, so that δ̂ must move in the pilot; of a stack every member must.
+        Of a stack every member must: arms in better contexts mislead the others.
         """
-        bandit: Any = self.bandit
-        if not (bandit.is_contextual and bandit.is_curve):
-            return bool(bandit.is_contextual)
-        members = getattr(bandit, "members", (bandit,))
-        delta = self.delta(self.pilot.unit, self.pilot.x)
-        moves = delta.shape[0] > 0 and float(np.ptp(delta, axis=0).max()) > 0.0
-        return moves and all(member.is_contextual for member in members)
+        return all(self.members)
+
+    @property
+    def can_adjust(self) -> bool:
+        """Whether the worth of the context may be taken off the outcomes before they are learned.
+
+        Not where the learner, or a member of a stack, reads the context: it would find the same
+        arm best in every context, because nothing that depends on context is left to learn.
+        """
+        return not any(self.members)
 
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""
@@ -200,7 +209,7 @@ def plan_of(
     score = (phi * index).sum(axis=1)
     edges = np.unique(np.quantile(score, np.arange(1, STRATA) / STRATA))
     times = np.unique(np.quantile(pilot.time, np.arange(1, SEGMENTS) / SEGMENTS))
-    return Plan(
+    plan = Plan(
         instance,
         bandit,
         units,
@@ -216,6 +225,42 @@ def plan_of(
         _unit(history.log, known),
         _levels(pilot.unit[known], y[known] - phi[known] @ index, weight[known], units),
     )
+    delta = plan.delta(pilot.unit, pilot.x)
+    moves = float(np.ptp(delta, axis=0).max()) > 0.0
+    by_delta = ["delta" in one.reads and moves for one in members_of(bandit)]
+    by_x = [columns_read(one, features.columns) for one in members_of(bandit)]
+    plan.members = tuple(
+        reads or bool(columns.any()) for reads, columns in zip(by_delta, by_x, strict=True)
+    )
+    if plan.reads_context and not any(by_delta):
+        left = features.columns[~np.all(by_x, axis=0)]
+        plan.unread = tuple(instance.context.names[at] for at in left)
+    return plan
+
+
+def members_of(bandit: Any) -> list[Any]:
+    """Return the learners that a stack is made of, stacks within it included; else the learner."""
+    if not hasattr(bandit, "members"):
+        return [bandit]
+    return [one for member in bandit.members for one in members_of(member)]
+
+
+def columns_read(bandit: Any, columns: Array) -> Array:
+    """Return which of these columns of x a learner reads: none, unless it reads x.
+
+    The columns are those in its settings (`gdcb.parts.column`). A learner without such settings
+    reads all columns.
+    """
+    if "x" not in bandit.reads:
+        return np.zeros(columns.shape, dtype=bool)
+    named = [
+        getattr(bandit, setting.name)
+        for setting in (fields(bandit) if is_dataclass(bandit) else ())
+        if setting.metadata.get("column")
+    ]
+    flat = [at for one in named for at in (one if isinstance(one, tuple) else (one,))]
+    read = np.isin(columns, [at for at in flat if isinstance(at, int)])
+    return read if named else np.ones(columns.shape, dtype=bool)
 
 
 def _levels(unit: Array, y: Array, weight: Array, units: int) -> Array:

@@ -53,7 +53,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     instance, bandit = plan.instance, plan.bandit
     k, names = instance.space.n, instance.space.names
     twin = twins(instance.space.coords)
-    can_adjust = found.line is not None and not plan.reads_context and not instance.cells.edges
+    can_adjust = found.line is not None and plan.can_adjust and not instance.cells.edges
     sigma = float(np.sqrt(found.bias.noise[0]))
     n, bias = found.sums.n, found.bias.bias[0]
     error = sigma / np.sqrt(np.maximum(n, 1.0))  # of a posterior from these rows
@@ -181,6 +181,8 @@ def _whole(
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [reads] if plan.reads_context and used else []
+    if plan.unread and used:
+        said.append(say.columns_unread(plan.unread))
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))

@@ -90,7 +90,7 @@ def can_use_sums(certificate: Certificate, statistics: Statistics, bandit: Bandi
     """Whether the sums of a log teach this learner all that its rows would."""
     treatment = certificate.treatment
     is_plain = treatment.slopes is None and treatment.first == 0
-    is_alone = not bandit.is_curve and not bandit.is_contextual
+    is_alone = not bandit.is_curve and not bandit.reads
     is_weighted = "reweight" in treatment.verdicts
     return is_alone and not is_weighted and (is_plain or statistics.cells.shape[0] == 1)
 
@@ -172,7 +172,7 @@ def warm_start_from_sums(
     of the weight each have the same sums, and teach it the same. Adjusted sums follow from the
     moments. Overridden rows count as far as the certificate trusts them.
     """
-    if bandit.is_curve or bandit.is_contextual:
+    if bandit.is_curve or bandit.reads:
         raise InvalidInput(
             f"history: {type(bandit).__name__} needs the rows of a history, not only their sums"
         )

@@ -76,7 +76,7 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
     if not setup.method.is_warm:
         return None
     ask = shared.study.certified
-    if ask is not None and (setup.method.is_ours or not setup.bandit.is_contextual):
+    if ask is not None and (setup.method.is_ours or not setup.bandit.reads):
         key = (setup.method.family, setup.method.is_gated)
         if key not in shared.certified:
             state = shared.world.state

@@ -195,7 +195,7 @@ class Watch:
         if kind == "gate":
             return 0.0
         if kind == "context":
-            reads = self.agent.bandit.is_contextual
+            reads = self.agent.bandit.reads
             return None if reads or self.keep == 1.0 else self.keep
         shift = 2.0 * CLIP * (alarm.after - alarm.before)
         old = self.agent.events[: alarm.since]

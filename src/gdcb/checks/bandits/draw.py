@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.checks.bandits.case import CELLS, GROUP, BanditCase, delta_of
+from gdcb.checks.bandits.case import CELLS, GROUP, BanditCase
 from gdcb.checks.base import (
     bytes_of,
     require,
@@ -17,7 +17,7 @@ from gdcb.checks.base import (
     require_shape,
 )
 from gdcb.checks.ground import stream
-from gdcb.records import Located, Setting, take_rows
+from gdcb.records import Located, take_rows
 from gdcb.streams import Stream
 
 
@@ -170,22 +170,45 @@ def draws_average_to_the_mean(case: BanditCase) -> None:
     require(gap[worst] <= within[worst] + 1e-9, f"{text}, {within[worst]:.3g} is allowed")
 
 
-def reads_context_only_if_it_says_so(case: BanditCase) -> None:
-    """Without `is_contextual` it needs neither x nor δ; with it, one of them matters."""
-    state, located = case.taught(60), case.between(GROUP.size)
-    at = case.at()
+def what_it_does_not_read_changes_nothing(case: BanditCase) -> None:
+    """Where x or δ is not in `reads`, changing it or leaving it out changes nothing, to the bit.
+
+    x changes under the same δ, and δ under the same x. Means, draws and what is learned are
+    compared.
+    """
+    state, located, at, seen = (
+        case.taught(60),
+        case.between(GROUP.size),
+        case.at(),
+        case.evidence(12),
+    )
+    learned = case.state()
+    case.bandit.update(learned, seen)
+    mean, draw = case.bandit.mean(state, at, located), case.bandit.draw(stream(), state, at)
+    for name in sorted({"x", "delta"} - case.bandit.reads):
+        for how, other in (("another", _other), ("no", lambda *_: None)):
+            here = replace(at, **{name: other(case, name, at)})
+            text = f"under {how} {name}, which it does not declare to read"
+            require_same_bytes(case.bandit.mean(state, here, located), mean, f"means {text}")
+            require_same_bytes(case.bandit.draw(stream(), state, here), draw, f"draws {text}")
+            one = case.state()
+            case.bandit.update(one, replace(seen, **{name: other(case, name, seen)}))
+            require_same_bytes(one, learned, f"what is learned {text}")
+
+
+def what_it_reads_matters(case: BanditCase) -> None:
+    """Where x or δ is in `reads`, its means depend on it while the other stays as it is.
+
+    A warm start does not adjust outcomes for what a learner declares to read.
+    """
+    state, located, at = case.taught(60), case.between(GROUP.size), case.at()
     mean = case.bandit.mean(state, at, located)
-    if not case.bandit.is_contextual:
-        bare = Setting(at.cell)
-        require_same_bytes(case.bandit.mean(state, bare, located), mean, "means without context")
-        draws = [case.bandit.draw(stream(), state, here) for here in (at, bare)]
-        require_same_bytes(draws[1], draws[0], "draws without context")
-        one, two = case.state(), case.state()
-        seen = case.evidence(12)
-        case.bandit.update(one, seen)
-        case.bandit.update(two, replace(seen, x=None, delta=None))
-        require_same_bytes(two, one, "what is learned without context")
-        return
-    x = case.ground.contexts(GROUP.size, seed=8)
-    moved = case.bandit.mean(state, Setting(at.cell, x, 1.3 * delta_of(x)), located)
-    require(moved.tobytes() != mean.tobytes(), "it is contextual, and no context changes its mean")
+    for name in sorted(case.bandit.reads):
+        moved = case.bandit.mean(state, replace(at, **{name: _other(case, name, at)}), located)
+        text = f"it declares to read {name}, and its means do not depend on it"
+        require(moved.tobytes() != mean.tobytes(), text)
+
+
+def _other(case: BanditCase, name: str, rows: Any) -> Any:
+    """Return other contexts, or another δ, of as many rows."""
+    return case.ground.contexts(rows.cell.size, seed=8) if name == "x" else 1.3 * rows.delta

@@ -31,15 +31,17 @@ def settings_are_frozen(case: BanditCase) -> None:
 
 
 def declares_what_it_is(case: BanditCase) -> None:
-    """`target`, `is_curve`, `is_contextual` and `supports` are there, and what it supports it has.
+    """`target`, `is_curve`, `reads` and `supports` are there, and what it supports it has.
 
     A method that it has and does not declare would never be called.
     """
     target = getattr(case.bandit, "target", None)
     require(target in ("class", "reward", "any"), f"target: {target!r}")
-    for name in ("is_curve", "is_contextual"):
-        value = getattr(case.bandit, name, None)
-        require(isinstance(value, bool), f"{name}: expected true or false, got {value!r}")
+    is_curve = getattr(case.bandit, "is_curve", None)
+    require(isinstance(is_curve, bool), f"is_curve: expected true or false, got {is_curve!r}")
+    reads = getattr(case.bandit, "reads", None)
+    known = isinstance(reads, frozenset) and reads <= {"x", "delta"}
+    require(known, f"reads: expected a frozenset out of 'x' and 'delta', got {reads!r}")
     supports = getattr(case.bandit, "supports", None)
     require(isinstance(supports, frozenset), f"supports: expected a frozenset, got {supports!r}")
     for name in supports or ():

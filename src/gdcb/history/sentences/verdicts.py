@@ -67,6 +67,17 @@ def arms_refused(names: Sequence[str], n_arms: int) -> str:
     return f"Of {some(n_arms, 'arm')}, {are} from {prior}: {named(names)}.{rest}"
 
 
+def columns_unread(names: Sequence[str]) -> str:
+    """Say which context columns a learner that reads the context does not read.
+
+    >>> columns_unread(["weekday"])
+    'It does not read the context column weekday: if arms were chosen by it, its rows mislead.'
+    """
+    it, column = ("it", "column") if len(names) == 1 else ("them", "columns")
+    said = f"It does not read the context {column} {named(names)}"
+    return f"{said}: if arms were chosen by {it}, its rows mislead."
+
+
 def override_of_verdict(reason: str, without: str) -> str:
     """Say that a person overrode the verdict, what it was, and why.
 
