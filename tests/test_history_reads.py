@@ -143,6 +143,7 @@ def log_for(trial: Trial) -> tuple[Instance, Batch]:
         context=Schema({name: Number(-2.0, 2.0) for name in columns}),
         arms=ArmList(names=tuple("abcde")) if is_named else ArmList(values=tuple(ARMS)),
         composition=Identity(severity=False) if is_named else Multiply(names=("e",)),
+        gate=[],
         reward=Payoff(outcome=("y",)) if is_class else Scaled(outcome=("y",)),
         **({"scaler": RidgeScaler(features=("x",), penalty=1e-3)} if trial.moves else {}),
     )

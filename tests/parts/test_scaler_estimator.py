@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
@@ -36,15 +37,60 @@ def forest(seed: int = 0, n: int = 10) -> Any:
     return RandomForestRegressor(n, random_state=seed).fit(*rows(200, 1))
 
 
+def test_delta_starts_at_the_model() -> None:
+    """Before data δ is f̂(x), exp(f̂(x)) for products, whichever way the model is given."""
+    model, (x, _) = forest(), rows(50, 2)
+    for link, expected in (("identity", model.predict(x)), ("exp", np.exp(model.predict(x)))):
+        for scaler in (
+            EstimatorScaler.from_history((0, 1), model, x, link=link),
+            EstimatorScaler(features=(0, 1), estimator=model, link=link),
+        ):
+            delta = scaler.predict(scaler.init(2), zero(50), x)
+            np.testing.assert_allclose(delta[:, 0, 0], expected, rtol=1e-12)
+            assert scaler.is_informed
+
+
+def test_labels_that_agree_with_the_model_leave_it_as_it_is() -> None:
+    """However many rows and however strong the penalty: nothing is shrunk towards δ = 1."""
+    model, (x, _) = forest(), rows(50, 2)
+    scaler = EstimatorScaler.from_history((0, 1), model, x, by_row=False, penalty=30.0)
+    state = scaler.fit(x, model.predict(x)[:, None])
+    delta = scaler.predict(state, zero(50), x)
+    np.testing.assert_allclose(np.log(delta[:, 0, 0]), model.predict(x), rtol=1e-9)
+
+
+def test_forgotten_labels_leave_the_model() -> None:
+    """Decay to nothing leads back to slope 1 and intercept 0."""
+    model, (x, y) = forest(), rows(50, 2)
+    scaler = EstimatorScaler.from_history((0, 1), model, x, by_row=False)
+    state = scaler.fit(x, 3.0 - 2.0 * y[:, None])
+    assert abs(state.theta[0, 0, 1] + 2.0) < 0.5
+    scaler.decay(state, 0.0, zero(1))
+    scaler.publish(state, zero(1))
+    assert state.theta[0, 0].tolist() == [0.0, 1.0]
+
+
+def test_an_output_for_every_entry_starts_each_at_its_own() -> None:
+    """Two outputs and two columns of δ: δ_j = exp(f̂_j); one output starts both."""
+    x, _ = rows(30, 6)
+    both, one = LinearRegression().fit(x, x), LinearRegression().fit(x, x[:, 0])
+    for model, expected in ((both, x), (one, x[:, [0, 0]])):
+        scaler = EstimatorScaler(features=(0, 1), estimator=model, n_columns=2)
+        delta = scaler.predict(scaler.init(1), zero(30), x)
+        np.testing.assert_allclose(np.log(delta[:, 0]), expected, atol=1e-12)
+
+
 def test_the_head_is_the_regression_on_the_prediction() -> None:
-    """θ is scikit-learn's Ridge of the label on (1, f̂(x)), to 1e-9."""
+    """θ is (0, 1) and scikit-learn's Ridge of what is left of the label on (1, f̂(x)), to 1e-9."""
     model, (x, y) = forest(), rows(50, 2)
     scaler = EstimatorScaler.from_history(("a", "b"), model, x, by_row=False, link="identity")
     assert scaler.features == ("a", "b")
     state = replace(scaler, features=(0, 1)).fit(x, 3.0 - 2.0 * y[:, None])
     phi = np.column_stack((np.ones(50), model.predict(x)))
-    peer = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(phi, 3.0 - 2.0 * y)
-    np.testing.assert_allclose(state.theta[0, 0], peer.coef_, rtol=1e-9)
+    peer = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky").fit(
+        phi, 3.0 - 2.0 * y - phi[:, 1]
+    )
+    np.testing.assert_allclose(state.theta[0, 0], peer.coef_ + np.array((0.0, 1.0)), rtol=1e-9)
 
 
 def test_rows_asked_one_by_one_know_nothing_of_each_other() -> None:
@@ -83,11 +129,12 @@ def test_addresses_in_parameters_do_not_reach_the_digest() -> None:
 
 
 def test_several_outputs_are_several_features() -> None:
-    """A model of two outputs gives φ = (1, f̂₁, f̂₂)."""
+    """A model of two outputs and one δ: φ = (1, f̂₁, f̂₂), and δ starts neutral."""
     x, _ = rows(30, 6)
     model = LinearRegression().fit(x, x)
     scaler = EstimatorScaler.from_history((0, 1), model, x, reference=x)
-    assert scaler.init(1).theta.shape == (1, 1, 3)
+    assert scaler.init(1).theta.tolist() == [[[0.0, 0.0, 0.0]]]
+    assert not scaler.is_informed
     np.testing.assert_allclose(scaler.phi(x)[:, 1:], x, atol=1e-12)
     delta = scaler.predict(scaler.fit(x, x[:, :1]), zero(30), x)
     assert abs(np.log(delta).mean()) < 1e-12
@@ -102,10 +149,19 @@ class Wild:
 
 
 def test_what_cannot_predict_is_refused() -> None:
-    """No `predict`, an infinite prediction, a bare model instead of a wrapped one."""
+    """No `predict`, an infinite prediction, a model that is not fitted, the wrong columns."""
     with pytest.raises(InvalidInput, match="estimator: expected a fitted regressor"):
         FittedEstimator.of("forest", np.ones((1, 1)))
     with pytest.raises(InvalidInput, match="estimator: expected 2 rows of finite numbers"):
         FittedEstimator.of(Wild(), np.ones((2, 1)))
-    with pytest.raises(InvalidInput, match=r"scaler\.estimator: expected FittedEstimator"):
+    with pytest.raises(InvalidInput, match="LinearRegression is not fitted: call its fit"):
         EstimatorScaler(features=(0,), estimator=LinearRegression())
+    with pytest.raises(InvalidInput, match="estimator: expected a fitted regressor, got None"):
+        EstimatorScaler(features=(0,), estimator=None)
+    with pytest.raises(InvalidInput, match="expected 2 columns, as many as the regressor"):
+        EstimatorScaler(features=(0, 1, 2), estimator=forest()).init(1)
+    with pytest.raises(InvalidInput, match="ForestRegressor cannot predict 1 rows of 3 columns"):
+        FittedEstimator.of(forest(), np.ones((1, 3)))
+    named = LinearRegression().fit(pl.DataFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]}), [0.0, 1.0])
+    with pytest.raises(InvalidInput, match="expected a, b, the order in which"):
+        EstimatorScaler(features=("b", "a"), estimator=named)

@@ -1,18 +1,19 @@
-"""Any fitted scikit-learn regressor as a scaler: its prediction is the feature of a head."""
+"""Any fitted scikit-learn regressor as a scaler: δ starts at its prediction."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, take_all
-from gdcb.scalers.head import LinearHead
+from gdcb.parts import Column, name_of, take_all
+from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.history import settle
 
 
@@ -42,9 +43,7 @@ class FittedEstimator:
     def of(cls, model: Any, sample: Array, by_row: bool = True) -> Self:
         """Wrap a fitted regressor; `sample` (R, p) is what its digest is read from."""
         sample = np.asarray(sample, dtype=float)
-        if not callable(getattr(model, "predict", None)):
-            raise InvalidInput(f"estimator: expected a fitted regressor, got {model!r}")
-        predicted = _checked(model.predict(sample), sample.shape[0])
+        predicted = _checked(_asked(model, sample), sample.shape[0])
         settings = model.get_params() if hasattr(model, "get_params") else {}
         named = re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(sorted(settings.items())))
         home = f"{type(model).__module__}.{type(model).__qualname__}"
@@ -71,22 +70,29 @@ class FittedEstimator:
 
 @dataclass(frozen=True)
 class EstimatorScaler(LinearHead):
-    """δ_θ(x) = g(θᵀφ(x)), φ(x) = (1, f̂(x)), f̂ any fitted scikit-learn regressor or pipeline.
+    """δ_θ(x) = g(a + b·f̂(x)), f̂ any fitted scikit-learn regressor or pipeline; δ starts at f̂.
 
-    f̂ is fixed; every owner recalibrates it by a ridge regression of its labels on (1, f̂(x)).
-    From Python only: a TOML file cannot hold a fitted model.
+    f̂ is fixed, and predicts what labels are: log δ for `link='exp'`, δ for `link='identity'`.
+    Before data a = 0 and b = 1, so that δ = exp(f̂(x)), or f̂(x). Every owner recalibrates it by a
+    ridge regression of its labels on (1, f̂(x)) that shrinks to that line and not to 0:
+    θ̂ = θ₀ + (Σ w φφᵀ + λI)⁻¹ Σ w φ·(label − θ₀ᵀφ), φ = (1, f̂(x)), θ₀ = (0, 1). From Python only: a
+    TOML file cannot hold a fitted model.
 
     Parameters
     ----------
     features : context columns, the inputs of f̂ in order
     link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
         `RidgeScaler`; `centre` is the mean of f̂ over a frozen reference sample
-    estimator : the fitted regressor, as `FittedEstimator.of(model, sample)`
+    estimator : the fitted regressor itself, or `FittedEstimator.of(model, sample)`, whose digest is
+        read from contexts of yours and so tells models apart that differ only there. A model with
+        one output starts every entry of δ; one with an output for every entry starts each at its
+        own. With any other number its outputs are features only, and δ starts neutral
 
     Notes
     -----
-    Assumes: an owner's labels are a line in f̂(x), with noise of one variance; f̂ gives the same
-    number for the same row whenever it is asked.
+    Assumes: f̂ was fitted to labels of the same kind, on rows that may be trusted: it is in force
+    from the first decision on. An owner's labels are a line in f̂(x), with noise of one variance;
+    f̂ gives the same number for the same row whenever it is asked.
 
     Stops applying: the standard error is that of the line alone, as if f̂ were known, and it is
     too small where f̂ was fitted to the same rows. A regressor that draws or learns while it
@@ -94,33 +100,67 @@ class EstimatorScaler(LinearHead):
 
     Examples
     --------
-    f̂(x) = 2x. Labels ∓2 at x = ∓1, λ = 2: gram of (1, f̂) is diag(2, 8), moment (0, 8), so
-    θ = (0, 8/10), and δ(3) = 0.8·6 = 4.8.
+    f̂(x) = 2x: before data δ(3) = 6. Labels ∓4 at x = ∓1, twice f̂, λ = 2: gram of (1, f̂) is
+    diag(2, 8), moment of what is left of the labels (0, 8), so θ = (0, 1 + 8/10), δ(3) = 1.8·6.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> line = LinearRegression().fit([[0.0], [1.0]], [0.0, 2.0])
-    >>> fitted = FittedEstimator.of(line, np.ones((1, 1)))
-    >>> scaler = EstimatorScaler(features=(0,), link="identity", penalty=2.0, estimator=fitted)
-    >>> state = scaler.fit(np.array([[-1.0], [1.0]]), np.array([[-2.0], [2.0]]))
-    >>> scaler.predict(state, np.zeros(1, dtype=int), np.array([[3.0]])).round(9).tolist()
-    [[[4.8]]]
+    >>> scaler = EstimatorScaler(features=(0,), link="identity", penalty=2.0, estimator=line)
+    >>> zero, x = np.zeros(1, dtype=int), np.array([[3.0]])
+    >>> scaler.predict(scaler.init(1), zero, x).round(9).tolist()
+    [[[6.0]]]
+    >>> state = scaler.fit(np.array([[-1.0], [1.0]]), np.array([[-4.0], [4.0]]))
+    >>> scaler.predict(state, zero, x).round(9).tolist()
+    [[[10.8]]]
     """
 
-    estimator: FittedEstimator = field(kw_only=True)
+    estimator: FittedEstimator | Any = field(kw_only=True)
     python_only: ClassVar[str] = "EstimatorScaler.from_history(features, model, x)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.estimator, FittedEstimator):
+            width = getattr(self.estimator, "n_features_in_", len(self.features))
+            fitted = FittedEstimator.of(self.estimator, _sample(width))
+            object.__setattr__(self, "estimator", fitted)
+        # What a data frame called its columns; the context may call them something else.
+        names = [str(name) for name in getattr(self.estimator.model, "feature_names_in_", ())]
+        given = [name_of(one) for one in self.features]
+        if names != given and sorted(names) == sorted(given):
             raise InvalidInput(
-                "scaler.estimator: expected FittedEstimator.of(model, sample), "
-                f"got {self.estimator!r}"
+                f"scaler.features: expected {', '.join(names)}, the order in which the regressor "
+                f"was fitted; got {', '.join(given)}"
             )
+
+    def init(self, n_owners: int) -> RidgeState:
+        """Return empty sums and θ = (0, 1): δ is what the regressor predicts."""
+        expected = getattr(self.estimator.model, "n_features_in_", len(self.features))
+        if expected != len(self.features):
+            raise InvalidInput(
+                f"scaler.features: expected {expected} columns, as many as the regressor was "
+                f"fitted to; got {len(self.features)}"
+            )
+        return super().init(n_owners)
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether δ starts at the model."""
+        return self.start is not None
+
+    @cached_property
+    def start(self) -> Array | None:
+        """Return slope 1 on the model's output and intercept 0: (m, d); None: it has too many."""
+        m, k = self.n_labels, self.estimator.n_outputs
+        if k not in (1, m):
+            return None
+        start = np.zeros((m, k + 1))
+        start[np.arange(m), 1 + np.arange(m) % k] = 1.0
+        return start
 
     @property
     def width(self) -> int:
         """One column an output of f̂, and the leading 1."""
-        return self.estimator.n_outputs + 1
+        return int(self.estimator.n_outputs) + 1
 
     def phi(self, x: Array) -> Array:
         """Return φ(x) = (1, f̂(x)): (N, d)."""
@@ -155,6 +195,32 @@ class EstimatorScaler(LinearHead):
         fitted = FittedEstimator.of(model, x, by_row)
         scaler = cls(features=tuple(range(np.shape(x)[1])), estimator=fitted, **settings)
         return settle(scaler, features, reference)
+
+
+def _sample(width: int) -> Array:
+    """Return inputs of many sizes, for the digest of a model whose own inputs are not known."""
+    rng = np.random.default_rng(0)
+    size = 10.0 ** rng.uniform(-2.0, 4.0, (64, width))
+    return np.asarray(size * np.sign(rng.normal(size=(64, width))))
+
+
+def _asked(model: Any, sample: Array) -> Any:
+    """Return what a model predicts, or refuse it, and say why, where it cannot."""
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+        raise InvalidInput(f"estimator: expected a fitted regressor, got {model!r}")
+    try:
+        return model.predict(sample)
+    except Exception as error:  # its own family of errors, whichever library it comes from
+        name = type(model).__name__
+        if type(error).__name__ == "NotFittedError":
+            raise InvalidInput(
+                f"estimator: expected a fitted regressor; {name} is not fitted: call its fit(x, y) "
+                "first"
+            ) from error
+        raise InvalidInput(
+            f"estimator: {name} cannot predict {sample.shape[0]} rows of {sample.shape[1]} "
+            f"columns: {error}"
+        ) from error
 
 
 def _checked(predicted: Any, n: int) -> Array:

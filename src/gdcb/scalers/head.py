@@ -31,7 +31,7 @@ class RidgeState:
 
     Parameters
     ----------
-    sums : Σ w·φφᵀ and the like of all rows
+    sums : Σ w·φφᵀ and the like of all rows, of labels less what θ says before data
     theta : (owners, m, d) published coefficients
     versions, since : (owners,) publications so far, rows that taught since the last one
     tried : (owners,) how often `every` of these rows had come when one was last refused
@@ -51,9 +51,9 @@ class RidgeState:
 class LinearHead:
     """δ_θ(x) = g(θᵀ(φ(x) − φ̄)): a feature map φ = (1, …), fixed, and θ from sums, an owner each.
 
-    A subclass says φ: `phi` and its `width`. It may also say how θ follows from the sums
-    (`solve`) and what φ cannot see (`uncertainty`). Statistics are sums: they add up in any
-    order, merge and decay.
+    A subclass says φ: `phi` and its `width`. It may also say where θ starts (`start`), how θ
+    follows from the sums (`solve`) and what φ cannot see (`uncertainty`). Statistics are sums:
+    they add up in any order, merge and decay.
     """
 
     features: tuple[Column, ...] = column(())
@@ -113,8 +113,13 @@ class LinearHead:
         """Return φ(x) for sums: an owner's rows may be rounded together, never with others'."""
         return self.phi(x)
 
+    @property
+    def start(self) -> Array | None:
+        """Return θ before data, to which the penalty shrinks: (m, d); None: 0, δ is neutral."""
+        return None
+
     def init(self, n_owners: int) -> RidgeState:
-        """Return empty sums and θ = 0: δ is neutral."""
+        """Return empty sums and θ before data."""
         m, d = self.n_labels, self.width
         if self.centre is not None and len(self.centre) != d - 1:
             raise InvalidInput(
@@ -122,7 +127,9 @@ class LinearHead:
             )
         return RidgeState(
             RidgeSums.zeros(n_owners, m, d),
-            np.zeros((n_owners, m, d)),
+            np.zeros((n_owners, m, d))
+            if self.start is None
+            else np.tile(self.start, (n_owners, 1, 1)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
@@ -175,6 +182,8 @@ class LinearHead:
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
         phi = self.phi_of(owner, x)
+        if self.start is not None:
+            label = label - (phi[:, None, :] * self.start).sum(axis=-1)
         state.sums.add(owner, phi, label, weight)
         taught: Array = np.asarray(np.isfinite(label).any(axis=1) & (weight > 0))
         scatter_add(state.since, owner, taught.astype(np.int64))
@@ -202,7 +211,8 @@ class LinearHead:
 
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ of some owners: (owners, m, d)."""
-        return sums.solve(owners, self.penalty)
+        found = sums.solve(owners, self.penalty)
+        return found if self.start is None else found + self.start
 
     def publish(self, state: RidgeState, owners: Array) -> Array:
         """Solve for θ̂ and put it in force, except where excitation is below the floor.
