@@ -15,6 +15,7 @@ from gdcb import (
     BayesUCB,
     BetaThompson,
     BradleyTerryThompson,
+    ConstantScaler,
     CurveThompson,
     FactoredThompson,
     GaussianThompson,
@@ -139,13 +140,14 @@ def log_for(trial: Trial) -> tuple[Instance, Batch]:
     if isinstance(trial.bandit, RelevanceThompson):
         columns |= {f"near {a}": near[:, a] for a in range(5)}
     is_named = isinstance(trial.bandit, RelevanceThompson)
+    scaler = RidgeScaler(features=("x",), penalty=1e-3) if trial.moves else ConstantScaler()
     instance = Instance(
         context=Schema({name: Number(-2.0, 2.0) for name in columns}),
         arms=ArmList(names=tuple("abcde")) if is_named else ArmList(values=tuple(ARMS)),
         composition=Identity(severity=False) if is_named else Multiply(names=("e",)),
         gate=[],
         reward=Payoff(outcome=("y",)) if is_class else Scaled(outcome=("y",)),
-        **({"scaler": RidgeScaler(features=("x",), penalty=1e-3)} if trial.moves else {}),
+        scaler=scaler,
     )
     action = (arm.astype(float) if is_named else ARMS[arm])[:, None]
     batch = Batch(

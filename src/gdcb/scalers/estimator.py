@@ -145,10 +145,10 @@ class EstimatorScaler(LinearHead):
     @property
     def is_informed(self) -> bool:
         """Whether δ starts at the model."""
-        return self.start is not None
+        return self.theta_before is not None
 
     @cached_property
-    def start(self) -> Array | None:
+    def theta_before(self) -> Array | None:
         """Return slope 1 on the model's output and intercept 0: (m, d); None: it has too many."""
         m, k = self.n_labels, self.estimator.n_outputs
         if k not in (1, m):

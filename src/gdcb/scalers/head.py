@@ -51,7 +51,7 @@ class RidgeState:
 class LinearHead:
     """δ_θ(x) = g(θᵀ(φ(x) − φ̄)): a feature map φ = (1, …), fixed, and θ from sums, an owner each.
 
-    A subclass says φ: `phi` and its `width`. It may also say where θ starts (`start`), how θ
+    A subclass says φ: `phi` and its `width`. It may also say where θ starts (`theta_before`), how θ
     follows from the sums (`solve`) and what φ cannot see (`uncertainty`). Statistics are sums:
     they add up in any order, merge and decay.
     """
@@ -114,7 +114,7 @@ class LinearHead:
         return self.phi(x)
 
     @property
-    def start(self) -> Array | None:
+    def theta_before(self) -> Array | None:
         """Return θ before data, to which the penalty shrinks: (m, d); None: 0, δ is neutral."""
         return None
 
@@ -128,8 +128,8 @@ class LinearHead:
         return RidgeState(
             RidgeSums.zeros(n_owners, m, d),
             np.zeros((n_owners, m, d))
-            if self.start is None
-            else np.tile(self.start, (n_owners, 1, 1)),
+            if self.theta_before is None
+            else np.tile(self.theta_before, (n_owners, 1, 1)),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
             np.zeros(n_owners, dtype=np.int64),
@@ -182,8 +182,8 @@ class LinearHead:
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
         phi = self.phi_of(owner, x)
-        if self.start is not None:
-            label = label - (phi[:, None, :] * self.start).sum(axis=-1)
+        if self.theta_before is not None:
+            label = label - (phi[:, None, :] * self.theta_before).sum(axis=-1)
         state.sums.add(owner, phi, label, weight)
         taught: Array = np.asarray(np.isfinite(label).any(axis=1) & (weight > 0))
         scatter_add(state.since, owner, taught.astype(np.int64))
@@ -212,7 +212,7 @@ class LinearHead:
     def solve(self, sums: RidgeSums, owners: Array) -> Array:
         """Return θ̂ of some owners: (owners, m, d)."""
         found = sums.solve(owners, self.penalty)
-        return found if self.start is None else found + self.start
+        return found if self.theta_before is None else found + self.theta_before
 
     def publish(self, state: RidgeState, owners: Array) -> Array:
         """Solve for θ̂ and put it in force, except where excitation is below the floor.

@@ -187,12 +187,14 @@ def what_it_does_not_read_changes_nothing(case: BanditCase) -> None:
     mean, draw = case.bandit.mean(state, at, located), case.bandit.draw(stream(), state, at)
     for name in sorted({"x", "delta"} - case.bandit.reads):
         for how, other in (("another", _other), ("no", lambda *_: None)):
-            here = replace(at, **{name: other(case, name, at)})
+            new: dict[str, Any] = {name: other(case, name, at)}
+            here = replace(at, **new)
             text = f"under {how} {name}, which it does not declare to read"
             require_same_bytes(case.bandit.mean(state, here, located), mean, f"means {text}")
             require_same_bytes(case.bandit.draw(stream(), state, here), draw, f"draws {text}")
             one = case.state()
-            case.bandit.update(one, replace(seen, **{name: other(case, name, seen)}))
+            new = {name: other(case, name, seen)}
+            case.bandit.update(one, replace(seen, **new))
             require_same_bytes(one, learned, f"what is learned {text}")
 
 
@@ -204,7 +206,8 @@ def what_it_reads_matters(case: BanditCase) -> None:
     state, located, at = case.taught(60), case.between(GROUP.size), case.at()
     mean = case.bandit.mean(state, at, located)
     for name in sorted(case.bandit.reads):
-        moved = case.bandit.mean(state, replace(at, **{name: _other(case, name, at)}), located)
+        new: dict[str, Any] = {name: _other(case, name, at)}
+        moved = case.bandit.mean(state, replace(at, **new), located)
         text = f"it declares to read {name}, and its means do not depend on it"
         require(moved.tobytes() != mean.tobytes(), text)
 
