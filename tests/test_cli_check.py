@@ -82,7 +82,7 @@ def test_a_log_is_certified_and_the_page_is_filed(shop: tuple[str, str], tmp_pat
     assert code == (3 if document["verdict"] == "refuse" else 0)
     assert {arm["arm"]: arm["verdict"] for arm in document["arms"]}["1.2"] == "refuse"
     assert document["rows"]["read"] == 1500
-    for word in ("1.2", "refused", "1.1", "c.html", "c.json"):
+    for word in ("1.2", "refused", "1.1", "c.html", "c.json", "Ungated: there is no gate"):
         assert word in out
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     is_whole(page)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import gdcb
+from gdcb.cli import instances
+from gdcb.cli.app import app
 from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
+from gdcb.history.page import certificate_page
+from gdcb.instances import NAMES, load
+from tests.certificate_document import build
 
 PARTS: dict[str, Any] = {
     "context": gdcb.Schema({"base": gdcb.Number(1, 1000)}),
@@ -74,3 +82,27 @@ def test_a_file_must_name_its_gates_or_say_that_there_are_none() -> None:
 def test_a_text_that_a_ledger_recorded_without_gates_is_still_read() -> None:
     """Old ledgers stay readable: what was recorded ungated in silence stays ungated."""
     assert parse(DECLARED, is_recorded=True).instance.chain.gates == ()
+
+
+def test_the_command_line_says_ungated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(f"gates = []\n{DECLARED}")
+    found = CliRunner().invoke(app, ["validate", str(file)])
+    assert "ConstantScaler, ungated, BetaThompson" in " ".join(found.stdout.split())
+    file.write_text(DECLARED)
+    refused = CliRunner().invoke(app, ["validate", str(file)])
+    assert refused.exit_code == 1
+    assert "missing gates" in refused.stderr
+    assert "gates = [] to run ungated" in " ".join(refused.stderr.split())
+
+    bare = replace(load("str"), instance=replace(load("str").instance, gate=[]))
+    monkeypatch.setattr(instances, "load", lambda name: bare)
+    listed = CliRunner().invoke(app, ["instances"]).stdout
+    assert listed.count("ungated") == len(NAMES)
+
+
+@pytest.mark.parametrize(("gates", "times"), [([], 1), (None, 0)])
+def test_a_certificate_of_an_ungated_instance_says_so(gates: Any, times: int) -> None:
+    """Where a document does not tell of gates, nothing is said about them."""
+    page = certificate_page(build() | {"gates": gates})
+    assert page.count("ungated: proposals run as they are") == times

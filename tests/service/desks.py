@@ -53,6 +53,11 @@ def plain(service: str = "", rest: str = "") -> str:
     return _declared([_BOUNDS], service, rest)
 
 
+def ungated(service: str = "") -> str:
+    """Declare prices that run as they are proposed: no rule, and nobody to ask."""
+    return _declared([], service)
+
+
 def held(service: str = "", bounds: str = _BOUNDS, rest: str = "") -> str:
     """Declare prices that wait for a manager on busy nights, and then meet the bounds."""
     return _declared([_MANAGER, bounds], service, rest)

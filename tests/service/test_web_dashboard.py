@@ -197,6 +197,34 @@ def test_forms_of_others_do_nothing(desk_site: Site) -> None:
     assert desk_site.house.store.head("rooms").size == 1
 
 
+# Without a gate
+
+
+def test_every_page_of_an_ungated_instance_says_so(
+    sqlite_template: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dashboard, queue, audit, changes, evidence and the list of instances; and the log."""
+    path = shutil.copy(sqlite_template, tmp_path / "small.db")
+    store = SqlStore(path)
+    operating.create(store, desks.ungated(), "ann", "first", seed=7)
+    store.close()
+    for site in open_site(path, "rooms"):
+        said = "Ungated : no rule and no person stands between a proposal and what runs."
+        office(site).decide("d1", [night()])
+        assert "instance rooms runs ungated" in caplog.text
+        look = site.as_("operate", "audit", "approve", "administer")
+        for page in ("", "/queue", "/audit", "/changes", "/d/d1.0/evidence"):
+            assert said in words(look.get(page)), page
+        assert "Ungated: there was no gate." in words(look.get("/d/d1.0/evidence"))
+        assert "ungated: there was no gate." in words(look.get("/d/d1.0/evidence.html"))
+        home = site.client.get("/", headers={"cookie": f"gdcb={look.token}", "accept": "text/html"})
+        assert " ungated " in words(home)
+
+
+def test_pages_behind_gates_do_not_say_ungated(desk_site: Site) -> None:
+    assert "ngated" not in words(desk_site.as_("operate").get(""))
+
+
 # The dashboard
 
 

@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from gdcb.cli.say import as_json, bar_of, fail, out, wrong_usage
 from gdcb.errors import GdcbError, InvalidInput
+from gdcb.gates import UNGATED
 from gdcb.instances import NAMES
 
 if TYPE_CHECKING:
@@ -208,6 +209,8 @@ def show(document: Mapping[str, Any], target: Path) -> None:
         out.print(f"• {escape(doubt)}")
     for reason in run.why:
         out.print(f"• {escape(reason)}")
+    if run.is_ungated:
+        out.print(f"• {UNGATED.capitalize()}: there is no gate, proposals run as they are.")
     out.print()
     out.print(_arms(run))
     if len(run.arms) > _MOST:

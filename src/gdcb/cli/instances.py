@@ -11,6 +11,7 @@ from rich.table import Table
 
 from gdcb.cli.say import as_json, fail, out, wrong_usage
 from gdcb.errors import GdcbError, InvalidInput
+from gdcb.gates import UNGATED
 from gdcb.instances import NAMES, STUDIES, Domain, load
 
 
@@ -90,7 +91,7 @@ def instances(
                 one["title"],
                 str(len(one["arms"])),
                 one["composition"],
-                " → ".join(one["gates"]),
+                " → ".join(one["gates"]) or UNGATED,
             )
         out.print(table)
         out.print("\n[dim]gdcb instances NAME shows one; gdcb run NAME runs it.[/dim]")
@@ -100,7 +101,8 @@ def instances(
     table = Table("part", "value", box=None, show_header=False)
     for key in ("arms", "composition", "scaler", "gates", "bandit", "outcome", "action", "unit"):
         value = one[key]
-        table.add_row(key, ", ".join(value) if isinstance(value, list) else str(value))
+        shown = ", ".join(value) if isinstance(value, list) else str(value)
+        table.add_row(key, UNGATED if key == "gates" and not value else shown)
     for field, schema in one["context"]["properties"].items():
         table.add_row(f"context.{field}", _in_words(schema))
     out.print(table)

@@ -138,6 +138,8 @@ def _gates(verdict: Mapping[str, Any]) -> str:
         for gate in verdict["gates"]
     ]
     head = f"<p>{verdict['at']}: <strong>{_text(verdict['status'])}</strong>, "
+    if not rows:
+        return f"{head}ungated: there was no gate.</p>"
     return f"{head}{_text(verdict['reason'])}</p>" + _table(
         ("gate", "version", "entered", "left", "status"), rows
     )

@@ -149,6 +149,8 @@ class House:
         desk.followers.append(self._erased)
         self._desks[name], self._schedules[name] = desk, Schedule(desk, self._closed)
         self.metrics.watch(desk)
+        if not desk.instance.chain.gates:
+            log.warning("instance %s runs ungated: whatever is proposed runs as it is", name)
 
     def memory(self, name: str) -> Memory:
         """Return the finished decisions of late of an instance, whichever process they were in."""

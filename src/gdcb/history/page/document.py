@@ -124,6 +124,7 @@ class Document:
     period: tuple[Time, Time] | None
     arms: list[Arm]
     gates: list[Gate]
+    is_ungated: bool
     law_is_stable: bool | None
     law_changes: list[Change]
     law_p: float | None

@@ -68,6 +68,7 @@ def _read(document: Mapping[str, Any]) -> Document:
         period=_period(document.get("period")),
         arms=[_arm(one, f"arms[{i}]") for i, one in _each(document, "arms")],
         gates=[_gate(one, f"gates[{i}]") for i, one in _each(document, "gates")],
+        is_ungated=document.get("gates") == [],  # where nothing is said, nothing is known
         law_is_stable=_flag(law.get("stable"), "reward_law.stable"),
         law_changes=_changes(law.get("change_points"), "reward_law.change_points"),
         law_p=fields.number(law.get("p"), "reward_law.p"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
+from gdcb.gates import UNGATED
 from gdcb.history.page.document import Change, Document, Rejected
 from gdcb.history.page.drawing import bias_bar, reach_of
 from gdcb.history.sentences import SHORT, chance, day, finding, named, short
@@ -112,6 +113,17 @@ def over_time(run: Document, numbers: Mapping[int, int]) -> str:
             eta += f" (at most {fixed(gate.eta_high, 2)})"
         none = "no change found"
         rows.append(("", _line(gate.name, gate.changes, numbers, none, None, eta)))
+    if run.is_ungated:
+        rows.append(
+            (
+                "",
+                [
+                    ("stay name", "gate"),
+                    ("", prose(f"{UNGATED}: proposals run as they are")),
+                    ("n", NONE),
+                ],
+            )
+        )
     head = [("stay", "what"), ("", "changes"), ("n", "contraction η")]
     return table("Reward law and gates over time", head, rows)
 

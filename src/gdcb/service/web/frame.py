@@ -160,7 +160,8 @@ async def place_of(desk: Desk, viewer: Principal) -> Place:
             pause = Pause(name_of(by), at, event.reason)
         title = live.instance.title or live.chain
         roles = frozenset(viewer.roles(live.chain))
-        return Place(live.chain, title, len(live.waiting), pause, roles)
+        is_ungated = not live.instance.chain.gates
+        return Place(live.chain, title, len(live.waiting), pause, roles, is_ungated)
 
     return await look(desk, read)
 

@@ -58,6 +58,7 @@ class Place:
     waiting : how many decisions wait for a person
     pause : None while it runs
     roles : what the viewer may do here
+    is_ungated : whether no gate stands between a proposal and what runs
     """
 
     name: str
@@ -65,6 +66,7 @@ class Place:
     waiting: int = 0
     pause: Pause | None = None
     roles: frozenset[str] = frozenset()
+    is_ungated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
