@@ -50,6 +50,15 @@ def serve(
             "address may five times as many.",
         ),
     ] = 2000.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            max=3600,
+            help="Seconds in which the headers of a request must come, and its body beyond what it "
+            "takes at 10 kB a second; then the connection is closed, or the request refused.",
+        ),
+    ] = 10.0,
 ) -> None:
     """Run the decision service: HTTP API, approval pages, dashboard, audit.
 
@@ -67,7 +76,7 @@ def serve(
     address = base_url or f"http://{_reached(host)}:{port}"
     if processes > 1 and not db.startswith("postgresql"):
         wrong_usage("--processes above 1 needs PostgreSQL: give --db postgresql://…")
-    plan = Plan(db, address, tuple(instances or ()), not empty and not instances, rate)
+    plan = Plan(db, address, tuple(instances or ()), not empty and not instances, rate, timeout)
     sockets = _bound(host, port)  # before anything is made or said to be there
     try:
         with bar_of() as bar:
@@ -98,6 +107,8 @@ def serve(
         access_log=False,
         timeout_graceful_shutdown=10,
         server_header=False,
+        http="gdcb.service.listening:Http",
+        ws="none",
     )
     with plan.environment():
         if processes == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -19,6 +20,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+SLOWEST = 10_000  # bytes a second at which a body may come
 _ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
 
 
@@ -39,7 +41,12 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        given, announced = b"", b""
+        for header, value in scope["headers"]:
+            if header == b"x-request-id":
+                given = value
+            elif header == b"content-length":
+                announced = value
         # No call into the system for it: that would cost a request more than all the rest here.
         name = given.decode() if _ID.match(given) else f"{self._prefix}{next(self._count):08x}"
         scope.setdefault("state", {})["request_id"] = name
@@ -61,7 +68,9 @@ class Envelope:
         has_nul = "\0" in scope["path"] or b"%00" in scope["query_string"]
         app = _refuse_address if has_nul else self._app
         try:
-            await app(scope, _limited(receive, self._house.settings.largest), sending)
+            settings = self._house.settings
+            body = limited(receive, settings.largest, settings.timeout, announced)
+            await app(scope, body, sending)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
@@ -82,19 +91,42 @@ def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-def _limited(receive: Receive, largest: int) -> Receive:
-    """Return a stream that refuses more bytes than are allowed."""
-    seen = 0
+def limited(
+    receive: Receive, largest: int, timeout: float | None = None, announced: bytes = b""
+) -> Receive:
+    """Return a body's stream that refuses more bytes than are allowed, and bytes that do not come.
 
-    async def limited() -> Message:
-        nonlocal seen
-        message = await receive()
+    Parameters
+    ----------
+    receive : the stream
+    largest : bytes at most
+    timeout : seconds in which all of it must come, beyond `SLOWEST`; None: somebody else looks
+    announced : the length that the headers say, if any: then no byte is read where it is too large
+    """
+    seen, is_whole, deadline = 0, timeout is None, 0.0
+
+    def check(size: int) -> None:
+        if size > largest:
+            said = f"{largest // 2**20} MiB" if largest >= 2**20 else f"{largest // 2**10} KiB"
+            raise BadRequest(f"the body is larger than {said}", 413, "too_large")
+
+    async def next_part() -> Message:
+        nonlocal seen, is_whole, deadline
+        if not seen and announced.isdigit():
+            check(int(announced[:20]))
+        if is_whole or timeout is None:
+            message = await receive()
+        else:
+            deadline = deadline or asyncio.get_running_loop().time() + timeout
+            try:
+                async with asyncio.timeout_at(deadline + seen / SLOWEST):
+                    message = await receive()
+            except TimeoutError:
+                raise BadRequest("the body did not come in time") from None
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
-            if seen > largest:
-                raise BadRequest(
-                    f"the body is larger than {largest // 2**20} MiB", 413, "too_large"
-                )
+            is_whole = is_whole or not message.get("more_body", False)
+            check(seen)
         return message
 
-    return limited
+    return next_part

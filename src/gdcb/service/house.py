@@ -36,6 +36,7 @@ class Settings:
     base_url : scheme, host and port where people reach it
     waiting : commands that may wait at a desk; more are turned away with 429
     largest : bytes of a request at most
+    timeout : seconds in which a body must come, beyond what it takes at 10 kB a second
     tick : seconds between two looks at what is due; 0: this process looks after nothing
     rates : how often who may ask
     allow_local_hooks : whether webhooks may go to this machine and its network, for trying out
@@ -44,6 +45,7 @@ class Settings:
     base_url: str = "http://127.0.0.1:8000"
     waiting: int = 512
     largest: int = LARGEST
+    timeout: float = 10.0
     tick: float = 1.0
     rates: RateLimits = field(default_factory=RateLimits)
     allow_local_hooks: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
@@ -23,6 +25,7 @@ from gdcb.service.problems import BadRequest, body, problem_of
 from gdcb.service.strict_json import loads
 from gdcb.service.turn import Turn
 
+log = logging.getLogger("gdcb.service")
 T = TypeVar("T")
 _WHO, _OURS = "gdcb_principal", "gdcb_is_ours"
 _OBJECT = "expected a JSON object with named fields"
@@ -178,17 +181,21 @@ def add_handlers(app: FastAPI, wants_page: Callable[[Request], bool], page: Any)
 
     async def refused(request: Request, error: Exception) -> Response:
         status, said, headers = refusal(error, request_id(request))
-        if wants_page(request):
+        if wants_page(request) and not isinstance(error, ClientDisconnect):  # else nobody sees it
             shown: Response = await page(request, status, said["error"], headers)
             return shown
         return JSONResponse(said, status, headers)
 
-    for kind in (HTTPException, RequestValidationError, GdcbError, Exception):
+    known = (HTTPException, RequestValidationError, GdcbError, ClientDisconnect)
+    for kind in (*known, Exception):
         app.add_exception_handler(kind, refused)
 
 
 def refusal(error: Exception, request: str) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return status, body and headers of whatever was raised on the way of a request."""
+    if isinstance(error, ClientDisconnect):
+        log.info("request %s: the client left before its body was whole", request)
+        return problem_of(BadRequest("the body ended before it was whole"), request)
     if isinstance(error, HTTPException):
         if isinstance(error.__cause__, BadRequest):
             return problem_of(error.__cause__, request)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class Plan:
     instances : TOML files or names to declare where they are not declared yet
     is_demo : whether the made-up operator is shown where there is nothing else
     rate : decisions a second of one key or person
+    timeout : seconds for the headers of a request, and for its body to begin and go on
     """
 
     db: str
@@ -41,6 +43,7 @@ class Plan:
     instances: tuple[str, ...] = ()
     is_demo: bool = False
     rate: float = RateLimits().decide.per_second
+    timeout: float = Settings().timeout
 
     @contextmanager
     def environment(self) -> Iterator[None]:
@@ -120,11 +123,22 @@ def declaration_of(one: str) -> str:
     return shipped.read_text(encoding="utf-8")
 
 
+def planned() -> Plan:
+    """Return the plan that the parent of this process left, without its instances."""
+    return _read(os.environ[_PLAN])
+
+
+@cache
+def _read(plan: str) -> Plan:
+    return Plan(**(json.loads(plan) | {"instances": ()}))
+
+
 def application() -> Application:
     """Return the application of one process, by the plan that its parent left."""
-    plan = Plan(**(json.loads(os.environ[_PLAN]) | {"instances": ()}))
+    plan = planned()
     store = sql_store(plan.db)
-    house = House(store, Settings(base_url=plan.base_url, rates=RateLimits.deciding(plan.rate)))
+    rates = RateLimits.deciding(plan.rate)
+    house = House(store, Settings(base_url=plan.base_url, rates=rates, timeout=plan.timeout))
     feed = (
         demo.Feed(lambda: house.desk(demo.NAME)) if plan.is_demo and demo.is_ours(store) else None
     )

@@ -15,6 +15,7 @@ from starlette.datastructures import FormData
 from gdcb.errors import InvalidInput
 from gdcb.service.access import EVERY, NotSignedIn, Principal
 from gdcb.service.desk import Desk
+from gdcb.service.envelope import limited
 from gdcb.service.pages import links, render
 from gdcb.service.pages.views.entrance import ErrorView
 from gdcb.service.pages.views.frame import THEMES, Frame, Notice, Pause, Place, Settings, View
@@ -32,6 +33,7 @@ from gdcb.service.who import name_of
 _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
 _WHOLE = re.compile(r"[0-9]+")
 _LONGEST_NUMBER = 60
+_LARGEST_FORM, _LARGEST_STRANGE_FORM = 4 * 2**20, 16 * 2**10  # bytes
 _ADVICE = {
     401: "Sign in, and try again.",
     403: "Somebody with the role can do it, or grant it to you.",
@@ -74,7 +76,11 @@ async def form_of(request: Request, is_sign_in: bool = False) -> FormData:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         raise BadRequest("expected a form", 415, "unsupported_media_type")
-    form = await request.form(max_files=0, max_fields=2_000)
+    # Of strangers the forms that sign in and choose a theme are read, and these are small.
+    most = _LARGEST_FORM if await viewer_of(request) is not None else _LARGEST_STRANGE_FORM
+    announced = request.headers.get("content-length", "").encode()
+    read = Request(request.scope, limited(request.receive, most, announced=announced))
+    form = await read.form(max_files=0, max_fields=2_000)
     if any("\0" in part for pair in form.multi_items() for part in pair if isinstance(part, str)):
         raise BadRequest("the form has the character NUL, which no text of ours has")
     token = form.get("csrf") or request.headers.get("x-csrf-token")
