@@ -21,7 +21,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup bfcl run tune test soak search check format format-check lint types imports docs bench lock clean
+.PHONY: help setup bfcl run tune test chromium soak search check format format-check lint types imports docs bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -36,11 +36,22 @@ run: $(READY) ## Run the whole experiment on short-term rentals and write its re
 tune: $(READY) $(BFCL) ## Tune all methods of all instances anew (an hour on two cores; NAMES="dosing ...")
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m gdcb.protocol.tuning $(NAMES)
 
+# As root with apt-get, as in a container, the browser is installed; elsewhere, or with CHROMIUM=no,
+# the tests of pages are skipped, and the last line says so.
 # Two workers on two cores: products that start threads of their own would only wait for each other.
 test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
+	@if [ "$(CHROMIUM)" != no ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		$(MAKE) --no-print-directory chromium || true; fi
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Property tests have fixed examples in the tests; here each gets 50 times as many, at random, within 10 minutes.
+chromium: ## Install Chromium, in which pages are tested, from Debian's packages
+	@command -v chromium chromium-browser >/dev/null || { set -e; \
+		as_root=""; [ "$$(id -u)" = 0 ] || as_root="sudo"; \
+		echo "Installing Chromium with apt-get, once, for the tests of pages; CHROMIUM=no leaves it out."; \
+		$$as_root apt-get update -qq; \
+		$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+
 soak: $(READY) $(BFCL) ## Run the long tests, and search every property for a counterexample
 	$(BIN)/python -m pytest -m soak
 	$(MAKE) search

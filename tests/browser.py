@@ -28,13 +28,16 @@ FLAGS = [
 ]
 
 
+MISSING = "no chromium on the PATH"
+
+
 def chromium_path() -> str:
     """Return where chromium is; a laptop may lack it, CI may not."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         if os.environ.get("CI") == "true":
-            pytest.fail("CI=true, but there is no chromium on the PATH")
-        pytest.skip("no chromium on the PATH")
+            pytest.fail(f"CI=true, but {MISSING}")
+        pytest.skip(MISSING)
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
 
 import pytest
 
-from tests import properties
+from tests import browser, properties
 from tests.postgres import postgres, postgres_template, postgres_url, sqlite_template
 
 # One server and one set of empty tables for all tests of a process.
@@ -20,3 +21,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count and time the examples of a search."""
     if properties.SEARCH:
         config.pluginmanager.register(properties.Search())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, None, None]:
+    """Say in one closing line what a browser would have tested, and how to get one."""
+    yield
+    without = [
+        report
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple) and browser.MISSING in report.longrepr[2]
+    ]
+    if without:
+        terminalreporter.line(
+            f"{len(without)} tests of pages in a browser were skipped: {browser.MISSING}. "
+            "To install it: make chromium"
+        )

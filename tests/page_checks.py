@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 FLAGS = [
@@ -73,15 +69,6 @@ def is_whole(page: str) -> None:
     assert len(ids) == len(set(ids))
     shown = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
     assert not re.search(r"\bnan\b|\binf\b|\bNone\b|Infinity|\bundefined\b", shown)
-
-
-def browser() -> str:
-    """Return where a browser is; without one the test is skipped."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        where = "CI=true, but " if os.environ.get("CI") else ""
-        pytest.skip(f"{where}no chromium on the PATH")
-    return found
 
 
 MEASURE = """<!doctype html>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from inspect import isfunction
 from types import SimpleNamespace
 from typing import Any
@@ -154,6 +155,29 @@ def test_a_broken_promise_is_found_and_no_other(name: str, case: Broken) -> None
     part, extras = case
     report = checks.report(part)
     assert {result.name for result in report.broken} == {name} | extras, str(report)
+
+
+def chance(source: str) -> Any:
+    """Return a draw that asks another source of chance than `rng`, but hardly ever uses it."""
+
+    def draw(self: Any, rng: Any, state: Any, at: Any) -> Any:
+        asked = {
+            "numpy.random": lambda: np.random.random(),  # noqa: NPY002
+            "random": lambda: random.random(),
+            "a generator": lambda: np.random.default_rng().random(),
+        }[source]()
+        told = BetaThompson.draw(self, rng, state, at)
+        return tuple(part * (2.0 if asked < 1e-12 else 1.0) for part in told)
+
+    return draw
+
+
+@pytest.mark.parametrize("source", ["numpy.random", "random", "a generator"])
+def test_other_sources_of_chance_are_always_found(source: str) -> None:
+    """Two draws agree in all but one of 10¹² runs: it is the asking that is found."""
+    part, _ = broken.but(BetaThompson(), draw=chance(source))
+    told = {result.name: result.broken for result in checks.report(part).broken}
+    assert "draw from `rng` instead" in told["the same key draws the same"]
 
 
 # The list itself

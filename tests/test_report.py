@@ -38,9 +38,9 @@ from gdcb.protocol.report.words import (
     opening,
 )
 from gdcb.protocol.summary import Entry
+from tests.browser import chromium_path
 from tests.page_checks import (
     Page,
-    browser,
     fits,
     is_whole,
     luminance,
@@ -744,7 +744,7 @@ def test_labels_do_not_overlap(places: list[float]) -> None:
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    return browser()
+    return chromium_path()
 
 
 def crowded() -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import random
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -130,15 +132,51 @@ def _short(path: Path) -> Path:
 
 
 def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]:
-    """Turn functions of a case into checks; the first paragraph of a docstring is its sentence."""
+    """Turn functions of a case into checks; the first paragraph of a docstring is its sentence.
+
+    Each runs under `keyed_numbers_only`.
+    """
     return [
         Check(
             function.__name__.replace("_", " "),
             " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split()),
-            partial(function, case),
+            partial(_run_keyed, function, case),
         )
         for function in functions
     ]
+
+
+def _run_keyed(function: Callable[[Any], None], case: Any) -> None:
+    """Run one promise, and refuse random numbers that replay could not draw again."""
+    with keyed_numbers_only():
+        function(case)
+
+
+@contextmanager
+def keyed_numbers_only() -> Iterator[None]:
+    """Require that nothing in the block draws random numbers but from generators with a seed.
+
+    Two draws of a hidden source may agree by chance, so comparing them proves little. This looks
+    at the sources themselves: the global states of `random` and `numpy.random` must stay as they
+    are, and a NumPy generator without a seed is refused when it is made.
+    """
+
+    def refuse(_: int) -> int:
+        raise NonConforming("it makes a NumPy generator without a seed: draw from `rng` instead")
+
+    numpy: Any = np.random.mtrand  # the module whose functions share one global state
+    seeds: Any = np.random.bit_generator  # asks `randbits` where no seed is given
+    legacy, plain, entropy = numpy.get_state(), random.getstate(), seeds.randbits
+    seeds.randbits = refuse
+    try:
+        yield
+        same = all(np.array_equal(*pair) for pair in zip(numpy.get_state(), legacy, strict=True))
+        require(same, "it draws from the global state of numpy.random: draw from `rng` instead")
+        require(random.getstate() == plain, "it draws from `random`: draw from `rng` instead")
+    finally:
+        seeds.randbits = entropy
+        numpy.set_state(legacy)
+        random.setstate(plain)
 
 
 def run_all(part: Any, kind: str, checks: Iterable[Check]) -> Report:
