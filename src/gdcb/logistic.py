@@ -465,7 +465,10 @@ def logistic_mode(
         gradient += shift[rows] - (prior @ w[..., None])[..., 0]
         step = np.linalg.solve(prior + hessian, gradient[..., None])[..., 0]
         reach = np.abs(_predictors(here, step)).max(axis=1, initial=1e-300)
-        mean[rows] = w + step * (np.log1p(reach) / reach)[:, None]
+        # The last step is taken whole: where φ is short, a damped one would leave w off by more
+        # than its predictors show.
+        share = np.where(reach > NEAR, np.log1p(reach) / reach, 1.0)
+        mean[rows] = w + step * share[:, None]
         active = active[reach > NEAR]
         if active.size == 0:
             break

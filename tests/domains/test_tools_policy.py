@@ -159,13 +159,15 @@ def test_nothing_forbidden_ever_runs_whatever_is_proposed(
     e, row = np.array([[tool, *others]]), rows([limit, *flags])
     verdict = router.chain.apply(router.chain.draw(None, 1), e, row)
     ran = turn.execute(router, verdict, row)
-    if ran.is_null[0]:
-        return
     at = ran.action[0, 0]
-    assert at in (0.0, 1.0, 2.0)
-    assert POLICY.cost[int(at)] <= limit
-    assert at != 2.0 or flags == [0.0, 0.0, 0.0]
-    assert verdict.status[0] in (PASSED, MODIFIED)
+    if ran.is_null[0]:
+        assert np.isnan(at)
+        assert verdict.status[0] == VETOED
+    else:
+        assert at in (0.0, 1.0, 2.0)
+        assert POLICY.cost[int(at)] <= limit
+        assert at != 2.0 or flags == [0.0, 0.0, 0.0]
+        assert verdict.status[0] in (PASSED, MODIFIED)
 
 
 def test_behind_an_agent_it_vetoes_with_rule_and_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from gdcb.ledger.live import Live, opened
 from gdcb.ledger.store import Store, open_store
 from gdcb.records import HELD, MODIFIED, PASSED, STATUS, VETOED, Setting
 from gdcb.service import answering, demo, erasing
+from gdcb.service.answering import TooLate
 from gdcb.service.figures import drifting, running, verified
 from gdcb.service.figures.background import Background
 from gdcb.service.figures.calibration import bins_of, coverage_of
@@ -304,7 +306,8 @@ def perform(made: Office, act: str, k: int, i: int) -> None:
     elif act == "answer" and waiting:
         verdict = ("approve", "veto", "edit", "edit")[k % 4]
         action = {"price": 60.0 + k} if verdict == "edit" else None
-        made.answer(waiting[k % len(waiting)], verdict, action)
+        with contextlib.suppress(TooLate):  # no tick has told it that it expired
+            made.answer(waiting[k % len(waiting)], verdict, action)
     elif act == "observe":
         ran = made.look(
             lambda live: [

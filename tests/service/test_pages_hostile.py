@@ -112,11 +112,9 @@ def test_hostile_text_changes_no_tag_and_no_attribute(payload: str) -> None:
 
 
 @examples(40)
-@given(st.text(st.sampled_from("<>\"'&/\\=`{}% \n\t-!ax"), max_size=12))
+@given(st.text(st.sampled_from("<>\"'&/\\=`{}% \n\t-!ax"), min_size=1, max_size=12))
 def test_any_text_leaves_the_bones_as_they_are(words: str) -> None:
     """Whatever is made of the characters that mean something in HTML."""
-    if not words:
-        return
     for name in ("review.html", "queue.html", "people.html"):
         assert Skeleton(render.page(with_words(VIEWS[name], words))).bones == PLAIN[name]
 

@@ -22,6 +22,20 @@ _PART = 2**22
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 
+def plain_names(columns: Sequence[str]) -> list[str]:
+    """Return the names of columns to select; refuse '*' and '^…$', which Polars takes for patterns.
+
+    >>> plain_names(["price", "*"])
+    Traceback (most recent call last):
+    gdcb.errors.InvalidInput: column '*': names like '*' and '^…$' are patterns to Polars; rename it
+    """
+    for name in columns:
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            said = "names like '*' and '^…$' are patterns to Polars; rename it"
+            raise InvalidInput(f"column {name!r}: {said}")
+    return list(columns)
+
+
 @contextmanager
 def reading(where: object, as_what: str) -> Iterator[None]:
     """Turn what goes wrong while a file is read into a sentence about that file."""
@@ -100,7 +114,7 @@ class LogFile:
         with reading(self.path, self.kind):
             yield from (
                 self.scan()
-                .select(columns)
+                .select(plain_names(columns))
                 .collect_batches(chunk_size=batch_rows, maintain_order=True)
             )
 
@@ -114,7 +128,7 @@ class LogFile:
         import polars as pl
 
         with reading(self.path, self.kind):
-            lazy = self.scan().select(pl.col(column).unique())
+            lazy = self.scan().select(pl.col(plain_names([column])).unique())
             return lazy.collect(engine="streaming").to_series()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdcb.errors import InvalidInput
 from gdcb.history.cells import as_text
-from gdcb.history.files import reading
+from gdcb.history.files import plain_names, reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,7 @@ class Frame:
 
     def frames(self, columns: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
         """Give some columns, so many rows at a time."""
-        yield from self.data.select(columns).iter_slices(batch_rows)
+        yield from self.data.select(plain_names(columns)).iter_slices(batch_rows)
 
     def head(self, n: int) -> pl.DataFrame:
         """Return the first rows."""
@@ -81,7 +81,7 @@ class Lazy:
     def frames(self, columns: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
         """Read some columns, so many rows at a time, in order."""
         with reading(self.name, "a lazy frame"):
-            yield from self.data.select(columns).collect_batches(
+            yield from self.data.select(plain_names(columns)).collect_batches(
                 chunk_size=batch_rows, maintain_order=True
             )
 
@@ -95,7 +95,9 @@ class Lazy:
         import polars as pl
 
         with reading(self.name, "a lazy frame"):
-            found = self.data.select(pl.col(column).unique()).collect(engine="streaming")
+            found = self.data.select(pl.col(plain_names([column])).unique()).collect(
+                engine="streaming"
+            )
         return as_text(found.to_series())
 
     def split(self) -> list[Lazy]:
