@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gdcb.service.running import planned
 
@@ -44,7 +44,8 @@ class Http(HttpToolsProtocol):
             if self._head > LARGEST_HEAD:
                 self.send_400_response(f"The headers are larger than {LARGEST_HEAD} bytes.")
                 return
-        if self.cycle is None or self.cycle.response_complete:
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        if cycle is None or cycle.response_complete:
             self._wait()
 
     def on_message_begin(self) -> None:
