@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gdcb import events as ev
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownDecision, UnknownField
 from gdcb.service import answering, operating
-from gdcb.service.answering import Decided, OwnProposal, Stale, TooLate
+from gdcb.service.answering import Decided, OwnProposal, Stale
+from gdcb.service.turn import TooLate
 from tests.properties import examples
 from tests.service.desks import Office, held, held_twice, night, office, plain, together
 

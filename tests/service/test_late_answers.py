@@ -19,8 +19,9 @@ from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.replaying import replay_chain
 from gdcb.service import answering
 from gdcb.service.access import ROLES
+from gdcb.service.turn import Turn
 from tests.ledger.test_possible import Told, of, retold
-from tests.service.desks import SECOND, held, held_twice, night, office
+from tests.service.desks import SECOND, held, held_twice, night, office, together
 from tests.service.http import ROOMS, Site, Visitor, hidden, problem, site, visitor
 from tests.service.test_web_queue import selected, text_of
 
@@ -133,6 +134,28 @@ def test_a_hold_that_waits_is_never_late() -> None:
         made.clock.pass_by(1000)
         made.answer("a")
         assert made.document("a")["status"] == "passed"
+        made.check()
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+def test_a_slow_command_beside_it_makes_no_answer_early(is_first: bool) -> None:
+    """Ten seconds are left; a command in the same transaction, before it or after it, takes 30.
+
+    Whether it is run before or after the approval, that would be on disk 20 seconds too late.
+    """
+    with office(held(EXPIRY)) as made:
+        made.decide("a", night(0.9))
+        made.clock.pass_by(AFTER - 10)
+        approval = made.asked("a")
+
+        def slow(turn: Turn) -> None:
+            made.clock.pass_by(30)
+
+        commands = [slow, lambda turn: answering.review(turn, approval)]
+        size = made.size
+        answers = together(made, *(commands if is_first else commands[::-1]))
+        assert sum(isinstance(one, Conflict) for one in answers) == 1
+        assert (made.size, made.document("a")["status"]) == (size, "held")
         made.check()
 
 

@@ -10,8 +10,8 @@ import pytest
 from gdcb import events as ev
 from gdcb.errors import Conflict, GdcbError, InvalidInput, UnknownDecision, UnknownField
 from gdcb.service import observing, operating
-from gdcb.service.answering import TooLate
 from gdcb.service.observing import Outcome
+from gdcb.service.turn import TooLate
 from tests.service.desks import Office, held, learning, night, office, plain, together
 from tests.service.test_answering import refused
 

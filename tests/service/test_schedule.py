@@ -18,10 +18,10 @@ from gdcb.ledger.entry import Entry
 from gdcb.ledger.memory import MemoryStore, MemoryWriting
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import answering, schedule
-from gdcb.service.answering import TooLate
 from gdcb.service.cursors import Cursors
 from gdcb.service.desk import Desk
 from gdcb.service.schedule import Schedule, Ticker
+from gdcb.service.turn import TooLate
 from tests.postgres import Cluster
 from tests.service.desks import held, learning, night, office, plain, together
 

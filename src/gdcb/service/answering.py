@@ -20,7 +20,7 @@ from gdcb.outlook import WORDS
 from gdcb.service.deciding import check_open, document, follow
 from gdcb.service.holding import Then, if_approved, offered, settings_behind
 from gdcb.service.policy import Policy
-from gdcb.service.turn import Turn
+from gdcb.service.turn import TooLate, Turn
 from gdcb.service.who import called, is_same, name_of
 
 SECOND = 1_000_000
@@ -36,10 +36,6 @@ class Decided(Conflict):
 
 class Stale(Conflict):
     """What the reviewer saw is no longer what there is to decide."""
-
-
-class TooLate(Conflict):
-    """It came after its time: an approval after the deadline, an outcome after its window."""
 
 
 class OwnProposal(Conflict):
@@ -154,6 +150,8 @@ def review(turn: Turn, answer: Review) -> Record:
         edited = live.instance.encode_action(answer.action).tolist()
     event = ev.Reviewed(answer.id, answer.verdict, edited, answer.by, answer.reason, answer.code)
     check_review(live.instance, event)
+    if answer.verdict != "veto":
+        turn.commit_before(deadline(live, turn.policy, answer.id))
     _take(turn, record, event, answer.by)
     return record
 

@@ -192,12 +192,14 @@ class Desk:
             waiting = list(jobs)
             while waiting:
                 job = waiting.pop(0)
+                turn.now = max(self.clock(), turn.now)  # the one before may have taken long
                 if job.together is None:
                     self._run(job, turn)
                     continue
                 same = [one for one in waiting if one.together == job.together]
                 waiting = [one for one in waiting if one.together != job.together]
                 job.together(turn, [job, *same])
+            turn.check_time(self.clock())
             turn.write(writing)
         self._adopt(live)
         return first, len(live.events)

@@ -12,8 +12,8 @@ from gdcb import events as ev
 from gdcb.arguments import check_appeal, check_correction, check_weight, label_of, outcome_of
 from gdcb.cases import Record
 from gdcb.errors import Conflict, InvalidInput
-from gdcb.service.answering import SECOND, TooLate, find
-from gdcb.service.turn import Turn
+from gdcb.service.answering import SECOND, find
+from gdcb.service.turn import TooLate, Turn
 
 POLICY = "policy"  # who takes the outcome of those that did not come
 

@@ -19,9 +19,10 @@ from gdcb.errors import (
     ValuationError,
 )
 from gdcb.service.access import AccessError, NotSignedIn, TooMany
-from gdcb.service.answering import Decided, OwnProposal, Stale, TooLate
+from gdcb.service.answering import Decided, OwnProposal, Stale
 from gdcb.service.deciding import Stopped
 from gdcb.service.line import Overloaded
+from gdcb.service.turn import TooLate
 from gdcb.service.webhooks.hooks import UnknownHook
 
 log = logging.getLogger("gdcb.service")

@@ -19,6 +19,10 @@ from gdcb.ledger.story import request_of
 from gdcb.service.policy import Policy, policy_of
 
 
+class TooLate(Conflict):
+    """It came after its time: an approval after the deadline, an outcome after its window."""
+
+
 @dataclass(slots=True)
 class Turn:
     """What commands see of an instance inside one transaction, and what they add to it.
@@ -27,8 +31,9 @@ class Turn:
     ----------
     live : the fold, brought up to the head of the chain
     policy : how the service runs it
-    now : time of the transaction, µs
+    now : time of the command that runs, µs; its events have it
     writing : the store's transaction; None where nothing will be written
+    until : when the first deadline of an answer in it passes, µs; None: there is none
     """
 
     live: Live
@@ -36,8 +41,21 @@ class Turn:
     now: int
     writing: Writing | None = None
     drafts: list[Draft] = field(default_factory=list)
+    until: int | None = None
     _fresh: set[str] = field(default_factory=set)
     _keys: dict[str, str] = field(default_factory=dict)
+
+    def commit_before(self, deadline: int | None) -> None:
+        """Have the transaction undone where it is not written before a deadline; None: none."""
+        if deadline is not None:
+            self.until = deadline if self.until is None else min(self.until, deadline)
+
+    def check_time(self, now: int) -> None:
+        """Refuse to write answers whose deadline has passed since they were checked."""
+        if self.until is not None and now >= self.until:
+            raise TooLate(
+                "the deadline passed before the answer could be written; it does not count"
+            )
 
     def add(self, event: ev.Event, by: str) -> int:
         """Append an event and fold it; return its number.
