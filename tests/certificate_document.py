@@ -7,6 +7,7 @@ from typing import Any
 from gdcb.history import sentences as say
 
 VERDICTS = ("direct", "adjust", "reweight", "refuse")
+HIDDEN = say.sensitivity_arms(1.83, 1.52, "1.00", 0.094)
 SPREAD, MARGIN, UNIT = 0.94, 0.1, "standard deviations"
 
 
@@ -97,11 +98,32 @@ def build(
             "overridden": 19127,
         },
         "missing_outcomes": {"share": 0.072, "by_arm_p": 0.314, "is_selective": False},
-        "worst_case_bias": {"osc": 0.412, "tv": 0.291, "value": 0.12},
+        "logged_bias": {"osc": 0.412, "tv": 0.291, "value": 0.12},
         "sensitivity": {
-            "arms": {"value": 1.83, "says": ""},
+            "arms": {"value": 1.83, "low": 1.52, "is_beyond": False, "says": HIDDEN},
             "slopes": {"robustness_value": 0.117, "says": ""},
         },
+        "assumptions": [
+            rests(say.assumptions.OUTSIDE, say.assumptions.hidden_cause(HIDDEN)),
+            rests(say.assumptions.INDEPENDENT, say.assumptions.independent()),
+            rests(say.assumptions.CARRY_OVER, say.assumptions.no_carry_over()),
+            rests(say.assumptions.FORM, say.assumptions.form(False, False)),
+            rests(
+                "Overrides used nothing outside the log",
+                say.assumptions.reviewers(-0.014, -0.045, 0.017, False),
+                True,
+            ),
+            rests(
+                "What an action earns in a given context did not change",
+                say.assumptions.unchanged(1, "p < 0.001"),
+                True,
+            ),
+            rests(
+                "As many outcomes are missing for every arm",
+                say.assumptions.missing("7 %", "p = 0.314", False),
+                True,
+            ),
+        ],
         "transport": {"eta": 0.643, "tv": 0.447, "product": 0.287},
         "tests": [
             one_test("Reward law over time", 3e-5, 0.00714),
@@ -140,6 +162,11 @@ def build(
             "overrides_weight": 0.83,
         },
     }
+
+
+def rests(name: str, result: str, tested: bool = False) -> dict[str, Any]:
+    name = say.assumptions.AT_LENGTH.get(name, name)
+    return {"name": f"{name[0].upper()}{name[1:]}", "tested": tested, "result": result}
 
 
 def one_test(name: str, p: float | None, threshold: float) -> dict[str, Any]:

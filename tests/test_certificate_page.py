@@ -131,7 +131,7 @@ def test_landmarks_headings_and_table_headers() -> None:
         "38,211 approved",
         "19,127 overridden",
         "7 %, p = 0.314",  # missing outcomes
-        "odds × 1.83",
+        "Λ* = 1.83, at least 1.52",
         "12 %",  # robustness value
         "η 0.643 × 0.447 = 0.287",
         "0.412 × 0.291 = 0.12",
@@ -159,8 +159,25 @@ def test_every_reason_is_on_the_page_once() -> None:
     text = words(DOCUMENT)
     for reason in DOCUMENT["reasons"][1:]:
         assert text.count(reason) == 1
-    assert "0.80: Its contexts move its mean by" in text
+    assert text.count("Contexts move the mean of 0.80 by 0.146 (0.116 to 0.176), of 0.85 by") == 1
+    assert text.count("nearly quadratic in x: the plain mean would overstate the arm.") == 1
+    one = words(build(3))
+    assert "0.80: Its contexts move its mean by 0.146 (0.116 to 0.176) standard deviations" in one
     assert "1.15 and 1.20: Was never executed in this history" in text
+
+
+def test_the_box_lists_what_the_certificate_rests_on() -> None:
+    """In order, each with whether it was tested and what was found; a page without them says so."""
+    text = words(DOCUMENT)
+    start = text.index("What this rests on")
+    box = text[start : text.index("What was done with the history")]
+    places = [box.index(one["name"]) for one in DOCUMENT["assumptions"]]
+    assert places == sorted(places)
+    for one in DOCUMENT["assumptions"]:
+        tested = "Tested." if one["tested"] else "Not tested."
+        assert f"{one['name']}. {tested} {one['result']}" in box
+    assert text.index("Verdict: adjust") < start
+    assert "The certificate does not say." in words(changed(["assumptions"], None))
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -191,7 +208,7 @@ def test_an_override_cannot_be_missed() -> None:
         "A person overrode this certificate",
         "Without the override its verdict is “refuse”: the history must not be used.",
         "Pilot on 5 % of traffic, ends 31 May.",
-        "By override: The history may be used as it is.",
+        "By override: The history may be used as it is, if what this rests on holds.",
         "Prepared by (with the override above)",
     ):
         assert sentence in text
@@ -355,15 +372,16 @@ def chromium() -> str:
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_nine_arms_fit_on_one_sheet(chromium: str, tmp_path: Path, verdict: str) -> None:
-    assert n_printed(chromium, tmp_path, certificate_page(build(9, verdict))) == 1
+    """Both sides of it."""
+    assert n_printed(chromium, tmp_path, certificate_page(build(9, verdict))) == 2
 
 
 def test_an_overridden_certificate_fits_on_one_sheet_and_many_arms_flow_on(
     chromium: str, tmp_path: Path
 ) -> None:
     page = certificate_page(build(9, "direct", override=True))
-    assert n_printed(chromium, tmp_path, page) == 1
-    assert n_printed(chromium, tmp_path, certificate_page(build(60))) > 1
+    assert n_printed(chromium, tmp_path, page) == 2
+    assert n_printed(chromium, tmp_path, certificate_page(build(60))) > 2
     assert b"/Subtype /Image" not in printed(chromium, tmp_path, page)
 
 

@@ -390,7 +390,8 @@ def test_the_document_is_whole_and_json() -> None:
     json.dumps(document, allow_nan=False)
     assert {
         "verdict", "reasons", "rows", "variance_ratio", "arms", "gates", "reward_law", "level",
-        "override_contrast", "missing_outcomes", "worst_case_bias", "sensitivity", "transport",
+        "override_contrast", "missing_outcomes", "logged_bias", "sensitivity", "transport",
+        "assumptions",
     } <= set(document)  # fmt: skip
     assert document["sensitivity"]["arms"]["value"] >= 1
     assert 0 <= document["transport"]["product"] <= document["transport"]["tv"] <= 1

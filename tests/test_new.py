@@ -580,6 +580,12 @@ def test_what_was_written_after_the_decision_is_found_in_the_cells(
     assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
 
 
+def test_ratios_that_differ_in_the_last_bit_are_one_arm() -> None:
+    frame = priced(ratio=lambda f, r: r.choice([0.8, 0.9, 1.1], f.height))
+    frame = frame.with_columns(price=pl.col("base_price") * pl.col("ratio")).drop("ratio")
+    assert tomllib.loads(proposed(frame))["arms"]["values"] == [0.8, 0.9, 1.1]
+
+
 def test_where_the_base_is_not_called_so_both_are_left_out() -> None:
     """Three columns determine each other, and nothing says which came first."""
     frame = priced(uplift=lambda f, _: f["price"] / f["base_price"])

@@ -187,7 +187,8 @@ def test_a_clear_difference_has_a_figure() -> None:
     shown = math.floor(100 * found.low) / 100
     assert found.says == (
         "A hidden cause that changes the odds of choosing an arm by less than a factor "
-        f"{shown:.2f} cannot change which arm is best (high)."
+        f"{shown:.2f} cannot change which arm is best (high), if rows are independent and the "
+        "probabilities of the arms are right."
     )
     at = arm_bounds(**history(np.random.default_rng(6), 5000, 1.0, 1.0), odds_ratio=found.value)
     assert at.low[1] == pytest.approx(at.high[0], abs=1e-6)

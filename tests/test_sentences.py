@@ -70,13 +70,17 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("sensitivity_arms", (None,)),
     ("sensitivity_arms", (1.0,)),
     ("sensitivity_arms", (2.5,)),
+    ("sensitivity_arms", (1.83, 1.52, "a", 0.02)),
+    ("sensitivity_arms", (1.83, 1.0, "a", 0.02)),
+    ("sensitivity_arms", (20.0, 20.0, "a", 0.0, True)),
     ("sensitivity_slopes", (math.nan,)),
     ("sensitivity_slopes", (0.2,)),
+    ("sensitivity_slopes", (0.2, 0.1)),
     ("transport", (0.7, 0.5, 0.35)),
     ("variance", (0.02, 0.0, 0.05)),
     ("variance", (0.5,)),
     ("verdict", ("adjust",)),
-    ("worst_case", (0.4, 0.3, 0.12)),
+    ("logged_bias", (0.4, 0.3, 0.12)),
 ]
 PHRASES = {"chance", "day", "named", "short", "spanned", "when"}
 
@@ -85,11 +89,83 @@ PHRASES = {"chance", "day", "named", "short", "spanned", "when"}
 def test_every_sentence_is_whole(name: str, arguments: tuple[Any, ...]) -> None:
     """A capital or a number first, a full stop last; no hole, no double space, no jargon."""
     said = getattr(say, name)(*arguments)
-    assert re.match(r"[A-Z\d]", said)
+    assert re.match(r"[A-ZΛ\d]", said)
     assert said.endswith(".")
     assert "  " not in said
     assert not re.search(r"\bNone\b|\bnan\b|\binf\b|propensit|\bdataset|\b1 rows\b|\.\.", said)
     assert not re.search(r"(?<![\d.])\d{4,}", said.replace("2025", "")), "thousands are set apart"
+
+
+OUT, ROWS, LATER, FORM = say.assumptions.ALL
+# What a sentence rests on: its name, or what it says there. Others are counts, or what was done.
+RESTS: dict[str, set[str]] = {
+    "bias_too_large": {OUT, ROWS, LATER, FORM},
+    "bias_unclear": {OUT, ROWS, LATER, FORM},
+    "bias_within_margin": {OUT, ROWS, LATER, FORM},
+    "evidence": {ROWS},
+    "family": {ROWS},
+    "finding": {ROWS},
+    "gate_changed": {OUT},
+    "logged_bias": {OUT, LATER, FORM},
+    "overrides_private": {ROWS, LATER, FORM},
+    "overrides_trusted": {ROWS, LATER, FORM},
+    "reward_law_changed": {ROWS},
+    "reward_law_stable": {ROWS},
+    "rows_since": {ROWS},
+    "sensitivity_arms": {ROWS, LATER, FORM},
+    "sensitivity_slopes": {ROWS, LATER, FORM},
+    "variance": {OUT, ROWS},
+}
+UNKNOWN = "is not known"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [(name, arguments) for name, arguments in SAID if name in RESTS],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_sentence_says_what_it_rests_on(name: str, arguments: tuple[Any, ...]) -> None:
+    """All of it in one sentence; a figure that is not known rests on nothing."""
+    said = getattr(say, name)(*arguments)
+    parts = said.split(". ")
+    assert UNKNOWN in said or any(all(one in part for one in RESTS[name]) for part in parts)
+
+
+@pytest.mark.parametrize("verdict", ["direct", "adjust", "reweight"])
+def test_a_verdict_that_uses_the_history_says_that_it_rests_on_something(verdict: str) -> None:
+    assert "if what this rests on holds" in say.VERDICTS[verdict]
+
+
+def test_nothing_is_said_of_the_very_worst() -> None:
+    """A cause outside the log may bias an arm by any amount, whatever the logged contexts say."""
+    said = say.logged_bias(0.05, 0.34, 0.017)
+    assert "worst" not in said
+    assert "A cause outside the log may bias it by any amount." in said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        say.assumptions.hidden_cause(""),
+        say.assumptions.hidden_cause(say.sensitivity_arms(1.8, 1.5)),
+        say.assumptions.no_carry_over(),
+        say.assumptions.independent(),
+        say.assumptions.not_logged(),
+        *(say.assumptions.form(a, b) for a in (False, True) for b in (False, True)),
+        *(say.assumptions.reviewers(0.1, -0.1, 0.3, one) for one in (False, True)),
+        *(say.assumptions.unchanged(n, "p = 0.400") for n in (0, 1, 2)),
+        *(
+            say.assumptions.missing("8 %", p, one)
+            for p in ("", "p = 0.400")
+            for one in (False, True)
+        ),
+        *(say.assumptions.probabilities(one) for one in (False, True)),
+    ],
+)
+def test_results_of_assumptions_are_whole(said: str) -> None:
+    assert re.match(r"[A-ZΛ\d]", said)
+    assert said.endswith(".")
+    assert "  " not in said
 
 
 def test_the_list_above_is_whole() -> None:

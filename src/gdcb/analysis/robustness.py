@@ -73,7 +73,8 @@ def robustness_value(
     undone = "undo the slope" if q == 1 else f"undo {100 * q:g} % of the slope"
     said = (
         f"A hidden cause must explain {100 * value:.3g} % of what is left of both the action and "
-        f"the outcome to {undone}, and {100 * at_level:.3g} % to hide it in its error."
+        f"the outcome to {undone}, and {100 * at_level:.3g} % to hide it in its error, if the "
+        "regression is linear and its rows are independent."
     )
     return RobustnessValue(value, at_level, t * t / (t * t + freedom), said)
 

@@ -216,16 +216,18 @@ def tipping(
 
     value, rival, is_beyond = _first_crossing(gaps, most, *_QUICK)
     low, _, _ = _first_crossing(safe, value, *_SLOW)
-    said = _sentence(named[best], named[rivals[rival]], low, margin)
+    what = "rows" if owner is None else "clusters"
+    rests = f"if {what} are independent and the probabilities of the arms are right"
+    said = _sentence(named[best], named[rivals[rival]], low, margin, rests)
     return Tipping(value, low, best, rivals[rival], estimates, is_beyond, said)
 
 
-def _sentence(best: str, rival: str, low: float, margin: float) -> str:
+def _sentence(best: str, rival: str, low: float, margin: float, rests: str) -> str:
     by = f" by more than {margin:g}" if margin > 0 else ""
     if low <= 1.0 + 1e-9:
         return (
             f"{best} looks best, but sampling error alone may change that: no hidden cause is "
-            f"needed for {rival} to be better{by}."
+            f"needed for {rival} to be better{by}, {rests}."
         )
     shown = math.floor(100 * low) / 100
     if margin > 0:
@@ -233,7 +235,7 @@ def _sentence(best: str, rival: str, low: float, margin: float) -> str:
     else:
         end = f"cannot change which arm is best ({best})"
     start = "A hidden cause that changes the odds of choosing an arm by less than a factor"
-    return f"{start} {shown:.2f} {end}."
+    return f"{start} {shown:.2f} {end}, {rests}."
 
 
 def _quantile(level: float) -> float:

@@ -18,6 +18,7 @@ from gdcb.analysis.variation import halved
 from gdcb.arrays import Array
 from gdcb.errors import GdcbError, InvalidInput
 from gdcb.history import sentences as say
+from gdcb.history.assumptions import assumptions_of
 from gdcb.history.batch import Batch
 from gdcb.history.certificate import Certificate, estimate, number
 from gdcb.history.evidence import Evidence
@@ -31,7 +32,6 @@ from gdcb.records import History, Rows
 from gdcb.streams import DRAW, Stream
 
 MOST = 5_000  # rows on which variance ratio, sensitivity and transport are worked out
-_WEAK = 0.05  # share of action and outcome that a hidden cause need explain, and no more
 _EXCITED = 1e-4  # variance of log e at equal contexts from which on a response is known
 _LEAST_ROWS = 50
 _DRAWS = 100  # of the variance ratio's bootstrap
@@ -68,7 +68,7 @@ def figures(
             "by_arm_p": found.missing_p,
             "is_selective": found.missing_p is not None and found.missing_p <= found.threshold,
         },
-        "worst_case_bias": _worst_case(plan, found, statistics),
+        "logged_bias": _logged_bias(plan, found, statistics),
         "action_variation": None,
         "sensitivity": None,
         "transport": None,
@@ -90,19 +90,9 @@ def figures(
             "slopes": _of_slopes(plan, *sample[:2]),
         }
         document["transport"] = _transport(certificate, statistics, chain, sample[0])
-        _warn(certificate, document["sensitivity"]["slopes"], plan)
         document["action_variation"] = _variation(certificate, *sample[:2])
+    document["assumptions"] = assumptions_of(certificate, found, document["sensitivity"])
     return document
-
-
-def _warn(certificate: Certificate, slopes: dict[str, Any], plan: Plan) -> None:
-    """Say among the reasons where a weak hidden cause would be enough and nothing tests for it."""
-    weak = slopes["at_level"]
-    if weak is not None and weak < _WEAK and plan.pilot.recommended is None:
-        certificate.reasons = (
-            *certificate.reasons,
-            f"Beware of what the log lacks. {slopes['says']}",
-        )
 
 
 def _variation(certificate: Certificate, batch: Batch, history: History) -> dict[str, Any] | None:
@@ -189,8 +179,11 @@ def _gates(plan: Plan, found: Evidence, statistics: Statistics) -> list[dict[str
     return out
 
 
-def _worst_case(plan: Plan, found: Evidence, statistics: Statistics) -> dict[str, Any] | None:
-    """Return osc(m̂_res) × TV of an arm's contexts from all, for the worst arm; never decides."""
+def _logged_bias(plan: Plan, found: Evidence, statistics: Statistics) -> dict[str, Any] | None:
+    """Return osc(m̂_res) × TV of an arm's contexts from all, for the worst arm; never decides.
+
+    Only contexts in the log are in it: a cause outside the log may bias an arm by any amount.
+    """
     if found.line is None:
         return None
     k = plan.instance.space.n
@@ -274,6 +267,7 @@ def _of_arms(
         z = np.concatenate((plan.features(batch.x), 0.0 * off), axis=1)
         slopes = found.line.slopes[:, 0].mean(axis=0)  # (K, p)
         predicted = found.sums.level + ((z[:, None] - found.sums.mean) * slopes).sum(axis=-1)
+    least = float(f"{margin:.2g}")
     try:
         propensity = overlap_of(plan, batch, history, is_logged).propensity
         seen = tipping(
@@ -283,16 +277,20 @@ def _of_arms(
             np.where(np.isfinite(propensity), propensity, 1.0),
             predicted=predicted,
             names=names,
-            margin=float(f"{margin:.2g}"),
+            margin=least,
         )
     except InvalidInput:
-        return {"value": None, "low": None, "says": say.sensitivity_arms(None)}
+        unknown = say.sensitivity_arms(None)
+        return {"value": None, "low": None, "is_beyond": False, "says": unknown}
+    best = names[seen.best] if seen.best >= 0 else ""
+    told = (seen.value, seen.low, best, least, seen.is_beyond)
     return {
         "value": number(seen.value),
         "low": number(seen.low),
-        "best": names[seen.best] if seen.best >= 0 else None,
+        "is_beyond": seen.is_beyond,
+        "best": best or None,
         "rival": names[seen.rival] if seen.rival >= 0 else None,
-        "says": seen.says,
+        "says": say.sensitivity_arms(*told),
     }
 
 
@@ -313,7 +311,8 @@ def _of_slopes(plan: Plan, batch: Batch, history: History) -> dict[str, Any]:
     s2 = float(((y - z @ theta) ** 2).sum()) / freedom
     t = float(theta[0] / np.sqrt(max(s2 * inverse[0, 0], 1e-300)))
     found = robustness_value(t, float(freedom))
-    return {"robustness_value": found.value, "at_level": found.at_level, "says": found.says}
+    says = say.sensitivity_slopes(found.value, found.at_level)
+    return {"robustness_value": found.value, "at_level": found.at_level, "says": says}
 
 
 def _transport(

@@ -101,7 +101,8 @@ def _arms(found: Proposal) -> list[str]:
             f"names = {_list(levels)}",
         ]
     known = found.values[np.isfinite(found.values)]
-    values = np.unique(known)
+    # 96/120 and 0.8 are one arm, whatever the last bit says.
+    values = np.unique([_digits(float(one), 9) for one in np.unique(known)[: 100 * MOST_ARMS]])
     if values.size > MOST_ARMS:
         wanted = np.quantile(known, _QUANTILES)
         values = np.unique([_rounded(float(one), float(np.ptp(wanted))) for one in wanted])

@@ -23,6 +23,7 @@ from gdcb.history.certificate import (
 )
 from gdcb.history.evidence import Evidence, measured
 from gdcb.history.plan import Plan
+from gdcb.history.sentences.assumptions import OUTSIDE, given
 from gdcb.history.statistics import Statistics
 
 LEAST_ROWS = 20  # of an arm, or of their effective number; below it starts from its prior
@@ -74,7 +75,10 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             said.append(say.arm_untried(name, round(float(n[one]))))
         elif plan.reads_context:
             verdict = "adjust" if capped else "direct"
-            said.append(f"Arm “{name}”: the learner reads the context itself, and needs no model.")
+            said.append(
+                f"Arm “{name}”: the learner reads the context itself, which is enough "
+                f"{given(OUTSIDE)} and its model of the context is right."
+            )
         else:
             limit = margin * sigma
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
@@ -176,7 +180,7 @@ def _whole(
         verdict = max(used, key=("direct", "adjust", "reweight").index)
     reads = (
         "The learner reads the context itself, so that arms which ran in better contexts do not "
-        "mislead it."
+        f"mislead it, {given(OUTSIDE)} and its model of the context is right."
     )
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]

@@ -61,6 +61,15 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """What the certificate rests on: one assumption, whether it was tested, and what was found."""
+
+    name: str
+    tested: bool
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """Rows that break the schema for one reason, and where the first of them are."""
 
@@ -132,8 +141,11 @@ class Document:
     missing: float | None
     missing_p: float | None
     missing_is_selective: bool
-    worst_case: tuple[float | None, float | None, float | None]
+    assumptions: list[Assumption]
+    logged_bias: tuple[float | None, float | None, float | None]
     odds_ratio: float | None
+    odds_ratio_low: float | None
+    odds_ratio_is_beyond: bool
     arms_say: str
     robustness_value: float | None
     slopes_say: str

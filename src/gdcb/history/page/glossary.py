@@ -18,6 +18,9 @@ GLOSSARY = {
     "contraction η": "the most of a difference in proposals that gets through a gate: 0, the gate "
     "decides all; 1, it may pass all",
     "hidden cause": "something outside the log that moves both the action and the reward",
+    "Λ*": "how many times a hidden cause must multiply the odds of an action before another arm "
+    "could be the best",
+    "context x": "what was known before the decision",
     "variance ratio": "how much context changes which arm is better, in units of the noise",
     "p": "how often chance alone would give a finding as strong, were nothing wrong",
     "threshold": "a test has found something where p is no larger",

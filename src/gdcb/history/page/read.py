@@ -8,6 +8,7 @@ from typing import Any
 from gdcb.errors import InvalidInput
 from gdcb.history.page.document import (
     Arm,
+    Assumption,
     Change,
     Contrast,
     Document,
@@ -76,10 +77,13 @@ def _read(document: Mapping[str, Any]) -> Document:
         missing=fields.number(missing.get("share"), "missing_outcomes.share"),
         missing_p=fields.number(missing.get("by_arm_p"), "missing_outcomes.by_arm_p"),
         missing_is_selective=bool(missing.get("is_selective")),
-        worst_case=_three(document, "worst_case_bias", ("osc", "tv", "value")),
-        odds_ratio=fields.number(
-            arms_part.get("low", arms_part.get("value")), "sensitivity.arms.low"
-        ),
+        assumptions=[
+            _assumption(one, f"assumptions[{i}]") for i, one in _each(document, "assumptions")
+        ],
+        logged_bias=_three(document, "logged_bias", ("osc", "tv", "value")),
+        odds_ratio=fields.number(arms_part.get("value"), "sensitivity.arms.value"),
+        odds_ratio_low=fields.number(arms_part.get("low"), "sensitivity.arms.low"),
+        odds_ratio_is_beyond=bool(arms_part.get("is_beyond")),
         arms_say=fields.text(arms_part.get("says")),
         robustness_value=fields.number(
             slopes.get("robustness_value"), "sensitivity.slopes.robustness_value"
@@ -190,6 +194,15 @@ def _test(value: Any, at: str) -> Test:
         threshold=threshold,
         is_significant=_flag(entry.get("is_significant"), f"{at}.is_significant"),
         says=fields.text(entry.get("says")),
+    )
+
+
+def _assumption(value: Any, at: str) -> Assumption:
+    entry = fields.mapping(value, at)
+    return Assumption(
+        name=fields.text(entry.get("name")),
+        tested=bool(_flag(entry.get("tested"), f"{at}.tested")),
+        result=fields.text(entry.get("result")),
     )
 
 

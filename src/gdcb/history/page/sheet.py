@@ -47,14 +47,14 @@ def certificate_page(document: Mapping[str, Any]) -> str:
 <title>{e(f"{TITLE}: {run.log or run.instance or run.verdict}")}</title>
 <style>{CSS}</style></head><body>
 <header><h1>{TITLE}</h1><p>{e(", ".join(part for part in about if part))}</p></header>
-<main>{overridden(run)}{verdict(run)}
+<main>{overridden(run)}{verdict(run)}{rests_on(run)}
 {_section("done", "What was done with the history", _listed(treatment(run)))}
 {_section("arms", "Arm by arm", arms(run))}
 {_section("time", "Over time", over_time(run))}
 {_section("further", "How far this can be relied on", tables.figures(further(run)))}
 <div class="pair uneven">{_section("tests", "Tests", tests(run))}
 <div>{_section("rows", "Rejected rows and doubtful columns", _listed(doubtful(run)))}
-{_section("identity", "What this certificate rests on", identity(run))}</div></div></main>
+{_section("identity", "How this certificate was made", identity(run))}</div></div></main>
 <footer>{signatures(run)}
 {_section("words", "Words", glossary())}</footer>
 </body></html>
@@ -100,6 +100,26 @@ def verdict(run: Document) -> str:
     )
 
 
+def rests_on(run: Document) -> str:
+    """Return the box of assumptions: which were tested, and what was found."""
+    if not run.assumptions:
+        words = "The certificate does not say. Nothing that it rests on was shown to be tested."
+        return _box("rests", "What this rests on", f"<p>{prose(words)}</p>")
+    items = "".join(
+        f"<li><b>{prose(one.name)}.</b> "
+        f'<span class="{"tested" if one.tested else "untested"}">'
+        f"{'Tested' if one.tested else 'Not tested'}.</span> "
+        f"{prose(one.result)}</li>"
+        for one in run.assumptions
+    )
+    return _box("rests", "What this rests on", f"<ol>{items}</ol>")
+
+
+def _box(name: str, title: str, body: str) -> str:
+    head = f'<h2 id="{name}">{html.escape(title)}</h2>'
+    return f'<section class="{name}" aria-labelledby="{name}">{head}{body}</section>'
+
+
 def treatment(run: Document) -> list[str]:
     """Say which rows are used, and how they count."""
     found = []
@@ -141,6 +161,8 @@ def further(run: Document) -> list[tuple[str, str, str]]:
 
 
 def _meaning(run: Document, sentence: str) -> str:
+    if any(sentence in one.result for one in run.assumptions):
+        return "See what this rests on."
     return "See the reasons for the verdict." if sentence in run.reasons else sentence
 
 
@@ -172,8 +194,11 @@ def _people(run: Document) -> list[tuple[str, str, str]]:
 def _hidden(run: Document) -> list[tuple[str, str, str]]:
     found = []
     if run.arms_say or run.odds_ratio is not None:
-        words = run.arms_say or say.sensitivity_arms(run.odds_ratio)
-        size = NONE if run.odds_ratio is None else f"odds × {say.short(run.odds_ratio)}"
+        words = run.arms_say or say.sensitivity_arms(run.odds_ratio, run.odds_ratio_low)
+        above = "above" if run.odds_ratio_is_beyond else "="
+        size = NONE if run.odds_ratio is None else f"Λ* {above} {say.short(run.odds_ratio)}"
+        if run.odds_ratio is not None and run.odds_ratio_low is not None:
+            size += f", at least {say.short(run.odds_ratio_low)}"
         found.append(("Hidden cause, arms", size, _meaning(run, words)))
     if run.slopes_say or run.robustness_value is not None:
         words = run.slopes_say or say.sensitivity_slopes(run.robustness_value)
@@ -188,10 +213,10 @@ def _launch(run: Document) -> list[tuple[str, str, str]]:
     if eta is not None and tv is not None and product is not None:
         size = f"η {say.short(eta)} × {say.short(tv)} = {say.short(product)}"
         found.append(("Change in execution", size, say.transport(eta, tv, product)))
-    osc, apart, value = run.worst_case
+    osc, apart, value = run.logged_bias
     if osc is not None and apart is not None and value is not None:
         size = f"{say.short(osc)} × {say.short(apart)} = {say.short(value)}"
-        found.append(("Worst-case bias", size, say.worst_case(osc, apart, value)))
+        found.append(("Bias from logged contexts", size, say.logged_bias(osc, apart, value)))
     ratio = run.variance_ratio
     if ratio is not None:
         words = run.advice or say.variance(ratio.mean, ratio.low, ratio.high)

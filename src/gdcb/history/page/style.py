@@ -1,4 +1,4 @@
-"""How a certificate looks: on a phone, on a desk, dark, and on one sheet of A4."""
+"""How a certificate looks: on a phone, on a desk, dark, and on one sheet of A4, both sides."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ header p { color: var(--soft); margin: .2rem 0 .9rem; overflow-wrap: anywhere; }
 .override h2 { border: 0; margin: 0; padding: 0; color: var(--red); font-size: 1.25rem; }
 .override blockquote { margin: .3rem 0; padding-left: .8rem; border-left: 4px solid var(--red);
   font-weight: 700; overflow-wrap: anywhere; }
+.rests { border: 2px solid var(--ink); padding: .5rem 1rem; margin: .8rem 0 0; }
+.rests h2 { border: 0; margin: 0; padding: 0; } .rests ol { margin: .3rem 0; padding-left: 1.4rem; }
+.untested, .tested { font-weight: 600; color: var(--red); } .tested { color: var(--green); }
 th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-weight: 600; }
@@ -54,36 +57,40 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   body { padding: .8rem .7rem 2rem; } table { font-size: .82rem; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
+  .rests { padding: .5rem .7rem; }
   .why { min-width: 10rem; } .figure { min-width: 0; } .name { min-width: 0; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
 @page { size: A4; margin: 8mm 10mm; }
 @media print {
-  body { max-width: none; padding: 0; font: 7pt/1.18 Arial, Helvetica, "Liberation Sans",
+  body { max-width: none; padding: 0; font: 8pt/1.2 Arial, Helvetica, "Liberation Sans",
     "Nimbus Sans", "DejaVu Sans Condensed", sans-serif; }
   .verdict, .chart, .bias svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h1 { font-size: 10pt; display: inline; } header p { display: inline; margin: 0 0 0 3mm; }
+  h1 { font-size: 11pt; display: inline; } header p { display: inline; margin: 0 0 0 3mm; }
   header { margin-bottom: 1mm; }
-  h2 { font-size: 8pt; margin: 1mm 0 .2mm; padding-top: .2mm; border-top-width: 1px;
+  h2 { font-size: 9pt; margin: 1mm 0 .2mm; padding-top: .2mm; border-top-width: 1px;
     break-after: avoid; }
   p, ul { margin: .3mm 0; } ul { padding-left: 3mm; } li { margin: 0; }
   .verdict, .override { padding: .8mm 2mm; } .verdict { gap: 2.5mm; }
-  .verdict svg { width: 7mm; height: 7mm; } .verdict h2, .override h2 { font-size: 10pt; }
+  .verdict svg { width: 7mm; height: 7mm; } .verdict h2, .override h2 { font-size: 11pt; }
   .override { margin-bottom: 1mm; border-width: 4px; }
+  .rests { padding: .4mm 2mm; margin: 1mm 0 0; border-width: 1px; font-size: 7.6pt; }
+  .rests ol { columns: 2; column-gap: 4mm; margin: 0; padding-left: 4mm; }
+  .rests li { break-inside: avoid; }
   .override blockquote { margin: .3mm 0 0; }
   #done + ul, .verdict ul { columns: 2; column-gap: 4mm; } .verdict li { break-inside: avoid; }
-  .scroll { overflow: visible; } table { font-size: 6.8pt; } tr { break-inside: avoid; }
+  .scroll { overflow: visible; } table { font-size: 7.8pt; } tr { break-inside: avoid; }
   th, td { padding: .15mm 2mm .15mm 0; } thead th { border-bottom-width: 1px; }
   .bias svg { width: 26mm; height: 2.6mm; vertical-align: -.4mm; }
-  .why, .name, .figure { min-width: 0; } .legend { font-size: 6.4pt; }
-  .notes { columns: 2; column-gap: 4mm; font-size: 6.6pt; }
-  dl { font-size: 6.6pt; margin: 0; } dl.facts { gap: 0 2mm; }
+  .why, .name, .figure { min-width: 0; } .legend { font-size: 7.2pt; }
+  .notes { columns: 2; column-gap: 4mm; font-size: 7.6pt; }
+  dl { font-size: 7.6pt; margin: 0; } dl.facts { gap: 0 2mm; }
   .pair { grid-template-columns: 1fr 1fr; gap: 0 4mm; }
   .uneven { grid-template-columns: 6fr 5fr; }
   .drawn { grid-template-columns: 4fr 5fr; } .time { max-height: 17mm; }
-  .glossary { columns: 4; column-gap: 3mm; font-size: 6pt; line-height: 1.15; }
+  .glossary { columns: 4; column-gap: 3mm; font-size: 7pt; line-height: 1.15; }
   .glossary div { margin-bottom: .1mm; }
-  .signatures { margin-top: 5.5mm; break-inside: avoid; } .signatures p { font-size: 6.8pt; }
+  .signatures { margin-top: 5.5mm; break-inside: avoid; } .signatures p { font-size: 7.8pt; }
   code { font-size: 1em; } a { color: inherit; } }
 """
 CSS = BASE + OWN

@@ -9,7 +9,17 @@ from gdcb.gates import UNGATED
 from gdcb.history.page.document import Change, Document, Rejected
 from gdcb.history.page.drawing import bias_bar, reach_of
 from gdcb.history.sentences import SHORT, chance, day, finding, named, short
-from gdcb.pages.numbers import NONE, bracketed, common_digits, decimals, fixed, probability, share
+from gdcb.history.sentences.arms import MOVED
+from gdcb.pages.numbers import (
+    NONE,
+    bracketed,
+    common_digits,
+    decimals,
+    fixed,
+    listed,
+    probability,
+    share,
+)
 from gdcb.pages.words import capital, prose, some
 
 Cell = tuple[str, str]  # class and HTML
@@ -86,21 +96,46 @@ def legend(run: Document) -> str:
 
 
 def reasons(run: Document) -> str:
-    """Return why each arm has its verdict; arms of which the same is said stand together."""
+    """Return why each arm has its verdict; arms of which the same is said stand together.
+
+    Of biases the same is said where all but the figure is the same.
+    """
     found: dict[str, list[str]] = {}
+    moved: dict[str, list[tuple[str, str]]] = {}
     for arm in run.arms:
         said = []
         for reason in arm.reasons:
-            rest = reason.removeprefix(f"Arm “{arm.name}”")
+            rest = reason.removeprefix(f"Arm “{arm.name}”").lstrip(": ")
             # A name that opens its sentence stands before it already.
-            said.append(reason if rest == reason else capital(rest.lstrip(": ")))
-        if said:
-            found.setdefault(" ".join(said), []).append(arm.name)
-    items = "".join(
-        f"<li><b>{html.escape(named(names))}</b>: {prose(words)}</li>"
-        for words, names in found.items()
-    )
-    return f'<ul class="notes">{items}</ul>' if items else ""
+            said.append(reason if rest == reason else capital(rest))
+        words = " ".join(said)
+        start = capital(MOVED)
+        figure, comma, tail = words.removeprefix(start).partition(", ")
+        if words.startswith(start) and comma:
+            moved.setdefault(tail, []).append((arm.name, figure))
+        elif words:
+            found.setdefault(words, []).append(arm.name)
+    items = [_moved(tail, arms) for tail, arms in moved.items()]
+    items += [
+        f"<b>{html.escape(named(names))}</b>: {prose(words)}" for words, names in found.items()
+    ]
+    listed_items = "".join(f"<li>{item}</li>" for item in items)
+    return f'<ul class="notes">{listed_items}</ul>' if items else ""
+
+
+def _moved(tail: str, arms: Sequence[tuple[str, str]]) -> str:
+    """Return one sentence about the biases of arms of which all else is the same."""
+    if len(arms) == 1:
+        ((name, figure),) = arms
+        return f"<b>{html.escape(name)}</b>: {prose(f'{capital(MOVED)}{figure}, {tail}')}"
+    unit = " standard deviations"
+    is_common = all(figure.endswith(unit) for _, figure in arms)
+    each = [
+        f"of <b>{html.escape(name)}</b> by "
+        f"{prose(figure.removesuffix(unit) if is_common else figure)}"
+        for name, figure in arms
+    ]
+    return f"Contexts move the mean {listed(each)}{unit if is_common else ''}, {prose(tail)}"
 
 
 def over_time(run: Document, numbers: Mapping[int, int]) -> str:

@@ -4,6 +4,7 @@ Every function takes plain numbers and names and returns one or two whole senten
 dates, or the number of a row where the log has no time.
 """
 
+from gdcb.history.sentences import assumptions
 from gdcb.history.sentences.arms import (
     REFUSALS,
     arm_untried,
@@ -18,6 +19,7 @@ from gdcb.history.sentences.arms import (
 )
 from gdcb.history.sentences.findings import duplicates, family, finding, leak
 from gdcb.history.sentences.hidden import (
+    logged_bias,
     mostly_missing,
     outcomes_missing,
     overrides_not_logged,
@@ -27,7 +29,6 @@ from gdcb.history.sentences.hidden import (
     sensitivity_slopes,
     transport,
     variance,
-    worst_case,
 )
 from gdcb.history.sentences.phrases import chance, day, named, short, spanned, when
 from gdcb.history.sentences.times import (
@@ -62,6 +63,7 @@ __all__ = [
     "arm_untried",
     "arms_judged",
     "arms_refused",
+    "assumptions",
     "bias_too_large",
     "bias_unclear",
     "bias_within_margin",
@@ -78,6 +80,7 @@ __all__ = [
     "gate_stable",
     "hardly_ever_ran",
     "leak",
+    "logged_bias",
     "mostly_missing",
     "named",
     "outcomes_missing",
@@ -101,5 +104,4 @@ __all__ = [
     "variance",
     "verdict",
     "when",
-    "worst_case",
 ]

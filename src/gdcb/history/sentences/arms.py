@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdcb.history.sentences.assumptions import ALL, INDEPENDENT, given
 from gdcb.history.sentences.phrases import named, short, spanned
 from gdcb.pages.numbers import share
 from gdcb.pages.words import some
@@ -15,6 +16,8 @@ REFUSALS = {
     "weights": "weights that would have to be cut by too much",
     "contexts": "contexts in which it never ran",
 }
+
+MOVED = "its contexts move its mean by "  # how sentences of a bias begin, after the arm
 
 
 def arm_untried(arm: str, rows: int) -> str:
@@ -94,9 +97,12 @@ def bias_within_margin(
     """Say that an arm's contexts do not mislead by more than the margin.
 
     >>> bias_within_margin("1.0", 0.012, -0.02, 0.044, 0.1)
-    'Arm “1.0”: its contexts move its mean by 0.012 (−0.020 to 0.044), within the margin of 0.1.'
+    'Arm “1.0”: its contexts move its mean by 0.012 (−0.020 to 0.044), within the margin of 0.1, if
+     nothing outside the log was used, rows are independent, nothing carries over and worth is
+     nearly quadratic in x.'
     """
-    return f"{_moved(arm, bias, low, high, unit)}, within the margin of {short(margin)}."
+    start = _moved(arm, bias, low, high, unit)
+    return f"{start}, within the margin of {short(margin)}, {given(*ALL)}."
 
 
 def bias_too_large(
@@ -105,12 +111,14 @@ def bias_too_large(
     """Say that an arm ran in better or worse contexts than usual, by more than the margin.
 
     >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1)
-    'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1: its
-     plain mean would overstate it.'
+    'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1, if
+     nothing outside the log was used, rows are independent, nothing carries over and worth is
+     nearly quadratic in x: the plain mean would overstate the arm.'
     """
     does = "overstate" if bias > 0 else "understate"
     start = _moved(arm, bias, low, high, unit)
-    return f"{start}, beyond the margin of {short(margin)}: its plain mean would {does} it."
+    limit = f"beyond the margin of {short(margin)}, {given(*ALL)}"
+    return f"{start}, {limit}: the plain mean would {does} the arm."
 
 
 def bias_unclear(
@@ -119,27 +127,29 @@ def bias_unclear(
     """Say that the interval of the bias reaches beyond the margin: too few rows to tell.
 
     >>> bias_unclear("1.0", 0.06, -0.04, 0.16, 0.1)
-    'Arm “1.0”: its contexts move its mean by 0.06 (−0.04 to 0.16); whether that is within the
-     margin of 0.1 cannot be told from these rows.'
+    'Arm “1.0”: its contexts move its mean by 0.06 (−0.04 to 0.16), if nothing outside the log was
+     used, rows are independent, nothing carries over and worth is nearly quadratic in x; whether
+     that is within the margin of 0.1 cannot be told.'
     """
     start = _moved(arm, bias, low, high, unit)
     limit = f"whether that is within the margin of {short(margin)}"
-    return f"{start}; {limit} cannot be told from these rows."
+    return f"{start}, {given(*ALL)}; {limit} cannot be told."
 
 
 def _moved(arm: str, bias: float, low: float | None, high: float | None, unit: str) -> str:
     of = f" {unit}" if unit else ""
-    return f"Arm “{arm}”: its contexts move its mean by {spanned(bias, low, high)}{of}"
+    return f"Arm “{arm}”: {MOVED}{spanned(bias, low, high)}{of}"
 
 
 def evidence(arm: str, rows: float, n_eff: float) -> str:
     """Say how many rows an arm's rows count as, once their bias is allowed for.
 
     >>> evidence("1.0", 4000, 812.4)
-    'The 4,000 rows of arm “1.0” count as 812: the rest would be false certainty.'
+    'The 4,000 rows of arm “1.0” count as 812 if rows are independent: the rest would be false
+     certainty.'
     """
     count = "counts" if rows == 1 else "count"
     start = f"The {some(rows, 'row')} of arm “{arm}” {count}"
     if n_eff >= 0.995 * rows:
-        return f"{start} in full."
-    return f"{start} as {n_eff:,.0f}: the rest would be false certainty."
+        return f"{start} in full {given(INDEPENDENT)}."
+    return f"{start} as {n_eff:,.0f} {given(INDEPENDENT)}: the rest would be false certainty."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdcb.history.sentences.assumptions import INDEPENDENT, given
 from gdcb.history.sentences.phrases import chance, short
 from gdcb.pages.words import some
 
@@ -10,13 +11,13 @@ def family(level: float, n_tests: int) -> str:
     """Say what the thresholds of all tests together promise.
 
     >>> family(0.05, 7)
-    'If nothing is wrong with the history, the chance that any of these 7 tests raises a false alarm
-     is at most 5 %.'
+    'If nothing is wrong with the history and rows are independent, the chance that any of these 7
+     tests raises a false alarm is at most 5 %.'
     """
     these = "this test" if n_tests == 1 else f"any of these {n_tests} tests"
     return (
-        f"If nothing is wrong with the history, the chance that {these} raises a false alarm is at "
-        f"most {short(100 * level)} %."
+        f"{given('nothing is wrong with the history', INDEPENDENT).capitalize()}, the chance that "
+        f"{these} raises a false alarm is at most {short(100 * level)} %."
     )
 
 
@@ -24,10 +25,10 @@ def finding(name: str, p: float, threshold: float) -> str:
     """Say whether a test found something.
 
     >>> finding("Outcomes missing by arm", 0.4, 0.01)
-    'Outcomes missing by arm: nothing found (p = 0.400, threshold 0.01).'
+    'Outcomes missing by arm: nothing found (p = 0.400 if rows are independent, threshold 0.01).'
     """
     found = "a departure was found" if p <= threshold else "nothing found"
-    return f"{name}: {found} ({chance(p)}, threshold {short(threshold)})."
+    return f"{name}: {found} ({chance(p)} {given(INDEPENDENT)}, threshold {short(threshold)})."
 
 
 def leak(column: str, what: str) -> str:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import math
 
+from gdcb.history.sentences.assumptions import (
+    CARRY_OVER,
+    FORM,
+    INDEPENDENT,
+    OUTSIDE,
+    given,
+)
 from gdcb.history.sentences.phrases import chance, short, spanned
 from gdcb.pages.numbers import share
 
@@ -15,13 +22,14 @@ def overrides_private(
 
     >>> overrides_private(0.02, 0.21, 0.15, 0.27)
     'Overridden rows earn 0.210 (0.150 to 0.270) more than approved ones of the same action and
-     context. Whoever overrode probably knew something that the log does not show (the probability
-     that they did not is 2 %), so overridden rows count that much less.'
+     context, if rows are independent, nothing carries over and worth is nearly quadratic in x.
+     Whoever overrode then probably knew something that the log does not show (the probability that
+     they did not is 2 %), so overridden rows count that much less.'
     """
     return (
-        f"{_earn(difference, low, high)} Whoever overrode probably knew something that the log "
-        f"does not show (the probability that they did not is {share(posterior)}), so overridden "
-        "rows count that much less."
+        f"{_earn(difference, low, high)} Whoever overrode then probably knew something that the "
+        f"log does not show (the probability that they did not is {share(posterior)}), so "
+        "overridden rows count that much less."
     )
 
 
@@ -30,8 +38,9 @@ def overrides_trusted(
 ) -> str:
     """Say that overridden rows fare like approved ones."""
     return (
-        f"{_earn(difference, low, high)} That is no sign that people used information which the "
-        f"log does not show (the probability that they did not is {share(posterior)})."
+        f"{_earn(difference, low, high)} That is then no sign that people used information "
+        f"which the log does not show (the probability that they did not is {share(posterior)}); "
+        "it says nothing of what those who approved or proposed knew."
     )
 
 
@@ -41,7 +50,10 @@ def _earn(difference: float, low: float | None, high: float | None) -> str:
     else:
         way, ends = "more", (low, high)
     size = spanned(abs(difference), *ends)
-    return f"Overridden rows earn {size} {way} than approved ones of the same action and context."
+    return (
+        f"Overridden rows earn {size} {way} than approved ones of the same action and context, "
+        f"{given(INDEPENDENT, CARRY_OVER, FORM)}."
+    )
 
 
 def overrides_not_logged() -> str:
@@ -68,66 +80,116 @@ def outcomes_missing(missing: float, p: float | None = None, is_selective: bool 
     """Say how many outcomes are missing, and whether that goes with what was executed.
 
     >>> outcomes_missing(0.08, 0.0004, True)
-    '8 % of the outcomes are missing, and more of them for some arms than for others (p < 0.001):
-     the rows that are left may not stand for all.'
+    '8 % of the outcomes are missing, and more of them for some arms than for others (p < 0.001 if
+     rows are independent): the rows that are left may not stand for all.'
     """
     if missing <= 0:
         return "No outcome is missing."
-    found = "" if p is None else f" ({chance(p)})"
+    found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
     if is_selective:
         return (
             f"{share(missing)} of the outcomes are missing, and more of them for some arms than "
             f"for others{found}: the rows that are left may not stand for all."
         )
-    return f"{share(missing)} of the outcomes are missing, about as many for every arm{found}."
-
-
-def sensitivity_arms(odds_ratio: float | None) -> str:
-    """Say how strong a hidden cause would have to be to change which arm looks best.
-
-    >>> sensitivity_arms(1.8)
-    'A hidden cause would have to change the odds of an action by a factor of 1.8 in contexts that
-     look the same before another arm could be the best.'
-    """
-    if odds_ratio is None or not math.isfinite(odds_ratio):
-        return "How strong a hidden cause could make another arm the best is not known."
-    if odds_ratio <= 1:
-        return (
-            "No arm is clearly the best here, so even the weakest hidden cause could make another "
-            "one look so."
-        )
     return (
-        f"A hidden cause would have to change the odds of an action by a factor of "
-        f"{short(odds_ratio)} in contexts that look the same before another arm could be the best."
+        f"{share(missing)} of the outcomes are missing, about as many for every arm{found}, which "
+        "does not show that the rows that are left stand for all."
     )
 
 
-def sensitivity_slopes(robustness_value: float | None) -> str:
-    """Say how much a hidden cause would have to explain to take the scaler's effect away.
+# What no figure about hidden causes can say.
+_LIMITS = (
+    "It cannot say whether there is such a cause: a randomised log and a confounded one may show "
+    "the same figure."
+)
 
-    >>> sensitivity_slopes(0.12)
+
+def sensitivity_arms(
+    value: float | None,
+    low: float | None = None,
+    best: str = "",
+    margin: float = 0.0,
+    is_beyond: bool = False,
+) -> str:
+    """Say how strong a hidden cause would have to be to change which arm looks best, and no more.
+
+    Parameters
+    ----------
+    value, low : Λ* and its lower 95 % limit
+    best, margin : the arm that looks best, and by how much another one must be better to count
+    is_beyond : whether Λ* lies beyond `value`, the largest looked at
+
+    >>> sensitivity_arms(1.83, 1.52, "1.0")
+    'Λ* is 1.83 (at least 1.52 with 95 % confidence): a hidden cause that changes the odds of
+     choosing an arm by less than a factor of 1.52 cannot make another arm than “1.0” the best, if
+     rows are independent, nothing carries over and worth is nearly quadratic in x. It cannot say
+     whether there is such a cause: a randomised log and a confounded one may show the same figure.'
+    """
+    if value is None or not math.isfinite(value):
+        return "Λ*, how strong a hidden cause could make another arm the best, is not known."
+    limit = value if low is None or not math.isfinite(low) else low
+    size = f"Λ* is {'above ' if is_beyond else ''}{_down(value)}"
+    arm = f"another arm than “{best}”" if best else "another arm"
+    better = f"{arm} the best" if margin <= 0 else f"{arm} the best by more than {short(margin)}"
+    rests = given(INDEPENDENT, CARRY_OVER, FORM)
+    if limit <= 1.0 + 1e-9:
+        return (
+            f"{size}, without a lower limit above 1: sampling error alone may make {better}, "
+            f"{rests}, and no hidden cause is needed. {_LIMITS}"
+        )
+    sure = "" if low is None else f" (at least {_down(limit)} with 95 % confidence)"
+    return (
+        f"{size}{sure}: a hidden cause that changes the odds of choosing an arm by less than a "
+        f"factor of {_down(limit)} cannot make {better}, {rests}. {_LIMITS}"
+    )
+
+
+def _down(value: float) -> str:
+    """Write a limit with two decimals, never larger than it is.
+
+    >>> _down(1.839), _down(20.0)
+    ('1.83', '20')
+    """
+    return f"{math.floor(100 * value + 1e-9) / 100:.2f}".rstrip("0").rstrip(".")
+
+
+def sensitivity_slopes(robustness_value: float | None, at_level: float | None = None) -> str:
+    """Say how much a hidden cause would have to explain to take the action's effect away.
+
+    >>> sensitivity_slopes(0.12, 0.07)
     'A hidden cause would have to explain 12 % of what is left over, both of the action and of the
-     reward, before the effect of the action could be none.'
+     reward, before the linear effect of the action could be none, and 7 % before sampling error
+     could hide it, if rows are independent, nothing carries over and worth is nearly quadratic in
+     x. As Λ*, it cannot say whether there is such a cause.'
     """
     if robustness_value is None or not math.isfinite(robustness_value):
         return "How strong a hidden cause could take the action's effect away is not known."
+    hides = (
+        "" if at_level is None else f", and {share(at_level)} before sampling error could hide it"
+    )
     return (
         f"A hidden cause would have to explain {share(robustness_value)} of what is left over, "
-        "both of the action and of the reward, before the effect of the action could be none."
+        f"both of the action and of the reward, before the linear effect of the action could be "
+        f"none{hides}, {given(INDEPENDENT, CARRY_OVER, FORM)}. As Λ*, it cannot say whether there "
+        "is such a cause."
     )
 
 
-def worst_case(osc: float, tv: float, value: float) -> str:
-    """Say what the bias could be at worst; it never decides.
+def logged_bias(osc: float, tv: float, value: float) -> str:
+    """Say how far the logged contexts alone could bias an arm; it never decides.
 
-    >>> worst_case(0.4, 0.3, 0.12)
-    'At the very worst the bias could be 0.12: the range of the reward over contexts, 0.4, times the
-     difference of the contexts, 30 %. Shown for completeness; it decides nothing.'
+    >>> logged_bias(0.4, 0.3, 0.12)
+    'If nothing outside the log was used, nothing carries over and worth is nearly quadratic in x,
+     contexts bias no arm by more than about 0.12: the range of the reward over contexts, 0.4, times
+     the difference of the contexts, 30 %. A cause outside the log may bias it by any amount. It
+     decides nothing.'
     """
+    rests = given(OUTSIDE, CARRY_OVER, FORM)
     return (
-        f"At the very worst the bias could be {short(value)}: the range of the reward over "
-        f"contexts, {short(osc)}, times the difference of the contexts, {share(tv)}. Shown for "
-        "completeness; it decides nothing."
+        f"{rests[0].upper()}{rests[1:]}, contexts bias no arm by more than about {short(value)}: "
+        f"the range of the reward over contexts, {short(osc)}, times the difference of the "
+        f"contexts, {share(tv)}. A cause outside the log may bias it by any amount. It decides "
+        "nothing."
     )
 
 
@@ -136,12 +198,13 @@ def transport(eta: float, tv: float, product: float) -> str:
 
     >>> transport(0.7, 0.5, 0.35)
     'The new learner would propose otherwise than before in 50 % of the decisions, and at most 70 %
-     of that gets through the gates: what is executed differs in at most 35 %.'
+     of that gets through the gates, if these act as they did in the log: what is executed then
+     differs in at most 35 %.'
     """
     return (
         f"The new learner would propose otherwise than before in {share(tv)} of the decisions, and "
-        f"at most {share(eta)} of that gets through the gates: what is executed differs in at most "
-        f"{share(product)}."
+        f"at most {share(eta)} of that gets through the gates, if these act as they did in the "
+        f"log: what is executed then differs in at most {share(product)}."
     )
 
 
@@ -149,11 +212,12 @@ def variance(ratio: float, low: float | None = None, high: float | None = None) 
     """Say how much context changes which arm is better, against the noise.
 
     >>> variance(1.6, 1.2, 2.1)
-    'Context changes which of the two best arms is better, by 1.60 (1.20 to 2.10) times the noise: a
-     scaler is worth much here.'
+    'Context changes which of the two best arms is better, by 1.60 (1.20 to 2.10) times the noise,
+     if nothing outside the log was used and rows are independent: a scaler is worth much here.'
     """
     start = "Context changes which of the two best arms is better, by"
-    size = f"{start} {spanned(ratio, low, high)} times the noise"
+    rests = given(OUTSIDE, INDEPENDENT)
+    size = f"{start} {spanned(ratio, low, high)} times the noise, {rests}"
     if low is not None and low > 1:
         return f"{size}: a scaler is worth much here."
     if high is not None and high < 0.1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdcb.history.sentences.assumptions import INDEPENDENT, OUTSIDE, given
 from gdcb.history.sentences.phrases import chance, when
 from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
@@ -9,7 +10,7 @@ from gdcb.pages.words import capital
 
 def reward_law_stable(p: float | None = None) -> str:
     """Say that no change of the reward law was found."""
-    found = "" if p is None else f" ({chance(p)})"
+    found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
     return f"No change was found over time in what an action earns in a given context{found}."
 
 
@@ -17,12 +18,12 @@ def reward_law_changed(time: str | float, what: str, p: float | None = None) -> 
     """Say when the reward law changed and what in it did.
 
     >>> reward_law_changed("2025-03-04", "the level of the reward", 1e-5)
-    'On 4 March 2025 the reward law changed: the level of the reward (p < 0.001). What an action
-     earned before need not be what it earns now.'
+    'On 4 March 2025 the reward law changed, if rows are independent: the level of the reward
+     (p < 0.001). What an action earned before need not be what it earns now.'
     """
     found = "" if p is None else f" ({chance(p)})"
     return (
-        f"{capital(when(time))} the reward law changed: {what}{found}. "
+        f"{capital(when(time))} the reward law changed, {given(INDEPENDENT)}: {what}{found}. "
         "What an action earned before need not be what it earns now."
     )
 
@@ -38,9 +39,10 @@ def gate_changed(
 
     >>> gate_changed("manager", 60001, 0.75, 0.55)
     'The gate “manager” changed at row 60,001: before it let 75 % of the proposals pass unchanged,
-     since then 55 %. This alone does no harm, because rows are credited with what was executed.'
+     since then 55 %. This alone does no harm if nothing outside the log was used, because rows are
+     credited with what was executed.'
     """
-    found = "" if p is None else f" ({chance(p)})"
+    found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
     rates = (
         ""
         if before is None or after is None
@@ -48,8 +50,8 @@ def gate_changed(
         f"{share(after)}"
     )
     return (
-        f"The gate “{gate}” changed {when(time)}{found}{rates}. This alone does no harm, because "
-        "rows are credited with what was executed."
+        f"The gate “{gate}” changed {when(time)}{found}{rates}. This alone does no harm "
+        f"{given(OUTSIDE)}, because rows are credited with what was executed."
     )
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gdcb.history.sentences.assumptions import OUTSIDE, given
 from gdcb.history.sentences.phrases import day, named, short
 from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
 
 # What is done with the history, and what is done with one arm's rows.
 VERDICTS = {
-    "direct": "The history may be used as it is.",
-    "adjust": "The history may be used after an adjustment for context.",
-    "reweight": "The history may be used with weights.",
+    "direct": "The history may be used as it is, if what this rests on holds.",
+    "adjust": "The history may be used after an adjustment for context, if what this rests on "
+    "holds.",
+    "reweight": "The history may be used with weights, if what this rests on holds.",
     "refuse": "The history must not be used.",
 }
 MEANING = {
@@ -110,7 +112,10 @@ def rows_used(read: int, rejected: int, used: int) -> str:
 
 def rows_since(time: str | float) -> str:
     """Say from when on rows are used."""
-    return f"Only rows from {day(time)} on are used: earlier ones follow another reward law."
+    return (
+        f"Only rows from {day(time)} on are used: earlier ones follow another reward law, if rows "
+        "are independent."
+    )
 
 
 def adjusted_by_regression(form: str, folds: int | None = None) -> str:
@@ -129,7 +134,7 @@ def adjusted_by_regression(form: str, folds: int | None = None) -> str:
         return fitted
     return (
         f"{fitted} Rows also count by the probability of what was executed, so that the answer is "
-        "right if either the regression or the probabilities are."
+        f"right if either the regression or the probabilities are, and {given(OUTSIDE)}."
     )
 
 

@@ -1,0 +1,57 @@
+"""What a certificate rests on: every assumption, whether it was tested, and what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gdcb.history import sentences as say
+from gdcb.history.certificate import Certificate
+from gdcb.history.evidence import Evidence
+from gdcb.pages.numbers import share
+from gdcb.pages.words import capital
+
+
+def assumptions_of(
+    certificate: Certificate, found: Evidence, sensitivity: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Return {name, tested, result} of every assumption behind a certificate, as plain data.
+
+    An assumption counts as tested only where a departure from it could have been found.
+    """
+    plan, treatment = certificate.plan, certificate.treatment
+    told = say.assumptions
+    names = {key: capital(told.AT_LENGTH.get(key, key)) for key in told.ALL}
+    strength = "" if sensitivity is None else sensitivity["arms"]["says"]
+    is_class = plan.instance.reward.target == "class"
+    out = [
+        _one(names[told.OUTSIDE], False, told.hidden_cause(strength)),
+        _one(names[told.INDEPENDENT], False, told.independent()),
+        _one(names[told.CARRY_OVER], False, told.no_carry_over()),
+        _one(names[told.FORM], False, told.form(is_class, plan.reads_context)),
+    ]
+    contrast = found.contrast
+    if contrast is not None:
+        is_private = contrast.p <= found.threshold
+        sizes = (contrast.difference, contrast.low, contrast.high)
+        out.append(
+            _one("Overrides used nothing outside the log", True, told.reviewers(*sizes, is_private))
+        )
+    elif plan.instance.chain.has_person:
+        out.append(_one("Overrides used nothing outside the log", False, told.not_logged()))
+    law = found.law
+    changed = told.unchanged(len(law.changes), say.chance(law.p))
+    out.append(_one("What an action earns in a given context did not change", True, changed))
+    if found.missing > 0:
+        p = found.missing_p
+        is_selective = p is not None and p <= found.threshold
+        chance = "" if p is None else say.chance(p)
+        result = told.missing(share(found.missing), chance, is_selective)
+        out.append(_one("As many outcomes are missing for every arm", p is not None, result))
+    if "reweight" in treatment.verdicts:
+        result = told.probabilities(treatment.is_logged)
+        out.append(_one("The probabilities of what was executed are right", False, result))
+    return out
+
+
+def _one(name: str, tested: bool, result: str) -> dict[str, Any]:
+    return {"name": name, "tested": tested, "result": result}

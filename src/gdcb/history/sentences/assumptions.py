@@ -1,0 +1,115 @@
+"""What sentences of a certificate rest on, in words that all of them share."""
+
+from __future__ import annotations
+
+from gdcb.history.sentences.phrases import spanned
+from gdcb.pages.numbers import listed
+
+OUTSIDE = "nothing outside the log was used"
+INDEPENDENT = "rows are independent"
+CARRY_OVER = "nothing carries over"
+FORM = "worth is nearly quadratic in x"
+# Of these, what stands in the box in more words than in a sentence.
+AT_LENGTH = {
+    CARRY_OVER: "nothing carries over from one decision to later outcomes",
+    FORM: "worth is nearly quadratic in the context x",
+}
+ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)
+
+
+def given(*assumptions: str) -> str:
+    """Return the clause by which a sentence names what it rests on.
+
+    >>> given(OUTSIDE, INDEPENDENT)
+    'if nothing outside the log was used and rows are independent'
+    """
+    return f"if {listed(assumptions)}"
+
+
+def hidden_cause(found: str) -> str:
+    """Say what is known of causes that the log does not hold: how strong one must be, no more.
+
+    >>> hidden_cause("")
+    'No log can test this.'
+    """
+    return f"No log can test this. {found}".rstrip()
+
+
+def no_carry_over() -> str:
+    """Say that carry-over was not looked for."""
+    return "It is not looked for."
+
+
+def independent() -> str:
+    """Say that dependence between rows was not looked for."""
+    return "It is not looked for whether rows depend on earlier ones, or on others of their day."
+
+
+def form(is_class: bool, reads_context: bool) -> str:
+    """Say which form the context was given, and that it was not tested.
+
+    >>> form(True, False)
+    'The log odds of the outcome are fitted by squares and products of the context.'
+    """
+    if reads_context:
+        return "The learner reads the context by a model of its own."
+    target = "The log odds of the outcome are" if is_class else "The outcome is"
+    return f"{target} fitted by squares and products of the context."
+
+
+def reviewers(difference: float, low: float, high: float, is_private: bool) -> str:
+    """Say what overridden rows against approved ones showed.
+
+    >>> reviewers(0.21, 0.15, 0.27, True)
+    'Does not hold if rows are independent: overridden rows differ from approved ones by 0.210
+     (0.150 to 0.270).'
+    """
+    size = spanned(difference, low, high)
+    if is_private:
+        return (
+            f"Does not hold {given(INDEPENDENT)}: overridden rows differ from approved ones by "
+            f"{size}."
+        )
+    return (
+        f"No departure found {given(INDEPENDENT)}: overridden rows differ from approved ones by "
+        f"{size}. It says nothing of what those who approved knew."
+    )
+
+
+def unchanged(n_changes: int, p: str) -> str:
+    """Say whether the reward law was seen to change.
+
+    >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
+    ('No change found (p = 0.400 if rows are independent).',
+     'Does not hold if rows are independent: 2 changes found (p < 0.001).')
+    """
+    if n_changes == 0:
+        return f"No change found ({p} {given(INDEPENDENT)})."
+    some = "1 change" if n_changes == 1 else f"{n_changes} changes"
+    return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
+
+
+def probabilities(is_logged: bool) -> str:
+    """Say where the probabilities of what was executed come from."""
+    return "They are taken as the log states them." if is_logged else "They are estimated."
+
+
+def not_logged() -> str:
+    """Say that the log does not tell overridden rows from approved ones."""
+    return "The log does not say which proposals were overridden."
+
+
+def missing(share_missing: str, p: str, is_selective: bool) -> str:
+    """Say whether outcomes are missing by arm.
+
+    >>> missing("8 %", "p < 0.001", True)
+    'Does not hold if rows are independent: 8 % are missing, more of them for some arms
+     (p < 0.001).'
+    """
+    found = f" ({p})" if p else ""
+    if is_selective:
+        return (
+            f"Does not hold {given(INDEPENDENT)}: {share_missing} are missing, more of them for "
+            f"some arms{found}."
+        )
+    return f"No departure found {given(INDEPENDENT)}: {share_missing} are missing{found}."
