@@ -212,9 +212,9 @@ def show(document: Mapping[str, Any], target: Path) -> None:
     if run.is_ungated:
         out.print(f"• {UNGATED.capitalize()}: there is no gate, proposals run as they are.")
     out.print("\n[bold]What this rests on[/]")
-    for i, one in enumerate(run.assumptions, start=1):
-        tested = "tested" if one.tested else "not tested"
-        out.print(f"{i}. {escape(one.name)} ({tested}). {escape(one.result)}".rstrip())
+    for i, each in enumerate(run.assumptions, start=1):
+        tested = "tested" if each.tested else "not tested"
+        out.print(f"{i}. {escape(each.name)} ({tested}). {escape(each.result)}".rstrip())
     out.print()
     out.print(_arms(run))
     if len(run.arms) > _MOST:
