@@ -257,7 +257,8 @@ def regret_parts_paper(
 
     >>> from types import SimpleNamespace as Plain
     >>> from gdcb import ArmList, Instance, Multiply, Number, Schema
-    >>> instance = Instance(Schema({"x": Number()}), ArmList(values=(1.0, 1.25)), Multiply())
+    >>> arms = ArmList(values=(1.0, 1.25))
+    >>> instance = Instance(Schema({"x": Number()}), arms, Multiply(), gate=[])
     >>> one = np.array([[1.0]])
     >>> world = Plain(
     ...     best=lambda state, rows: one, mean=lambda state, e, rows: -((e[..., 0] - 1) ** 2)

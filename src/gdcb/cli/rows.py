@@ -43,7 +43,8 @@ def contexts_of(instance: Instance, frame: pl.DataFrame) -> list[dict[str, Any]]
     --------
     >>> import polars as pl
     >>> from gdcb import ArmList, Instance, Multiply, Number, Schema
-    >>> one = Instance(Schema({"base": Number(1, 9)}), ArmList(values=(1.0,)), Multiply(("base",)))
+    >>> context, arms = Schema({"base": Number(1, 9)}), ArmList(values=(1.0,))
+    >>> one = Instance(context, arms, Multiply(("base",)), gate=[])
     >>> contexts_of(one, pl.DataFrame({"base": ["3", "12"]}))
     Traceback (most recent call last):
     gdcb.errors.InvalidInput: 1 of 2 rows is wrong, and nothing was decided: row 2:

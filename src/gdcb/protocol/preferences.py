@@ -130,7 +130,7 @@ class Preferences:
 
     >>> from gdcb import ArmList, Multiply
     >>> schema, arms = Schema({"base": Number(1, 1000)}), ArmList(values=(0.9, 1.1))
-    >>> plain = Instance(schema, arms, Multiply(base=("base",)))
+    >>> plain = Instance(schema, arms, Multiply(base=("base",)), gate=[])
     >>> world = Preferences(None, plain, lambda rows: np.array([[110.0]]), noise=0.1)
     >>> rows = Rows(np.zeros(1, int), np.zeros(1, int), np.array([[100.0, 0.9]]))
     >>> world.chance(np.array([[110.0]]), rows).round(6).tolist()

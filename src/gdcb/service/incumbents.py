@@ -40,7 +40,8 @@ def actions_of(instance: Instance, given: Any, n: int) -> Array:
     Examples
     --------
     >>> from gdcb import ArmList, Instance, Multiply, Number, Schema
-    >>> one = Instance(Schema({"base": Number(1, 9)}), ArmList(values=(1.0,)), Multiply(("base",)))
+    >>> context, arms = Schema({"base": Number(1, 9)}), ArmList(values=(1.0,))
+    >>> one = Instance(context, arms, Multiply(("base",)), gate=[])
     >>> name = one.actions[0].name
     >>> actions_of(one, {name: 7}, 2).tolist()
     [[7.0], [7.0]]

@@ -42,7 +42,7 @@ def context_of(instance: Instance, x: Array) -> dict[str, Any]:
     >>> from gdcb.context import Number, Schema
     >>> from gdcb import ArmList, Multiply
     >>> schema = Schema({"base": Number(1, 9), "wet": Flag(), "day": Category(("mon", "tue"))})
-    >>> one = Instance(schema, ArmList(values=(1.0,)), Multiply(base=("base",)))
+    >>> one = Instance(schema, ArmList(values=(1.0,)), Multiply(base=("base",)), gate=[])
     >>> context_of(one, np.array([3.0, 1.0, 0.0, 1.0]))
     {'base': 3.0, 'wet': True, 'day': 'tue'}
     """
