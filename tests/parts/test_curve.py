@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -233,31 +232,71 @@ def test_one_outcome_by_hand() -> None:
     assert 0.67 < z < 0.68
 
 
-def binning_error(n_arms: int) -> float:
-    """Return the largest error at arms over [0, 2] from 400 actions anywhere between them."""
-    arms = ArmList(values=tuple(np.linspace(0.0, 2.0, n_arms))).build()
-    rng = rng_of(9)
-    coord = rng.uniform(0.0, 2.0, size=(400, 1))
-    y = rng.uniform(size=400) < special.expit(4.0 - 5.0 * coord[:, 0])
-    some = evidence(np.zeros(400), np.full(400, -1), y, coord)
-    mean, _ = curve_moments(LOGISTIC, learned(LOGISTIC, arms, some), arms)
-    exact, _ = laplace(arms, 1, np.array([2.0, 3.0]), some)
-    return float(np.abs(mean - exact)[[0, -1]].max())
+# Actions between the arms
+
+# Log odds that move by 6 over the arms. Actions anywhere between these, also beyond them, or half
+# on the arms and half where a person prefers to be; and of two coordinates.
+BETWEEN = {
+    "between, degree 1": (ARMS, (0.3, -3.0), "between"),
+    "between, degree 2": (ARMS, (0.3, -3.0, -1.5), "between"),
+    "beyond, degree 1": (ARMS, (0.3, -3.0), "beyond"),
+    "beyond, degree 2": (ARMS, (0.3, -3.0, -1.5), "beyond"),
+    "on arms and off, degree 1": (ARMS, (0.3, -3.0), "half"),
+    "on arms and off, degree 2": (ARMS, (0.3, -3.0, -1.5), "half"),
+    "two coordinates": (TWO, (0.3, -3.0, 2.0, -1.5, 0.5), "between"),
+}
 
 
-def test_binning_errs_in_second_order_between_nodes() -> None:
-    """Halving the gap between the arms quarters the error: ratios between 3 and 5."""
-    errors = [binning_error(n) for n in (17, 33, 65, 129)]
-    assert errors[-1] > 1e-5
-    for wide, narrow in pairwise(errors):
-        assert 3.0 < wide / narrow < 5.0
+def executed(arms: Arms, weights: tuple[float, ...], where: str, n: int) -> Evidence:
+    """Return n rows of a truth that has the curve's form, at coordinates between the arms."""
+    rng, c = rng_of(9), arms.n_coords
+    low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+    share = rng.uniform(size=(n, c))
+    if where == "beyond":
+        share = 0.5 + 0.5 * np.clip(rng.normal(0.0, 0.9, (n, c)), -1.8, 1.8)
+    coord = low + (high - low) * share
+    if where == "half":
+        arm = rng.integers(0, arms.n, n)
+        near = low + (high - low) * (0.3 + 0.03 * share)
+        coord = np.where(rng.uniform(size=(n, 1)) < 0.5, arms.coords[arm], near)
+    eta = scaled(arms, 1 if len(weights) == 1 + c else 2, coord) @ np.array(weights)
+    return evidence(np.zeros(n), np.full(n, -1), rng.uniform(size=n) < special.expit(eta), coord)
 
 
-def test_actions_on_nodes_are_exact() -> None:
-    """All nodes but the arms themselves, and those of the margin: counted without error."""
-    coord = learned(LOGISTIC, ARMS).nodes[0]
-    assert np.isin(ARMS.coords[:, 0], coord).all()
-    coord = coord[~np.isin(coord, ARMS.coords[:, 0])]
+def off_the_mode(arms: Arms, weights: tuple[float, ...], where: str, n: int) -> float:
+    """Return how far the posterior mean lies from the exact mode, in posterior sds: the worst."""
+    degree = 1 if len(weights) == 1 + arms.n_coords else 2
+    some = executed(arms, weights, where, n)
+    state = learned(CurveThompson(degree=degree), arms, some)
+    phi = scaled(arms, degree, some.coord)
+    exact = LogisticPosterior.fit(phi, some.y, None, 0.0, 0.25)
+    sd = np.sqrt(np.diagonal(exact.covariance[0]))
+    return float((np.abs(state.mean[0] - exact.mean[0]) / sd).max())
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_actions_between_arms_are_learned_where_they_ran(name: str) -> None:
+    """The mode is that of the rows' own coordinates, to a hundredth of a posterior sd.
+
+    Of two coordinates, whose boxes are wider, to three hundredths.
+    """
+    assert off_the_mode(*BETWEEN[name], n=1500) < (0.03 if name == "two coordinates" else 0.01)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize(("n", "most"), [(50_000, 0.05), (1_000_000, 0.25)])
+def test_actions_between_arms_are_learned_where_they_ran_at_length(
+    name: str, n: int, most: float
+) -> None:
+    """The error grows with the root of the rows: a twentieth of an sd at 50,000 of one cell."""
+    assert off_the_mode(*BETWEEN[name], n=n) < most
+
+
+def test_two_places_in_a_box_are_exact() -> None:
+    """Gauss's two points are the places themselves, whatever they weigh."""
+    borders = learned(LOGISTIC, ARMS).borders[0]
+    coord = np.concatenate([borders[:-1] + part * np.diff(borders) for part in (0.21, 0.87)])
     n, rng = coord.size, rng_of(12)
     y, weight = rng.integers(0, 2, n), rng.integers(1, 9, n)
     some = evidence(np.zeros(n), np.full(n, -1), y, coord, weight=weight)
@@ -267,23 +306,44 @@ def test_actions_on_nodes_are_exact() -> None:
     np.testing.assert_allclose(covariance, expected[1], rtol=1e-8, atol=1e-8)
 
 
-def test_linear_binning_keeps_weight_wins_and_mean_coordinate() -> None:
-    """At 0.8 of the way between two nodes they have shares 0.2 and 0.8: 0.4 and 1.6 of weight 2."""
-    nodes = learned(LOGISTIC, ARMS).nodes[0]
-    low = int(np.flatnonzero(nodes == 0.8)[0])
-    at = 0.2 * nodes[low] + 0.8 * nodes[low + 1]
+def test_moments_of_a_box_by_hand() -> None:
+    """Weight 2 at a quarter of a box and a win: Σ w·t = ½, Σ w·t² = ⅛, Σ w·t³ = 1/32."""
+    borders = learned(LOGISTIC, ARMS).borders[0]
+    at = 0.75 * borders[8] + 0.25 * borders[9]
     state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [at], weight=[2.0]))
-    np.testing.assert_allclose(state.trials[0, low : low + 2], [0.4, 1.6], atol=1e-12)
-    assert state.trials[0].sum() == pytest.approx(2.0)
-    assert (state.trials[0] * nodes).sum() / 2.0 == pytest.approx(at)
-    assert (state.wins == state.trials).all()
+    np.testing.assert_allclose(state.moments[0, 8], [2.0, 0.5, 0.125, 0.03125], atol=1e-12)
+    assert state.moments[0, :, 0].sum() == 2.0
+    assert state.trials.sum() == 0.0
+    np.testing.assert_allclose(state.wins[0], 2.0 * scaled(ARMS, 1, np.array([[at]]))[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["beyond, degree 2", "on arms and off, degree 1", "two coordinates"]
+)
+def test_rows_between_arms_add_up_in_any_order(name: str) -> None:
+    """One batch, a loop, another order and two merged halves; no cell shows in another."""
+    arms, weights, where = BETWEEN[name]
+    bandit = CurveThompson(degree=1 if len(weights) == 1 + arms.n_coords else 2)
+    some = executed(arms, weights, where, 60)
+    some.cell = np.arange(60) % 3
+    batch = learned(bandit, arms, some)
+    close(learned(bandit, arms, *(take(some, [i]) for i in range(60))), batch)
+    close(learned(bandit, arms, take(some, rng_of(1).permutation(60))), batch)
+    half = learned(bandit, arms, take(some, np.arange(25)))
+    bandit.merge(half, learned(bandit, arms, take(some, np.arange(25, 60))))
+    close(half, batch)
+    for cell in range(3):
+        alone = learned(bandit, arms, take(some, some.cell == cell))
+        for kind in ("mean", "root"):
+            np.testing.assert_array_equal(getattr(batch, kind)[cell], getattr(alone, kind)[cell])
 
 
 def test_actions_beyond_the_margin_are_left_out() -> None:
-    """Nodes reach four end gaps beyond the arms: 0.8 − 0.4 and 1.25 + 0.4; further is ignored."""
+    """Boxes reach four end gaps beyond the arms: 0.8 − 0.4 and 1.25 + 0.4; further is ignored."""
     for coord, counted in ((0.4, True), (0.39, False), (1.65, True), (1.66, False)):
         state = learned(LOGISTIC, ARMS, evidence([0], [-1], [1.0], [coord]))
-        assert bool(state.trials.sum() > 0) is counted
+        assert bool(state.moments.sum() > 0) is counted
+        assert bool((state.wins != 0).any()) is counted
 
 
 # Both links ----------------------------------------------------------------------------------
@@ -319,7 +379,7 @@ def test_batch_equals_loop_in_any_order(some: Evidence, seed: int, bandit: Curve
 @fixed
 def test_other_cells_keep_their_bytes(some: Evidence, bandit: CurveThompson) -> None:
     """Cell 3 keeps its bytes, and each other cell has those of learning alone."""
-    names = ("trials", "wins", "precision", "shift", "mean", "root")
+    names = ("trials", "moments", "wins", "precision", "shift", "mean", "root")
     state, fresh = learned(bandit, ARMS, some), learned(bandit, ARMS)
     for name in names:
         assert bytes_of(getattr(state, name)[3]) == bytes_of(getattr(fresh, name)[3])
@@ -693,7 +753,7 @@ def test_merge_counts_the_prior_once(name: str) -> None:
 
 
 def test_nodes_of_other_arms_do_not_merge() -> None:
-    """Arms between the same ends, as many of them, but elsewhere: counts stand at other nodes."""
+    """Arms between the same ends, as many of them, but elsewhere: counts stand at other places."""
     arms, other = (ArmList(values=(0.0, inner, 1.0)).build() for inner in (0.5, 0.3))
     state = learned(LOGISTIC, arms)
     before = records.to_bytes(state)

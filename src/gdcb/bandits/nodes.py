@@ -1,7 +1,8 @@
-"""Fixed nodes along the arm coordinates: where curves keep counts and interpolate."""
+"""Where curves keep what they saw along the arm coordinates: counts at nodes, moments in boxes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -116,3 +117,176 @@ def count_outcomes(
     share, y = (weight[:, None] * share)[inside], y[inside]
     scatter_add(trials.reshape(-1), flat.ravel(), share.ravel())
     scatter_add(wins.reshape(-1), flat.ravel(), (share * y[:, None]).ravel())
+
+
+_WIDEST = (1 / 8, 1 / 6, 1 / 4)  # box between the arms, of their range: by coordinates, up to 3
+_BEYOND = ((0.5, 1.0, 2.0, 4.0), (0.5, 1.5, 4.0))  # borders beyond the end arms, in end gaps
+_NO_SPREAD = 1e-13  # variance in box widths below which all rows of a box are at one place
+
+
+def boxes_of(arms: Arms) -> tuple[Array, ...]:
+    """Return the borders of the boxes along each coordinate, up to four gaps beyond the end arms.
+
+    Between the arms a box is at most an eighth of their range wide; a sixth where there are two
+    coordinates, a quarter where there are more.
+    """
+    return tuple(_borders(column, arms.n_coords) for column in arms.coords.T)
+
+
+def _borders(levels: Array, n_coords: int) -> Array:
+    several = int(n_coords > 1)
+    distinct = np.unique(levels)
+    if distinct.size == 1:
+        distinct = distinct[0] + np.array([-1.0, 0.0, 1.0])
+    widest = _WIDEST[min(n_coords, 3) - 1] * (distinct[-1] - distinct[0])
+    beyond = np.array(_BEYOND[several])
+    below = distinct[0] - beyond[::-1] * (distinct[1] - distinct[0])
+    above = distinct[-1] + beyond * (distinct[-1] - distinct[-2])
+    borders = np.concatenate((below, above))
+    is_inner = borders[:-1] == below[-1]
+    parts = np.ceil(np.diff(borders) / widest - 1e-9).astype(np.int64)
+    parts = np.where(is_inner, parts, np.ceil(parts / 2).astype(np.int64).clip(1, 2 - several))
+    pieces = [
+        np.linspace(low, high, n, endpoint=False)
+        for low, high, n in zip(borders[:-1], borders[1:], parts.tolist(), strict=True)
+    ]
+    return np.concatenate((*pieces, borders[-1:]))
+
+
+def on_level(levels: tuple[Array, ...], coord: Array) -> tuple[Array, Array]:
+    """Return the place of coordinates (N, C) in the product grid of levels, and who is on it.
+
+    >>> on_level((np.array([0.8, 1.0]),), np.array([[1.0], [0.9]]))
+    (array([1, 0]), array([ True, False]))
+    """
+    index, is_on = np.zeros(coord.shape[0], dtype=np.int64), np.ones(coord.shape[0], dtype=bool)
+    for j, along in enumerate(levels):
+        value = coord[:, j]
+        middle = (along[1:] + along[:-1]) / 2
+        nearest = np.searchsorted(middle, value)
+        is_on &= np.abs(value - along[nearest]) <= _TOLERANCE * (along[-1] - along[0] + 1.0)
+        index = index * along.size + nearest
+    return np.where(is_on, index, 0), is_on
+
+
+def n_boxes(borders: tuple[Array, ...]) -> int:
+    """Return how many boxes there are."""
+    return int(np.prod([part.size - 1 for part in borders]))
+
+
+def exponents_of(c: int) -> list[tuple[int, ...]]:
+    """Return which coordinates each moment is a product of: 1, tⱼ, tⱼtₖ and tⱼ³.
+
+    >>> exponents_of(1), len(exponents_of(2))
+    ([(), (0,), (0, 0), (0, 0, 0)], 8)
+    """
+    single = [(j,) for j in range(c)]
+    pairs = [(j, k) for j in range(c) for k in range(j, c)]
+    return [(), *single, *pairs, *((j, j, j) for j in range(c))]
+
+
+def in_box(borders: tuple[Array, ...], coord: Array) -> tuple[Array, Array, Array]:
+    """Find the box of each coordinate (N, C), the last coordinate fastest.
+
+    Returns
+    -------
+    index : (N,) the box; of a point beyond the borders the nearest
+    moments : (N, q) of the point alone, its place t in the box from 0 to 1 along each coordinate
+    inside : (N,) whether a box encloses it
+
+    Examples
+    --------
+    >>> index, moments, inside = in_box((np.array([0.0, 1.0, 3.0]),), np.array([[2.0], [4.0]]))
+    >>> index.tolist(), moments[0].tolist(), inside.tolist()
+    ([1, 1], [1.0, 0.5, 0.25, 0.125], [True, False])
+    """
+    n, c = coord.shape
+    index, place, inside = np.zeros(n, dtype=np.int64), np.empty((n, c)), np.ones(n, dtype=bool)
+    for j, levels in enumerate(borders):
+        value = coord[:, j]
+        inside &= (value >= levels[0] - _TOLERANCE) & (value <= levels[-1] + _TOLERANCE)
+        left = (np.searchsorted(levels, value, side="right") - 1).clip(0, levels.size - 2)
+        place[:, j] = ((value - levels[left]) / (levels[left + 1] - levels[left])).clip(0.0, 1.0)
+        index = index * (levels.size - 1) + left
+    moments = np.ones((n, len(exponents_of(c))))
+    for at, factors in enumerate(exponents_of(c)):
+        for j in factors:
+            moments[:, at] *= place[:, j]
+    return index, moments, inside
+
+
+def boxes_with_rows(moments: Array, borders: tuple[Array, ...]) -> Iterator[tuple[Array, ...]]:
+    """Yield states (m,), the moments (m, b, q) of boxes in which they have rows, and the places.
+
+    moments : (n, boxes, q). The places are the lowest corner and the width of every box: (m, b, C)
+    each. How many boxes b are looked at depends on a state's own rows only, so that its bits do
+    not depend on the states beside it; those behind a state's own are empty.
+    """
+    low = grid_of(tuple(part[:-1] for part in borders))
+    width = grid_of(tuple(np.diff(part) for part in borders))
+    is_used = moments[:, :, 0] > 0.0
+    count = is_used.sum(axis=1)
+    size = np.minimum(2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64), low.shape[0])
+    for b in np.unique(size[count > 0]):
+        some = np.flatnonzero((size == b) & (count > 0))
+        which = np.argsort(~is_used[some], axis=1, kind="stable")[:, :b]
+        yield some, moments[some[:, None], which], low[which], width[which]
+
+
+def points_of(moments: Array, low: Array, width: Array) -> tuple[Array, Array]:
+    """Return points in each box that have the box's moments, 2 for every coordinate.
+
+    moments : (n, boxes, q), sums of weight · moment of rows; low, width : (n, boxes, C). Returns
+    coordinates (n, P, C) and weights (n, P), P = 2·C·boxes; points of an empty box weigh 0.
+
+    For one coordinate these are the two points of Gauss's quadrature for the rows of the box: Σ w·f
+    is exact for cubic f, and for any f where the rows are at one or two places. The error is at
+    most max|f⁗|·h⁴/1536 a row in a box of width h. For several coordinates the points lie along the
+    columns of a root of the rows' covariance; they have its means, covariances and third moments
+    along each coordinate.
+
+    Examples
+    --------
+    Rows at 0.2 (twice) and 0.8 in a box from 0 to 1: their moments give back the two places.
+
+    >>> place = np.array([[0.2], [0.2], [0.8]])
+    >>> moments = in_box((np.array([0.0, 1.0]),), place)[1].sum(axis=0)
+    >>> corner, one = np.zeros((1, 1, 1)), np.ones((1, 1, 1))
+    >>> coord, weight = points_of(moments[None, None], corner, one)
+    >>> coord.ravel().round(9).tolist(), weight.ravel().round(9).tolist()
+    ([0.2, 0.8], [2.0, 1.0])
+    """
+    c, (n, boxes, _) = low.shape[-1], moments.shape
+    at = {factors: moments[..., i] for i, factors in enumerate(exponents_of(c))}
+    total = at[()]
+    safe = np.where(total > 0.0, total, 1.0)
+    mean = [at[(j,)] / safe for j in range(c)]
+    root: dict[tuple[int, int], Array] = {}
+    skew: list[Array] = []
+    for j in range(c):
+        for k in range(j + 1):
+            rest = at[(k, j)] / safe - mean[j] * mean[k]
+            for i in range(k):
+                rest = rest - root[j, i] * root[k, i]
+            if k == j:
+                root[j, j] = np.sqrt(np.where(rest > _NO_SPREAD, rest, 0.0))
+            else:
+                root[j, k] = rest / np.where(root[k, k] > 0.0, root[k, k], np.inf)
+        third = at[(j, j, j)] / safe - 3.0 * mean[j] * (at[(j, j)] / safe) + 2.0 * mean[j] ** 3
+        for k in range(j):
+            third = third - root[j, k] ** 3 * skew[k]
+        skew.append(third / np.where(root[j, j] > 0.0, root[j, j], np.inf) ** 3)
+    coord, weight = np.empty((n, boxes, 2 * c, c)), np.empty((n, boxes, 2 * c))
+    for j in range(c):
+        s = skew[j] / c**0.5
+        wide = np.sqrt(s * s + 4.0)
+        for side, sign in enumerate((-1.0, 1.0)):
+            out = c**0.5 * (s + sign * wide) / 2.0
+            weight[:, :, 2 * j + side] = total / c * (wide - sign * s) / (2.0 * wide)
+            for i in range(c):
+                step = root[i, j] if i >= j else 0.0
+                coord[:, :, 2 * j + side, i] = mean[i] + out * step
+    if c == 1:
+        coord = coord.clip(0.0, 1.0)  # they are there but for rounding
+    coord = low[:, :, None] + coord * width[:, :, None]
+    return coord.reshape(n, -1, c), weight.reshape(n, -1)
