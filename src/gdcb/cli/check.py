@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -80,12 +81,27 @@ def check(
         fail("out of memory: nothing was written")
     except (GdcbError, OSError) as error:
         fail(str(error))
+    except Exception as error:  # a log may be odd in ways that nobody thought of
+        fail(_fault(history, error))
     if json:
         as_json(document)
     else:
         show(document, target)
     if document["verdict"] == "refuse":
         raise typer.Exit(3)
+
+
+def _fault(history: str, error: Exception) -> str:
+    """Say that a log cannot be certified for a reason that is not its own, and where that arose."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [one for one in frames if f"{os.sep}gdcb{os.sep}" in one.filename]
+    at = f" at {Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else ""
+    return (
+        f"{_hidden(history)}: it cannot be certified, which is a fault of gdcb's and not of the "
+        f"log's ({type(error).__name__}{at}: {error}); nothing was written. Please report it"
+    )
 
 
 def _check(
@@ -159,6 +175,11 @@ def _certified(
         return dict(certify(source, instance, bandit, progress=step, **settings).as_json())
 
 
+def _hidden(history: str) -> str:
+    """Return a log's address without its password."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", history)
+
+
 def _command(
     history: str,
     instance: str,
@@ -169,7 +190,7 @@ def _command(
     margin: float,
 ) -> str:
     """Return the command that makes the certificate again; a password in a URL is left out."""
-    words = ["gdcb", "check", re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", history)]
+    words = ["gdcb", "check", _hidden(history)]
     words += ["--instance", instance]
     words += ["--query", query] if query is not None else []
     words += ["--strict"] if strict else []

@@ -90,6 +90,12 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
     for name in ("reward", "reviewer", "propensity", "unit", "time"):
         value = getattr(columns, name)
         given[name] = [value] if value and (name, value) != ("reward", "-") else []
+    for what, wanted in given.items():
+        if "" in wanted:
+            raise InvalidInput(
+                f"{where}: history.{what}: expected the name of a log column, got ''; give the "
+                "column a name in the log"
+            )
     _refuse_missing(given, found, where)
     taken = {name for what in ("context", "action", "outcome") for name in given[what]}
     found = [name for name in found if name not in taken]  # a context 'time' is no decision time

@@ -254,6 +254,7 @@ def rises_within(column: Array, action: Array, kind: Array) -> bool:
     return wrong <= _ERRORS * len(column) and len(places) > 2 * len(kinds)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a log may hold 1e308
 def tells(column: Array, outcome: Array) -> float:
     """Return the share of an outcome that a column explains in twenty bands: deviance or variance.
 
@@ -297,9 +298,11 @@ def implies(column: Array, outcome: Array) -> bool:
     >>> implies(bought, clicked), implies(np.roll(bought, 1) + bought, clicked)
     (True, False)
     """
+    if len(column) < _FEWEST:
+        return False
     values, counts = np.unique(column, return_counts=True)
     m = len(column) - int(counts.max())
-    if len(column) < _FEWEST or m < _RARE or counts.max() < len(column) / 2:
+    if m < _RARE or counts.max() < len(column) / 2:
         return False
     usual = column == values[counts.argmax()]
     there = outcome[~usual]
@@ -307,6 +310,7 @@ def implies(column: Array, outcome: Array) -> bool:
     return _is_constant(there) and bool(m * np.log(max(share, 1e-300)) < np.log(_CHANCE))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a log may hold 1e308
 def makes_up(column: Array, first: Array, second: Array) -> bool:
     """Return whether a column (N,) is made of two others, and not of the second alone.
 
