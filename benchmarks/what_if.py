@@ -316,9 +316,9 @@ def coverage(
         each = [question for question, _ in asked.values()]
         answers = what_if.ask_all(instance, made, each, conditions=on)
         for (name, (_, truth)), answer in zip(asked.items(), answers, strict=True):
-            value = answer.value or what_if.Limits(None, np.nan, np.nan)
-            middle = value.mean if value.mean is not None else (value.low + value.high) / 2
-            found[name].append((answer.kind, truth(i), middle, value.low, value.high))
+            mean, low, high = answer.value or (np.nan,) * 3
+            middle = (low + high) / 2 if mean is None else mean
+            found[name].append((answer.kind, truth(i), middle, low, high))
     for name, rows in found.items():
         kinds = [row[0] for row in rows]
         truth, middle, low, high = np.array([row[1:] for row in rows]).T

@@ -17,6 +17,7 @@ from benchmarks import off_policy
 from benchmarks.off_policy_logs import REWARDS, Contexts, made_log, true_value, weight_bound
 from gdcb.analysis import (
     Feedback,
+    Interval,
     behaviour_model,
     difference,
     estimate,
@@ -24,13 +25,14 @@ from gdcb.analysis import (
     logged_behaviour,
     outcome_model,
 )
-from gdcb.analysis.off_policy import behaviour_models, intervals
+from gdcb.analysis.off_policy import behaviour_models, intervals, values
 from gdcb.analysis.off_policy.bootstrap import draw_again, sums_of
 from gdcb.analysis.off_policy.estimators import (
     ESTIMATORS,
     Terms,
     Weights,
     bias_limits,
+    ends_of,
     terms_of,
     weights_of,
 )
@@ -98,9 +100,9 @@ def test_what_clipping_costs_by_hand() -> None:
     assert "at most 1.17" in value.says
     value = evaluate(feedback, "dr", clip=2.0, reward_range=(0.0, 5.0))
     assert value.bias_bound == pytest.approx(max(0.6 + 1.0, 0.4 + 1.5) / 3)
-    # Self-normalised, the rows that are left stand for the lost 0.7/3 at their mean 16.5/5.5 = 3.
+    # Self-normalised, the rows that are left stand for the lost 0.7/3 at a mean from 0 to 5.
     value = evaluate(feedback, "snips", clip=2.0, reward_range=(0.0, 5.0))
-    assert value.bias_bound == pytest.approx(0.7 / 3 * max(3.0, 5.0 - 3.0))
+    assert value.bias_bound == pytest.approx(0.7 / 3 * 5.0)
     assert evaluate(feedback, "snips", clip=2.0).bias_bound is None
 
 
@@ -136,19 +138,22 @@ def test_a_target_that_is_the_log_is_worth_its_mean() -> None:
 
 def test_a_perfect_model_leaves_no_variance_but_that_of_contexts() -> None:
     """With r = q̂ DR is DM to the last row: nothing is left that weights could move."""
-    feedback = random_feedback(60)
+    feedback = random_feedback(600)
     perfect = Feedback(
         feedback.cell,
-        feedback.outcome[np.arange(60), feedback.cell],
+        feedback.outcome[np.arange(600), feedback.cell],
         feedback.behaviour,
         feedback.target,
         feedback.outcome,
     )
     first, second = (evaluate(perfect, name, seed=3) for name in ("dm", "dr"))
-    assert (first.mean, first.low, first.high) == (second.mean, second.low, second.high)
-    level = np.tile(feedback.outcome[:1], (60, 1))
-    even = np.tile(feedback.target[:1], (60, 1))
-    flat = Feedback(feedback.cell, level[np.arange(60), feedback.cell], even, even, level)
+    assert first.mean == second.mean
+    assert second.high - second.low == pytest.approx(
+        3.92 * (perfect.target * perfect.outcome).sum(axis=1).std() / 600**0.5, rel=0.1
+    )
+    level = np.tile(feedback.outcome[:1], (600, 1))
+    even = np.tile(feedback.target[:1], (600, 1))
+    flat = Feedback(feedback.cell, level[np.arange(600), feedback.cell], even, even, level)
     value = evaluate(flat, "dr")
     assert value.high - value.low < 1e-12
 
@@ -159,7 +164,7 @@ def test_snips_does_not_see_the_scale_of_weights(seed: int, scale: float) -> Non
     """Σωr/Σω with all ω times a constant."""
     feedback = random_feedback(20, seed)
     one = weights_of(feedback, "snips", None)
-    other = Weights(one.raw, scale * one.used, one.lost, one.most)
+    other = Weights(one.raw, scale * one.used, one.lost, one.missing, one.most)
     for name in ("snips", "sndr"):
         found = [terms_of(feedback, name, weights).value for weights in (one, other)]
         assert found[0] == pytest.approx(found[1], rel=1e-9)
@@ -209,7 +214,7 @@ def test_scores_enclose_the_value_and_stay_in_their_range(
     if clip is not None and name != "snips":
         terms = terms_of(feedback, name, weights)
         off = value - (chance * terms.numerator[:, 0]).sum()
-        least, most = bias_limits(feedback, name, weights, terms, span)
+        least, most = bias_limits(feedback, name, weights, span)
         assert least - 1e-9 <= off <= most + 1e-9
 
 
@@ -333,9 +338,9 @@ def test_percentile_and_bca_are_scipys() -> None:
 
 def test_clusters_are_drawn_whole() -> None:
     """Every row four times, in a cluster of its own: the interval of single rows."""
-    feedback = random_feedback(60)
-    label = np.repeat(np.array([f"unit {i:03}" for i in range(60)]), 4)
-    fold = feedback.take(np.repeat(np.arange(60), 4))
+    feedback = random_feedback(150)
+    label = np.repeat(np.array([f"unit {i:03}" for i in range(150)]), 4)
+    fold = feedback.take(np.repeat(np.arange(150), 4))
     four = Feedback(
         fold.cell, fold.reward, fold.behaviour, fold.target, fold.outcome, cluster=label
     )
@@ -387,12 +392,44 @@ def test_the_same_seed_is_the_same_interval() -> None:
 
 
 def test_words_say_what_an_estimate_rests_on() -> None:
-    """Few effective rows, the model's error, and a weight that was not declared."""
-    feedback = random_feedback(50)
-    assert "unreliable" in evaluate(feedback, "snips").says
-    assert "leaves out the error" in evaluate(feedback, "dm").says
-    said = evaluate(feedback, "dr", "betting", reward_range=(0.0, 1.0)).says
-    assert "the largest weight in these contexts" in said
+    """Few effective rows and a model's error leave no interval; limits say what they rest on."""
+    feedback = random_feedback(30)
+    few = evaluate(feedback, "snips")
+    assert few.limits is None
+    assert math.isnan(few.low)
+    assert math.isnan(few.high)
+    assert "without an interval" in few.says
+    assert "the bootstrap needs 30" in few.says
+    assert "without an interval: nothing in the log says how far" in evaluate(feedback, "dm").says
+    sure = evaluate(feedback, "dr", "betting", reward_range=(0.0, 1.0))
+    assert sure.limits is not None
+    assert sure.limits.level == 0.95
+    assert "rows are independent" in sure.limits.covers
+    assert "rewards lie within 0 and 1" in sure.limits.covers
+    assert sure.limits.covers in sure.says
+
+
+def test_an_interval_with_its_ends_out_of_order_cannot_be_made() -> None:
+    """Nor one without a level, or without words for what it covers."""
+    assert tuple(Interval(1.0, 0.5, 1.5, 0.95, "the mean")) == (1.0, 0.5, 1.5)
+    for low, high, level, covers, message in (
+        (0.00053, 0.0, 0.95, "the mean", "expected low <= high, got 0.00053 to 0"),
+        (math.nan, 1.0, 0.95, "the mean", "expected low <= high"),
+        (0.0, 1.0, 0.3, "the mean", "interval.level"),
+        (0.0, 1.0, 0.95, " ", "interval.covers: expected what"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            Interval(0.0, low, high, level, covers)
+    with pytest.raises(InvalidInput, match="finite estimate"):
+        Interval(math.nan, 0.0, 1.0, 0.95, "the mean")
+
+
+def test_limits_that_contradict_each_other_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lower limit above the upper one says that what they rest on does not hold."""
+    monkeypatch.setattr(values, "betting_interval", lambda *_: (0.00053, 0.0))
+    found = evaluate(random_feedback(50), "dr", "betting", reward_range=(0.0, 1.0))
+    assert found.limits is None
+    assert "it cannot tell" in found.says
 
 
 @pytest.mark.parametrize(
@@ -457,19 +494,70 @@ def test_what_cannot_be_estimated_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no row ran a cell"):
         estimate(three_rows(target=target), "snips")
     with pytest.raises(InvalidInput, match="at least 2 rows"):
-        evaluate(three_rows().take([0]))
+        draw_again(Terms(np.ones((1, 1)), np.ones((1, 1))), None, 100, np.random.default_rng(0))
+    assert evaluate(three_rows().take([0])).limits is None
 
 
 def test_logged_propensities_stand_where_they_were_logged() -> None:
-    """The rest goes to the other cells as the estimate has them."""
-    found = logged_behaviour(
-        np.array([0, 2]), np.array([0.4, 1.0]), 3, np.array([[0.5, 0.3, 0.1], [0.2, 0.2, 0.6]])
-    )
-    assert found == pytest.approx(np.array([[0.4, 0.45, 0.15], [0.0, 0.0, 1.0]]))
+    """Of the other cells nothing is known, and nothing is made up."""
+    found = logged_behaviour(np.array([0, 2]), np.array([0.4, 1.0]), 3)
+    assert found[[0, 1], [0, 2]].tolist() == [0.4, 1.0]
+    assert int(np.isnan(found).sum()) == 4
     with pytest.raises(InvalidInput, match="propensity: expected"):
         logged_behaviour(np.array([0]), np.array([0.0]), 2)
-    with pytest.raises(InvalidInput, match="no other cell"):
-        logged_behaviour(np.array([0]), np.array([0.4]), 2, np.array([[1.0, 0.0]]))
+    some = np.array([[0.5, np.nan], [0.2, 0.8], [0.25, 0.75]])
+    with pytest.raises(InvalidInput, match="in \\(0, 1\\] of what ran"):
+        three_rows(behaviour=some)
+    some = np.array([[np.nan, 0.5], [0.2, 0.8], [0.25, 0.75]])
+    with pytest.raises(InvalidInput, match="row 1 has 2 of 2"):
+        three_rows(behaviour=some)
+
+
+def test_estimates_need_only_the_propensity_of_what_ran() -> None:
+    """Every estimate is the same, clipped or not; what the others' law is for is not known."""
+    whole = three_rows()
+    known = logged_behaviour(whole.cell, whole.behaviour[[0, 1, 2], whole.cell], 2)
+    part = three_rows(behaviour=known)
+    for name in ESTIMATORS:
+        for clip in (None, 2.0):
+            assert estimate(part, name, clip) == estimate(whole, name, clip)
+    value = evaluate(part, "ips", reward_range=(0.0, 5.0))
+    assert value.unsupported is None
+    assert value.bias_bound is None
+    assert "not whether it could run all" in value.says
+    with pytest.raises(InvalidInput, match="weight_bound: expected the largest weight"):
+        evaluate(part, "ips", "betting", reward_range=(0.0, 5.0))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["ips", "dr", "switch-dr", "snips"]),
+    st.floats(0.3, 8.0),
+)
+def test_scores_of_logged_propensities_enclose_the_value(seed: int, name: str, clip: float) -> None:
+    """The mean over what may run, by the true law: nothing but its own chance is in a row."""
+    whole, chance, value = one_context(seed)
+    n = whole.n
+    part = Feedback(
+        whole.cell,
+        whole.reward,
+        logged_behaviour(whole.cell, chance, n),
+        whole.target,
+        whole.outcome,
+    )
+    span, weights = (-1.0, 2.0), weights_of(part, name, clip)
+    lowers, uppers = cautious_scores(part, name, weights, span, clip)
+    for several, sign in ((lowers, 1.0), (uppers, -1.0)):
+        for scores in several:
+            assert sign * ((chance * scores.p).sum() - value) <= 1e-9
+            assert (scores.p >= scores.low[0] - 1e-9).all()
+            assert (scores.p <= scores.high[0] + 1e-9).all()
+    for end, sign in zip(ends_of(part, name, weights, span), (1.0, -1.0), strict=True):
+        mean = (chance[:, None] * end.numerator).sum() / (chance[:, None] * end.denominator).sum()
+        assert sign * (mean - value) <= 1e-9
+    true = float((chance * (1.0 - weights.used)).sum())
+    assert weights_of(whole, name, clip).missing[0] == pytest.approx(true)
 
 
 def choices(n: int, seed: int = 0) -> tuple[Array, Array, Array]:

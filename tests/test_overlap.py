@@ -48,7 +48,27 @@ def test_the_bound_by_hand() -> None:
     arm = np.zeros(4, dtype=int)
     found = overlap(x, arm, 1, x, there, reference_propensity=there, clip=5.0, reward_range=3.0)
     np.testing.assert_allclose(found.bias_bound, [0.5])
-    assert "moves its mean by at most 0.5" in found.says[0]
+    assert "moves the weighted mean of these rows by at most 0.5" in found.says[0]
+
+
+def test_the_bound_holds_for_logged_propensities_that_no_regression_follows() -> None:
+    """One context in two by a wave that no line in x sees: chance 0.002, else 0.5; rewards 1 and 0.
+
+    Cutting weights of 500 at 100 moves the weighted mean by far more than 0.
+    """
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-1.0, 1.0, size=(20_000, 1))
+    is_rare = np.sin(40.0 * x[:, 0]) > 0
+    p = np.where(is_rare, 0.002, 0.5)
+    arm = np.where(rng.random(20_000) < p, 0, 1)
+    own = np.where(arm == 0, p, 1.0 - p)
+    found = overlap(x, arm, 2, x[::10], own, clip=100.0)
+    ran = arm == 0
+    raw, cut = (
+        np.average(is_rare[ran], weights=weight[ran]) for weight in (1.0 / own, found.weights)
+    )
+    assert raw - cut > 0.1
+    assert raw - cut <= found.bias_bound[0] + 1e-12
 
 
 @examples(50)

@@ -151,7 +151,7 @@ def _three(mean: float, low: float, high: float) -> str:
     return f"{mean:.1f} ({low:.1f} to {high:.1f})"
 
 
-def _limits(found: what_if.Limits | None) -> str:
+def _limits(found: analysis.Interval | None) -> str:
     if found is None:
         return "–"
     between = f"{found.low:.1f} to {found.high:.1f}"

@@ -24,6 +24,7 @@ from gdcb.analysis.gate_log import (
     estimate_contraction,
     realised_ratio,
 )
+from gdcb.analysis.interval import Interval
 from gdcb.analysis.live_regret import LiveRegret, live_regret
 from gdcb.analysis.off_policy import (
     Feedback,
@@ -36,6 +37,7 @@ from gdcb.analysis.off_policy import (
     outcome_model,
 )
 from gdcb.analysis.overlap import Overlap, overlap
+from gdcb.analysis.propensity import KernelMisfit, kernel_misfit
 from gdcb.analysis.ratio import VarianceRatio, variance_ratio
 from gdcb.analysis.regret import (
     Ledger,
@@ -78,6 +80,8 @@ __all__ = [
     "Design",
     "Feedback",
     "GatedLog",
+    "Interval",
+    "KernelMisfit",
     "Ledger",
     "LiveRegret",
     "Monitors",
@@ -117,6 +121,7 @@ __all__ = [
     "floor_of",
     "gate_floor",
     "gated_log",
+    "kernel_misfit",
     "live_regret",
     "logged_behaviour",
     "mean_limits",

@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.analysis.interval import Interval
 from gdcb.analysis.live_choice import Ground
 from gdcb.analysis.live_means import Rows
-from gdcb.analysis.what_if.answer import Limits, percent
+from gdcb.analysis.what_if.answer import percent
 from gdcb.analysis.what_if.coverage import NEAR
 from gdcb.analysis.what_if.laws import learn_laws
 from gdcb.analysis.what_if.log import GatedLog
@@ -47,6 +48,12 @@ _LEAST_BLOCKS = 10
 _NOISE = 2.0  # standard errors up to which weighted residuals are noise
 _MOST_BEYOND = 0.05  # of the rows: more is said
 _LEAST_ROWS, _MOST_ROWS = 60, 30_000
+_COVERS = (
+    "this part of the mean regret a round, against the best action that the log supports, if the "
+    "reward of an action in a context is the same throughout, persons used nothing outside x that "
+    "predicts it, contexts do not depend on what ran before, and the outcome model is right where "
+    "the rows that ran the best action cannot contradict it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,10 @@ class LiveRegret:
     says : all of it in words
     """
 
-    total: Limits
-    calibration: Limits
-    bandit: Limits
-    gate: Limits
+    total: Interval
+    calibration: Interval
+    bandit: Interval
+    gate: Interval
     parts: Array
     rows: int
     unsupported: float
@@ -89,6 +96,7 @@ class LiveRegret:
         for name in ("total", "calibration", "bandit", "gate"):
             one = getattr(self, name)
             figures[name] = {"mean": one.mean, "low": one.low, "high": one.high}
+        figures["covers"] = _COVERS
         figures["misfit"] = self.misfit.tolist()
         for name in ("rows", "unsupported", "beyond", "ess", "level", "says"):
             figures[name] = getattr(self, name)
@@ -185,12 +193,13 @@ def _beyond_noise(missed: Array, owner: Array) -> Array:
 
 def _limits(
     mean: float, lean: float, error: float, off: float, freedom: int, level: float
-) -> Limits:
+) -> Interval:
     """Return an estimate that is already mended by half of its lean, with its interval."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(freedom, 0.5 + level / 2.0) * error + abs(lean) / 2.0)
-    return Limits(mean, mean - half + min(0.0, float(off)), mean + half + max(0.0, float(off)))
+    low, high = mean - half + min(0.0, float(off)), mean + half + max(0.0, float(off))
+    return Interval(mean, low, high, level, _COVERS)
 
 
 def _blocks(log: GatedLog, block: Any) -> Array:
@@ -207,10 +216,10 @@ def _blocks(log: GatedLog, block: Any) -> Array:
 
 
 def _says(
-    total: Limits,
-    calibration: Limits,
-    bandit: Limits,
-    gate: Limits,
+    total: Interval,
+    calibration: Interval,
+    bandit: Interval,
+    gate: Interval,
     share: float,
     beyond: float,
     level: float,

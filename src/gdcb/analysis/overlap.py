@@ -35,8 +35,10 @@ class Overlap:
     outside : (K,) share of the reference outside of the ellipsoid that holds 99 % of the arm's
         own contexts; 1 without rows
     clipped_share : (K,) share of the arm's rows whose weight was clipped
-    bias_bound : (K,) what clipping can move the arm's mean by, at most: (largest − smallest
-        E[r | a, x])·TV(clipped, reference); the whole range without rows
+    bias_bound : (K,) what clipping can move the weighted mean of the arm's rows by, at most:
+        `reward_range` times the total variation between the weights of its rows as they are and
+        clipped. Where it is more, the same between clipped weights and the reference contexts, by
+        the propensities there. The whole range without rows
     weights : (N,) of every row, clipped; 0 where no arm is credited
     propensity : (N,) of the arm that ran, as logged or estimated; NaN where no arm is credited
     clip : largest weight
@@ -76,9 +78,12 @@ def overlap(
 ) -> Overlap:
     """Measure the overlap of every arm with the reference contexts.
 
-    Clipping at c makes the weights of contexts proportional to min(1, c·P(a | x)) in place of 1.
-    With Z its mean over the reference, TV = ½·E|min(1, cP)/Z − 1|, and no mean of a function that
-    ranges over R moves by more than R·TV.
+    Clipping at c moves the weighted mean of an arm's rows by at most R·½·Σ|w/Σw − ω/Σω|, whatever
+    the rewards are within a range of R: that needs no model. Over the reference, it makes the
+    weights of contexts proportional to min(1, c·P(a | x)) in place of 1. With Z its mean,
+    TV = ½·E|min(1, cP)/Z − 1|, and no mean of a function that ranges over R moves by more than
+    R·TV; where P is estimated, so is that. The larger of the two is the bound. It says nothing of
+    contexts that the arm did not run in: `uncovered` and `outside` do.
 
     Parameters
     ----------
@@ -91,7 +96,7 @@ def overlap(
     reference_propensity : (M, K) at the reference contexts; None: estimated
     floor : below it a context counts as uncovered
     clip : largest weight; None: 1/floor
-    reward_range : largest − smallest E[r | a, x] over contexts, for the bound
+    reward_range : largest − smallest reward, for the bound
     names : (K,) of the arms, for the sentences
     folds, penalty, degree : of the regression; degree 2 has squares and products
     most_rows : rows that the regression is fitted on, evenly spaced, where there are more
@@ -143,6 +148,7 @@ def overlap(
     mean = kept.mean(axis=0)
     gap = kept / np.where(mean > 0, mean, 1.0) - 1.0
     variation = np.where((mean > 0) & (n > 0), 0.5 * np.abs(gap).mean(axis=0), 1.0)
+    variation = np.maximum(variation, _moved(raw, weights, place, k))
     uncovered = np.where(n > 0, (at_reference < floor).mean(axis=0), 1.0)
     ess = _effective(raw, place, k)
     found = Overlap(
@@ -179,9 +185,10 @@ def _with_sentences(found: Overlap, names: Sequence[str] | None, floor: float) -
         if found.outside[a] > 1.0 - _ELLIPSOID:
             said += f"; {100 * found.outside[a]:.3g} % of the contexts lie outside of those it met"
         if found.clipped_share[a] > 0:
+            bound = found.bias_bound[a]
             share = f"{100 * found.clipped_share[a]:.3g} %"
             said += f"; {share} of its weights were clipped at {found.clip:g}"
-            said += f", which moves its mean by at most {found.bias_bound[a]:.2g}"
+            said += f", which moves the weighted mean of these rows by at most {bound:.2g}"
         told.append(said + ".")
     parts = {name: getattr(found, name) for name in Overlap.__slots__ if name != "says"}
     return Overlap(**parts, says=tuple(told))
@@ -192,6 +199,21 @@ def _effective(weights: Array, place: Array, k: int) -> Array:
     total = np.bincount(place, weights, k + 1)[:k]
     square = np.bincount(place, weights**2, k + 1)[:k]
     return np.where(square > 0, total**2 / np.where(square > 0, square, 1.0), 0.0)
+
+
+def _moved(raw: Array, clipped: Array, place: Array, k: int) -> Array:
+    """Return the total variation between an arm's weights as they are and clipped: (K,).
+
+    >>> raw, clipped = np.array([10.0, 10.0, 1.0, 1.0]), np.array([5.0, 5.0, 1.0, 1.0])
+    >>> _moved(raw, clipped, np.zeros(4, dtype=int), 1).round(6).tolist()  # 10/11 − 5/6
+    [0.075758]
+    """
+    total, cut = (np.bincount(place, part, k + 1) for part in (raw, clipped))
+    own, less = (
+        part / np.where(whole[place] > 0, whole[place], 1.0)
+        for part, whole in ((raw, total), (clipped, cut))
+    )
+    return np.asarray(0.5 * np.bincount(place, np.abs(own - less), k + 1)[:k])
 
 
 def _ellipsoids(x: Array, place: Array, k: int, ref: Array) -> tuple[Array, Array]:

@@ -3,7 +3,8 @@
 Asked for on demand: a decision never pays for it. Exact where a formula exists (an index is
 certain, two normal arms), by quadrature where the arms' drawn values are independent and no gate
 mixes them, otherwise by repeating the decision with seeded draws. The answer says which, and how
-large its error is.
+large its error is. What persons do is learned, and no arithmetic says how well: that takes rows
+which were not learned from (`kernel_misfit`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from gdcb import round as turn
 from gdcb.analysis.best_arm import best_arm
-from gdcb.analysis.contraction import PIECES, cell_kernel
+from gdcb.analysis.contraction import PIECES, arm_cells, cell_kernel
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit, Marginals
 from gdcb.errors import InvalidInput
@@ -24,6 +25,8 @@ from gdcb.parts import check_choice, check_number
 from gdcb.records import Rows, Setting
 from gdcb.streams import PROPENSITY, Stream, check_seed
 
+_A_BIN = 100  # rows
+_OF_LAW = 3.0  # standard deviations of a context column that a probability from 0 to 1 is worth
 TOLERANCE = 1e-3  # 'auto' repeats the decision of rows in which quadrature errs by more
 
 
@@ -40,9 +43,12 @@ class Propensity:
         drawn. Quadrature: an estimate of the error itself (`best_arm`). Exact: 0
     method : 'exact', 'quadrature', 'sampled', or 'mixed': quadrature, and sampled in the rows in
         which it would err by more than 10⁻³
-    executed_error : (N, K + 2) of `executed`: what the error of `proposed` becomes behind the
-        gates, plus what halving the pieces of the persons' own laws changes, plus what is missing
-        from a sum of 1. It counts the learned kernels as true
+    numerical_error : (N, K + 2) of `executed` as if the learned kernels were true: what the error
+        of `proposed` becomes behind the gates, plus what halving the pieces of the persons' own
+        laws changes, plus what is missing from a sum of 1
+    executed_error : (N, K + 2) of `executed`: `numerical_error`, plus how far the learned kernels
+        are from what ran, where that was measured (`kernel_misfit`). NaN, which is 'not known',
+        where a kernel is learned and nobody has compared it
     """
 
     proposed: Array
@@ -50,6 +56,110 @@ class Propensity:
     error: Array
     method: str
     executed_error: Array
+    numerical_error: Array
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMisfit:
+    """How far what gates do is from what was learned of them, by the arm that was proposed.
+
+    Parameters
+    ----------
+    variation : (K,) upper limit of the total variation between the learned law of the executed
+        cell and the true one, on average over the contexts compared; 1 for an arm with too few rows
+    n : (K,) rows compared
+    level : probability with which all K limits hold
+    """
+
+    variation: Array
+    n: Array
+    level: float
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        worst = float(self.variation.max())
+        return (
+            f"What the gates were learned to do is off by at most {worst:.2g} in total variation, "
+            f"on average over contexts ({100 * self.level:g} % confidence, "
+            f"{int(self.n.sum()):,} rows)."
+        )
+
+
+def kernel_misfit(
+    instance: Instance,
+    kernels: tuple[Any, ...],
+    rows: Rows,
+    arm: Array,
+    executed: Array,
+    delta: Array | None = None,
+    *,
+    level: float = 0.95,
+) -> KernelMisfit:
+    """Compare what gates were learned to do with what ran in rows that they were not learned from.
+
+    Rows of an arm are put into bins of about 100 that are alike in context and in what was
+    predicted. In each, the mean prediction of every cell is compared with how often it ran. The
+    mean total variation of the bins, T̂, is on average no smaller than the true one, and a row
+    moves it by at most 1/n; so the true one is at most T̂ + √(ln(K/δ)/(2n)) with probability 1 − δ
+    for all arms together (McDiarmid).
+
+    Parameters
+    ----------
+    kernels : what was learned (`RoundState.kernels`), before these rows
+    rows : contexts
+    arm : (N,) arm that was proposed
+    executed : (N, D) action that ran; NaN: nothing
+    delta : (N, 1 or K, q) δ in force; None: 1
+    level : 1 − δ
+
+    Notes
+    -----
+    Assumes: rows are independent given their contexts, and nothing was learned from them.
+
+    Stops applying: what averages out within a bin is not seen: a single row may be off by more
+    than the mean of its arm. Few rows make the limit large, never small.
+    """
+    check_number("level", level, 0.5, 1.0 - 1e-9)
+    n, k = rows.n, instance.space.n
+    proposed, ran = np.asarray(arm), np.asarray(executed, dtype=float)
+    if proposed.shape != (n,) or proposed.dtype.kind not in "iu":
+        raise InvalidInput(f"arm: expected {n} whole numbers, got {proposed.dtype}")
+    if n and not ((proposed >= 0) & (proposed < k)).all():
+        raise InvalidInput(f"arm: expected 0 to {k - 1}")
+    if ran.ndim != 2 or ran.shape[0] != n:
+        raise InvalidInput(f"executed: expected ({n}, D) numbers, got {ran.shape}")
+    scale = np.ones((n, 1, 1)) if delta is None else delta
+    law = cell_kernel(instance, rows, scale, kernels)[np.arange(n), proposed]
+    is_there = np.zeros_like(law)
+    is_there[np.arange(n), arm_cells(instance, ran[:, None], scale, rows.x)[:, 0]] = 1.0
+    spread = rows.x.std(axis=0)
+    z = np.hstack(
+        ((rows.x - rows.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0), _OF_LAW * law)
+    )
+    variation, count = np.ones(k), np.bincount(proposed, minlength=k)
+    for a in np.flatnonzero(count):
+        own = proposed == a
+        bins = _alike(z[own])
+        gap = (is_there - law)[own]
+        total = sum(np.abs(np.bincount(bins, gap[:, c])).sum() for c in range(k + 2))
+        noise = np.sqrt(np.log(k / (1.0 - level)) / (2.0 * count[a]))
+        variation[a] = min(1.0, 0.5 * float(total) / count[a] + noise)
+    return KernelMisfit(variation, count, level)
+
+
+def _alike(z: Array) -> Array:
+    """Return the bin of every row, about `_A_BIN` rows each: halves by the widest column of z."""
+    found, waiting, n_bins = np.zeros(z.shape[0], dtype=np.int64), [np.arange(z.shape[0])], 0
+    while waiting:
+        rows = waiting.pop()
+        widest = int(z[rows].std(axis=0).argmax())
+        order = rows[np.argsort(z[rows, widest], kind="stable")]
+        if rows.size >= 2 * _A_BIN and z[order[0], widest] < z[order[-1], widest]:
+            waiting += [order[: rows.size // 2], order[rows.size // 2 :]]
+            continue
+        found[rows] = n_bins
+        n_bins += 1
+    return found
 
 
 def propensity(
@@ -61,6 +171,7 @@ def propensity(
     method: str = "auto",
     draws: int = 2000,
     seed: int = 0,
+    misfit: KernelMisfit | None = None,
 ) -> Propensity:
     """Return how likely each arm was to be proposed in this state, and each cell to be executed.
 
@@ -74,6 +185,8 @@ def propensity(
     method : 'auto', or insist on 'exact', 'quadrature' or 'sampled'
     draws : repetitions a row, where sampled
     seed : of these repetitions
+    misfit : how far the learned kernels are from what ran (`kernel_misfit`), for `executed_error`;
+        None: not known
     """
     given: Any = rows
     if not isinstance(given, Rows):
@@ -110,7 +223,12 @@ def propensity(
     apart = np.sqrt((error[:, None, :] ** 2 @ kernel**2)[:, 0])
     spread = np.where(is_sampled[:, None], apart, (error[:, None, :] @ kernel)[:, 0])
     rough = np.abs(kernel - coarse) + np.abs(1.0 - kernel.sum(axis=-1, keepdims=True))
-    return Propensity(proposed, executed, error, how, spread + (proposed[:, None, :] @ rough)[:, 0])
+    numerical = spread + (proposed[:, None, :] @ rough)[:, 0]
+    off = np.zeros((rows.n, 1))
+    if any(known is not None for known in state.kernels):
+        # No cell is off by more than the total variation.
+        off += np.nan if misfit is None else proposed @ misfit.variation[:, None]
+    return Propensity(proposed, executed, error, how, numerical + off, numerical)
 
 
 def _computed(

@@ -29,7 +29,8 @@ class Weighing:
     ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x) clipped, scaled up to all its rows
     uncovered : share of contexts in which the arm's propensity is below 1 %
     clip, clipped : largest weight, and share of the rows above it
-    bias_bound : (K,) what cutting them may move an arm's mean by at most, in units of the outcome
+    bias_bound : (K,) what cutting them moves the weighted mean of an arm's rows by at most, among
+        the rows looked at, in units of the outcome
     is_logged : whether the log says how likely what ran was
     """
 
@@ -66,7 +67,7 @@ def overlap_of(plan: Plan, batch: Batch, history: History, is_logged: bool) -> O
     y, _ = target_of(log)
     phi = plan.features(batch.x)
     known = y[np.isfinite(y)]
-    span = float(np.subtract(*np.quantile(known, (0.99, 0.01)))) if known.size else 1.0
+    span = float(np.ptp(known)) if known.size else 1.0
     arm = np.where((arm < k) & ~log.is_null, arm, -1)
     propensity = None
     if is_logged and batch.propensity is not None:

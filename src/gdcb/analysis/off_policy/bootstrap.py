@@ -47,6 +47,20 @@ class Sums:
             return float("inf")
         return float(np.sqrt(g / (g - 1) * (self.influence**2).sum()))
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the standard error, after Satterthwaite; at least 1.
+
+        2·(Σφ²)²/(Σφ⁴ − (Σφ²)²/G), φ the influences: G where they are normal, and about the number
+        of clusters that carry the estimate where those are few.
+        """
+        square, g = self.influence**2, self.numerator.shape[0]
+        total = float(square.sum())
+        excess = float((square**2).sum()) - total**2 / g
+        if total == 0.0 or excess <= 2.0 * total**2 / g:
+            return float(g)
+        return max(1.0, 2.0 * total**2 / excess)
+
 
 def sums_of(terms: Terms, cluster: Array | None) -> Sums:
     """Add up the terms of each cluster; beyond 10,000 clusters, of neighbouring ones."""
@@ -84,10 +98,14 @@ class Draws:
         """Return the limits between which the value lies with about probability `level`.
 
         'studentised' (bootstrap-t): V̂ − q·ŝ, q the quantiles of (V* − V̂)/s*. It follows the
-        skewness that large weights give: second-order accurate. 'percentile': quantiles of V*.
-        'bca': the same, corrected for bias and acceleration.
+        skewness that large weights give: second-order accurate. But draws cannot know that ŝ rests
+        on a few rows, so it is never shorter, on either side, than Student's t with the effective
+        degrees of freedom of ŝ. 'percentile': quantiles of V*. 'bca': the same, corrected for bias
+        and acceleration.
         """
         value, error, tail = self.sums.value, self.sums.standard_error, (1.0 - level) / 2.0
+        from scipy.special import stdtrit
+
         if error == 0.0:
             return value, value
         if form == "studentised":
@@ -95,7 +113,8 @@ class Draws:
             is_good = self.errors > 0
             t = np.where(is_good, self.moved / np.where(is_good, self.errors, 1.0), 0.0)
             low, high = np.quantile(t, [tail, 1.0 - tail])
-            return float(value - high * error), float(value - low * error)
+            half = float(stdtrit(self.sums.freedom, 1.0 - tail))
+            return value - max(float(high), half) * error, value - min(float(low), -half) * error
         shares = np.array([tail, 1.0 - tail])
         if form == "bca":
             shares = _corrected(self.sums.influence, self.moved, shares)

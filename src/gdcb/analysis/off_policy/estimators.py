@@ -16,6 +16,7 @@ jackknife needs sums of columns only.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +39,18 @@ class Weights:
     ----------
     raw, used : (N,) target/behaviour of the executed cell, and ω: clipped, or 0 beyond the switch
     lost : (N, C) target − ω·behaviour of every cell: mass of the target that no row stands for.
-        The mean of E[r | cell, x] over it is what an estimate without a model misses
-    most : largest ω that any cell of these contexts could have had
+        The mean of E[r | cell, x] over it is what an estimate without a model misses. None where
+        only the probability of what ran is known
+    missing : (N,) its sum over cells; where `lost` is None, Σ_c target − ω, which has the same
+        mean given x (but not the same value in a row)
+    most : largest ω that any cell of these contexts could have had; None where that is not known
     """
 
     raw: Array
     used: Array
-    lost: Array
-    most: float
+    lost: Array | None
+    missing: Array
+    most: float | None
 
 
 @dataclass(slots=True)
@@ -72,6 +77,11 @@ def weights_of(feedback: Feedback, estimator: str, clip: float | None) -> Weight
     """Return the weights of an estimator; `clip` is τ for 'switch-dr'."""
     check_clip(estimator, clip)
     target, behaviour, raw = feedback.target, feedback.behaviour, feedback.weight
+    if feedback.is_partial:
+        limit = _limit(estimator, clip)
+        used = np.where(raw <= limit, raw, 0.0 if estimator == "switch-dr" else limit)
+        missing = target.sum(axis=1) - used
+        return Weights(raw, used, None, missing, limit if math.isfinite(limit) else None)
     if estimator == "switch-dr":
         limit = SWITCH if clip is None else float(clip)
         used = np.where(raw <= limit, raw, 0.0)
@@ -92,7 +102,14 @@ def weights_of(feedback: Feedback, estimator: str, clip: float | None) -> Weight
     most = float(possible.max())
     if clip is not None:
         most = min(most, float(clip))
-    return Weights(raw, used, lost, most)
+    return Weights(raw, used, lost, lost.sum(axis=1), most)
+
+
+def _limit(estimator: str, clip: float | None) -> float:
+    """Return the weight beyond which something is cut; infinite where nothing is."""
+    if clip is None:
+        return SWITCH if estimator == "switch-dr" else math.inf
+    return float(clip)
 
 
 def terms_of(feedback: Feedback, estimator: str, weights: Weights) -> Terms:
@@ -146,45 +163,69 @@ def missed(
 ) -> tuple[Array, Array]:
     """Return what the lost mass may be worth beyond the estimate, least and most: (N,) each.
 
-    Σ_c lost_c·(r̲ − q̂_c) and Σ_c lost_c·(r̄ − q̂_c), q̂ = 0 where there is no model.
+    Σ_c lost_c·(r̲ − q̂_c) and Σ_c lost_c·(r̄ − q̂_c), q̂ = 0 where there is no model. Where the lost
+    mass is known by its total alone, all of it counts as that of the cell in which q̂ is largest,
+    or smallest. Then only the means over rows are limits, not the numbers of a row.
     """
     low, high = reward_range
     if estimator in ("ips", "snips"):
-        total = weights.lost.sum(axis=1)
-        return low * total, high * total
+        return low * weights.missing, high * weights.missing
     outcome = feedback.outcome
+    if weights.lost is None:
+        least, most = low - outcome.max(axis=1), high - outcome.min(axis=1)
+        return weights.missing * least, weights.missing * most
     least = (weights.lost * (low - outcome)).sum(axis=1)
     return least, (weights.lost * (high - outcome)).sum(axis=1)
 
 
+def ends_of(
+    feedback: Feedback, estimator: str, weights: Weights, reward_range: tuple[float, float]
+) -> tuple[Terms, Terms]:
+    """Return the estimate with the lost mass at its least and at its most.
+
+    The value lies between the two, whatever the lost cells are worth within the range of rewards.
+    A self-normalised estimate divides by Σ(ω + lost), whose mean is 1 row by row.
+    """
+    terms = terms_of(feedback, estimator, weights)
+    ends = []
+    for shift in missed(feedback, estimator, weights, reward_range):
+        numerator, denominator = terms.numerator.copy(), terms.denominator.copy()
+        numerator[:, -1] += shift
+        if estimator in ("snips", "sndr"):
+            denominator[:, -1] += weights.missing
+        ends.append(Terms(numerator, denominator))
+    return ends[0], ends[1]
+
+
 def bias_limits(
-    feedback: Feedback,
-    estimator: str,
-    weights: Weights,
-    terms: Terms,
-    reward_range: tuple[float, float],
+    feedback: Feedback, estimator: str, weights: Weights, reward_range: tuple[float, float]
 ) -> tuple[float, float]:
     """Return between what the expected value less the expected estimate lies.
 
-    The self-normalised forms let the rows that are left stand for the lost mass L too, which is
-    taken off: L·Σωr/Σω, or L·Σω(r − q̂)/Σω.
+    It is over the contexts of the log, of which the whole behaviour must be known. The
+    self-normalised forms let the rows that are left stand for the lost mass L too, at a mean that
+    may itself be anything that rewards (less q̂) can be: that counts as well.
 
     Examples
     --------
     A target that always runs cell 0, half of it clipped away (ω = 1, w = 2): with rewards in
-    [0, 10], IPS misses half of something between 0 and 10.
+    [0, 10], IPS misses half of something between 0 and 10. SNIPS puts the other half in its place,
+    and may be off by 5 either way.
 
     >>> even, first = np.full((2, 2), 0.5), np.array([[1.0, 0.0], [1.0, 0.0]])
     >>> feedback = Feedback(np.array([0, 1]), np.array([3.0, 5.0]), even, first)
-    >>> weights = weights_of(feedback, "ips", 1.0)
-    >>> bias_limits(feedback, "ips", weights, terms_of(feedback, "ips", weights), (0.0, 10.0))
+    >>> bias_limits(feedback, "ips", weights_of(feedback, "ips", 1.0), (0.0, 10.0))
     (0.0, 5.0)
+    >>> bias_limits(feedback, "snips", weights_of(feedback, "snips", 1.0), (0.0, 10.0))
+    (-5.0, 5.0)
     """
+    low, high = reward_range
     least, most = (
         float(part.mean()) for part in missed(feedback, estimator, weights, reward_range)
     )
     if estimator in ("snips", "sndr"):
-        shared = terms.numerator[:, -1].sum() / terms.denominator[:, -1].sum()
-        taken = float(shared * weights.lost.sum() / feedback.n)
-        least, most = least - taken, most - taken
+        total = float(weights.missing.mean())
+        if estimator == "sndr":
+            low, high = low - float(feedback.outcome.max()), high - float(feedback.outcome.min())
+        least, most = least - total * high, most - total * low
     return least, most

@@ -25,7 +25,9 @@ class Feedback:
     ----------
     cell : (N,) the cell that was executed, 0 to C − 1
     reward : (N,) r
-    behaviour : (N, C) P(cell executed | x) in the log, proposal and gates together
+    behaviour : (N, C) P(cell executed | x) in the log, proposal and gates together; NaN in all
+        cells that did not run where the log says no more than how likely what ran was
+        (`logged_behaviour`)
     target : (N, C) P(cell executed | x) under whom one asks about, behind the gates they would face
     outcome : (N, C) E[r | cell, x], each row by a model of other rows (`outcome_model`), or None
     cluster : (N,) rows with one label are dependent (a unit, a day), or None: all are independent
@@ -37,7 +39,9 @@ class Feedback:
     the same proportion.
 
     Stops applying: where the target runs a cell whose behaviour is 0. There is no such row, and
-    only a model, or a bound, can speak for it.
+    only a model, or a bound, can speak for it. A behaviour must be that of the context, whichever
+    cell ran: numbers that were filled in by what ran make limits that are wrong. So what is not
+    known is NaN.
 
     Examples
     --------
@@ -63,9 +67,12 @@ class Feedback:
             raise InvalidInput(f"target: expected ({reward.size}, C) numbers, got {target.shape}")
         n, n_cells = target.shape
         cell = whole_numbers("cell", self.cell, n, n_cells)
-        behaviour = _numbers("behaviour", self.behaviour)
-        for name, law in (("target", target), ("behaviour", behaviour)):
-            _check_law(name, law, (n, n_cells))
+        behaviour = _numbers("behaviour", self.behaviour, may_be_unknown=True)
+        _check_law("target", target, (n, n_cells))
+        if behaviour.shape == (n, n_cells) and np.isnan(behaviour).any():
+            behaviour = _check_partial(behaviour, cell)
+        else:
+            _check_law("behaviour", behaviour, (n, n_cells))
         ran = behaviour[np.arange(n), cell]
         if not (ran > 0).all():
             row = int(np.flatnonzero(~(ran > 0))[0])
@@ -100,6 +107,11 @@ class Feedback:
         return int(self.target.shape[1])
 
     @property
+    def is_partial(self) -> bool:
+        """Whether of the behaviour only the probability of what ran is known."""
+        return bool(np.isnan(self.behaviour).any())
+
+    @property
     def weight(self) -> Array:
         """Target over behaviour of the executed cell, w: (N,)."""
         at = np.arange(self.n), self.cell
@@ -111,44 +123,48 @@ class Feedback:
         return Feedback(*(None if part is None else part[index] for part in parts))
 
 
-def logged_behaviour(cell: Any, propensity: Any, n_cells: int, estimate: Any = None) -> Array:
-    """Return the behaviour (N, C) of a log that says how likely the executed cell was.
+def logged_behaviour(cell: Any, propensity: Any, n_cells: int) -> Array:
+    """Return the behaviour (N, C) of a log that says how likely the executed cell was, no more.
 
-    What is left of 1 is shared out among the other cells, as `estimate` (N, C) has them (see
-    `behaviour_model`), or evenly. It matters only for what clipping may have cost.
+    The other cells are NaN: not known. Estimates need none of them; what clipping has cost, and
+    limits that hold at every size, are then worked out of the weights alone.
 
     >>> logged_behaviour(np.array([1]), np.array([0.5]), 3).tolist()
-    [[0.25, 0.5, 0.25]]
+    [[nan, 0.5, nan]]
     """
     chance = _numbers("propensity", propensity)
     if chance.ndim != 1 or not ((chance > 0) & (chance <= 1)).all():
         raise InvalidInput(f"propensity: expected (N,) numbers in (0, 1], got {propensity!r}")
-    n = chance.size
-    ran, row = whole_numbers("cell", cell, n, n_cells), np.arange(n)
-    other = np.ones((n, n_cells)) if estimate is None else _numbers("estimate", estimate)
-    if other.shape != (n, n_cells) or (other < 0).any():
-        raise InvalidInput(f"estimate: expected {(n, n_cells)} numbers >= 0, got {other.shape}")
-    other = other.copy()
-    other[row, ran] = 0.0
-    total = other.sum(axis=1)
-    is_short = (total <= 0) & (chance < 1)
-    if is_short.any():
-        raise InvalidInput(
-            f"estimate: row {int(np.flatnonzero(is_short)[0])} has no other cell for what is left"
-        )
-    other *= ((1.0 - chance) / np.where(total > 0, total, 1.0))[:, None]
-    other[row, ran] = chance
-    return other
+    ran = whole_numbers("cell", cell, chance.size, n_cells)
+    found = np.full((chance.size, n_cells), np.nan)
+    found[np.arange(chance.size), ran] = chance
+    return found
 
 
-def _numbers(name: str, values: Any) -> Array:
+def _numbers(name: str, values: Any, may_be_unknown: bool = False) -> Array:
     try:
         found = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name}: expected numbers, got {type(values).__name__}") from error
-    if not np.isfinite(found).all():
+    is_fine = np.isfinite(found) | (np.isnan(found) if may_be_unknown else False)
+    if not is_fine.all():
         raise InvalidInput(f"{name}: expected finite numbers; leave out rows without an outcome")
     return found
+
+
+def _check_partial(behaviour: Array, cell: Array) -> Array:
+    """Return a behaviour of which only what ran is known; refuse one that is known in part."""
+    is_known, rows = ~np.isnan(behaviour), np.arange(cell.size)
+    ran = behaviour[rows, cell]
+    if not is_known[rows, cell].all() or (ran > 1).any():
+        raise InvalidInput("behaviour: expected probabilities in (0, 1] of what ran")
+    if is_known.sum() != cell.size:
+        row = int(np.flatnonzero(is_known.sum(axis=1) != 1)[0])
+        raise InvalidInput(
+            "behaviour: expected the probability of every cell, or of what ran and NaN elsewhere; "
+            f"row {row} has {int(is_known[row].sum())} of {behaviour.shape[1]}"
+        )
+    return behaviour
 
 
 def _check_law(name: str, law: Array, shape: tuple[int, int]) -> None:

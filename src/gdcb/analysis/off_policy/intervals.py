@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.off_policy.estimators import Weights, missed, terms_of
+from gdcb.analysis.off_policy.estimators import NEED_MODEL, Weights, missed, terms_of
 from gdcb.analysis.off_policy.feedback import Feedback
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
@@ -67,10 +67,13 @@ def scores_of(
 
     What clipping took away counts as worth r̲ for the lower and r̄ for the upper limit.
     """
+    if weights.lost is None:
+        lower, upper = partial_scores(feedback, estimator, weights, reward_range, weight_bound)
+        return lower[0], upper[0]
     low, high = reward_range
     size, least_most = high - low, missed(feedback, estimator, weights, reward_range)
     terms = terms_of(feedback, estimator, weights)
-    is_lost = bool((weights.lost > 0).any())
+    is_lost = bool((weights.missing > 0).any())
     # Var(ω·r) is at most W·R² or so, and ¼·R² without weights.
     spread = 0.5 * size * math.sqrt(max(weight_bound, 1.0))
     made = []
@@ -78,7 +81,7 @@ def scores_of(
         p, d = terms.numerator[:, 0] + shift, np.ones(feedback.n)
         if estimator == "snips":
             # ω·(r − v) + L·(end − v), L up to 1
-            d = weights.used + weights.lost.sum(axis=1)
+            d = weights.used + weights.missing
             a, b = (weight_bound + is_lost * (end == here) for here in reward_range)
             made.append(Scores(p, d, (a * low, a), (b * high, b), spread))
             continue
@@ -106,6 +109,8 @@ def cautious_scores(
     others 2022), and as unbiased; but q̂ then explains less. So some k from R to W·R are all bet
     on. For the upper limit q̂ is brought up to r̄ − k/ω.
     """
+    if weights.lost is None:
+        return partial_scores(feedback, estimator, weights, reward_range, weight_bound)
     if estimator in ("ips", "snips"):
         first, second = scores_of(feedback, estimator, weights, reward_range, weight_bound)
         return [first], [second]
@@ -132,6 +137,58 @@ def cautious_scores(
             scores = Scores(p, one, (a, 1.0), (b, 1.0), spread)
             limits.append(_clustered(scores, feedback.cluster))
     return lower, upper
+
+
+def partial_scores(
+    feedback: Feedback,
+    estimator: str,
+    weights: Weights,
+    reward_range: tuple[float, float],
+    weight_bound: float,
+) -> tuple[list[Scores], list[Scores]]:
+    """Return the scores where only the probability of what ran is known.
+
+    What the other cells' weights would have been is then unknown, and so is which mass is lost;
+    only E[1 − ω | x] = L is known of it. With q̂ brought down to at most r̲ + k and M = max_c q̂_c,
+
+        q̂(x) + ω·(r − q̂) + (1 − ω)·(r̲ − M)
+
+    has at most the value for its mean, whatever was lost, and lies within r̲ − k and
+    r̲ + W·(R + k). k = 0 is r̲ + ω·(r − r̲), which asks no model and comes first. The upper limit is
+    its mirror image.
+
+    Examples
+    --------
+    One row with ω = 2 and r = 3 of [0, 10]: 0 + 2·3 below, 10 + 2·(3 − 10) above.
+
+    >>> from gdcb.analysis.off_policy.estimators import weights_of
+    >>> known, target = np.array([[0.5, np.nan]]), np.array([[1.0, 0.0]])
+    >>> feedback = Feedback(np.array([0]), np.array([3.0]), known, target)
+    >>> weights = weights_of(feedback, "ips", None)
+    >>> lower, upper = partial_scores(feedback, "ips", weights, (0.0, 10.0), 2.0)
+    >>> lower[0].p.tolist(), upper[0].p.tolist()
+    ([6.0], [-4.0])
+    """
+    low, high = reward_range
+    size, rows = high - low, np.arange(feedback.n)
+    one, spread = np.ones(feedback.n), 0.5 * size * math.sqrt(max(weight_bound, 1.0))
+    asks_model = estimator in NEED_MODEL
+    reaches = [0.0, size / math.sqrt(max(weight_bound, 1.0)), size] if asks_model else [0.0]
+    made: tuple[list[Scores], list[Scores]] = ([], [])
+    for k in reaches:
+        for limits, end, sign in ((made[0], low, 1.0), (made[1], high, -1.0)):
+            outcome = np.full(feedback.target.shape, end)
+            if k > 0:
+                # Distances from the end of the range, so that both limits are one formula.
+                outcome = end + sign * np.clip(sign * (feedback.outcome - end), 0.0, k)
+            far = end + sign * (sign * (outcome - end)).max(axis=1)
+            direct = (feedback.target * outcome).sum(axis=1)
+            rest = feedback.reward - outcome[rows, feedback.cell]
+            p = direct + weights.used * rest + weights.missing * (end - far)
+            ends = (end - sign * k, end + sign * weight_bound * (size + k))
+            a, b = min(ends), max(ends)
+            limits.append(_clustered(Scores(p, one, (a, 1.0), (b, 1.0), spread), feedback.cluster))
+    return made
 
 
 def _clustered(scores: Scores, cluster: Array | None) -> Scores:
@@ -260,6 +317,19 @@ class _Bet:
         capital = self._capital + np.cumsum(np.log1p(bet * (x - self._centre)), axis=1)
         self._total, self._square, self._capital = sums[:, -1:], off[:, -1:], capital[:, -1:]
         return np.asarray(capital)
+
+
+def most_lost(weights: Weights, weight_bound: float, cluster: Array | None, level: float) -> float:
+    """Return an upper limit of the mean lost mass where it is known by ω alone, by betting.
+
+    L = 1 − E ω, and ω lies in [0, W].
+    """
+    one = np.ones(weights.used.size)
+    spread = 0.5 * math.sqrt(max(weight_bound, 1.0))
+    scores = Scores(weights.used, one, (0.0, 1.0), (max(weight_bound, 1.0), 1.0), spread)
+    # One side only: all of what may go wrong is its own.
+    kept = _last_bet([_clustered(scores, cluster)], 0.0, 1.0, 2.0 * (1.0 - level))
+    return 1.0 - kept
 
 
 def check_range(feedback: Feedback, reward_range: Any) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdcb.analysis.off_policy.bootstrap import FORMS, draw_again
+from gdcb.analysis.interval import Interval
+from gdcb.analysis.off_policy.bootstrap import FORMS, draw_again, sums_of
 from gdcb.analysis.off_policy.estimators import (
     SWITCH,
     Terms,
     Weights,
     bias_limits,
+    ends_of,
     terms_of,
     weights_of,
 )
@@ -21,8 +25,10 @@ from gdcb.analysis.off_policy.intervals import (
     betting_interval,
     cautious_scores,
     check_range,
+    most_lost,
     scores_of,
 )
+from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
 from gdcb.streams import check_seed
@@ -30,6 +36,9 @@ from gdcb.streams import check_seed
 INTERVALS = ("bootstrap", "bernstein", "betting")
 DRAWS = 1000
 _BOUNDED = ("ips", "snips", "dr", "switch-dr")
+LEAST_ESS = 30.0  # effective rows below which the bootstrap has no interval
+LEAST_LOGGED_ESS = 100.0  # the same where weights that may come up are not known
+_NOTHING = 1e-9  # of the target's mass: rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +47,42 @@ class Value:
 
     Parameters
     ----------
-    mean, low, high : the estimate and its interval
+    mean : the estimate
+    limits : its interval, which says what it covers; None where there is none, and `says` why
     ess : effective sample size (Σω)²/Σω² of the weights in use
     largest_weight : largest target/behaviour of a row, before clipping
     clipped_share : share of rows whose weight was cut, or beyond the switch
-    unsupported : share of the target's runs in cells that the log could not run there
-    bias_bound : most by which clipping, the switch or missing support can have moved the estimate,
-        given the range of rewards; None where the range was not declared, or for 'dm'
+    unsupported : share of the target's runs in cells that the log could not run there; None where
+        the log only says how likely what ran was
+    bias_bound : most by which clipping, the switch or missing support moves the estimate on
+        average, given the range of rewards; where the log only says how likely what ran was, with
+        probability `level`. None where the range was not declared, where it cannot be known, or
+        for 'dm'
     estimator, interval, level : what was asked for
     says : all of it in words
     """
 
     mean: float
-    low: float
-    high: float
+    limits: Interval | None
     ess: float
     largest_weight: float
     clipped_share: float
-    unsupported: float
+    unsupported: float | None
     bias_bound: float | None
     estimator: str
     interval: str
     level: float
     says: str
+
+    @property
+    def low(self) -> float:
+        """Lower limit; NaN where there is no interval."""
+        return math.nan if self.limits is None else self.limits.low
+
+    @property
+    def high(self) -> float:
+        """Upper limit; NaN where there is no interval."""
+        return math.nan if self.limits is None else self.limits.high
 
 
 def evaluate(
@@ -91,18 +113,26 @@ def evaluate(
     reward_range : (r̲, r̄) that rewards cannot leave; needed for 'bernstein' and 'betting', and for
         the bound of the bias. An outcome model is brought into it
     weight_bound : largest weight that any context could have; None: the clip or, without one,
-        the largest that any cell could have had in the contexts of the log
+        the largest that any cell could have had in the contexts of the log, limits then being
+        wider by what contexts with a larger one may hold. A log that only says how likely what ran
+        was needs one of the two
 
     Notes
     -----
     Assumes: what `Feedback` assumes; independent rows or clusters; right propensities (for DR,
-    right propensities or a right model). The interval takes models and propensities as given.
-    'bernstein' and 'betting' also rest on the two declared bounds, and on an outcome model of
-    other rows; where it is cross-fitted they hold fold by fold and, as measured, together.
+    right propensities or a right model). The interval takes models and propensities as given;
+    `Value.limits.covers` says what it covers. 'bernstein' and 'betting' also rest on the two
+    declared bounds, and on an outcome model of other rows; where it is cross-fitted they hold fold
+    by fold and, as measured, together.
 
-    Stops applying: few effective rows. The bootstrap is for an `ess` of some hundreds; below
-    that its limits cannot know of the large weight that has not been met yet. For 'dm' every
-    interval is that of the contexts alone: the error of the model is not in it.
+    There is no interval (`limits` is None, `says` tells why) where nothing could vouch for it: for
+    'dm', whose model's error nothing bounds; where weights were cut, or beyond the switch, and the
+    range of rewards is not declared (with it, what was cut counts as anything in that range); and
+    by the bootstrap where fewer than 30 effective rows carry the estimate (100 where the log only
+    says how likely what ran was).
+
+    Stops applying: the bootstrap holds in the long run, not at every size. A behaviour that was
+    itself estimated from few rows makes every interval too short.
 
     Examples
     --------
@@ -124,29 +154,31 @@ def evaluate(
         feedback = _within(feedback, reward_range)
     weights = weights_of(feedback, estimator, clip)
     terms = terms_of(feedback, estimator, weights)
+    limits: Interval | None = None
+    why = ""
     if interval == "bootstrap":
-        rng = np.random.default_rng(check_seed(seed))
-        drawn = draw_again(terms, feedback.cluster, int(draws), rng)
-        low, high = drawn.interval(level, form)
+        check_seed(seed)
+        ends, why = _ends(feedback, estimator, weights, clip, reward_range)
+        if ends is not None:
+            least = _least_error(estimator, [(1.0, feedback, weights, terms)])
+            low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
+            limits = Interval(terms.value, low, high, level, _covers(feedback, ends))
     else:
-        bound = _bound(weights, estimator, clip, weight_bound)
-        low, high = _sure(feedback, estimator, interval, weights, reward_range, bound, level)
-    bias = None
-    if reward_range is not None and estimator != "dm":
-        least_most = bias_limits(feedback, estimator, weights, terms, reward_range)
-        bias = max(abs(end) for end in least_most)
+        asked = (feedback, estimator, interval, weights, clip, weight_bound, reward_range, level)
+        limits, why = _sure(*asked, terms.value)
     used = weights.used
     square = float((used**2).sum())
-    unsupported = np.where(feedback.behaviour > 0, 0.0, feedback.target).sum(axis=1)
+    unsupported = None
+    if not feedback.is_partial:
+        unsupported = float(np.where(feedback.behaviour > 0, 0.0, feedback.target).sum(1).mean())
     found = Value(
         terms.value,
-        low,
-        high,
+        limits,
         float(used.sum()) ** 2 / square if square > 0 else 0.0,
         float(weights.raw.max()),
         float((used < weights.raw).mean()),
-        float(unsupported.mean()),
-        bias,
+        unsupported,
+        _bias(feedback, estimator, weights, reward_range, level),
         estimator,
         interval,
         level,
@@ -155,7 +187,7 @@ def evaluate(
     how = interval
     if interval == "bootstrap":
         how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
-    return replace(found, says=_in_words(found, how, feedback, clip, weight_bound, weights))
+    return replace(found, says=_in_words(found, how, feedback, clip, why))
 
 
 def difference(
@@ -168,10 +200,13 @@ def difference(
     seed: int = 0,
     *,
     form: str = "studentised",
-) -> tuple[float, float, float]:
-    """Return value of `first` less value of `second`, and a paired bootstrap interval.
+    reward_range: tuple[float, float] | None = None,
+) -> Interval:
+    """Return value of `first` less value of `second`, with a paired bootstrap interval.
 
     Both are feedback of the same rows with other targets; what the rows have in common falls out.
+    It unpacks as difference, low, high. What `evaluate` gives no interval for has none here
+    either, and is refused.
 
     Examples
     --------
@@ -179,7 +214,7 @@ def difference(
 
     >>> even = np.full((4, 2), 0.5)
     >>> rows = Feedback(np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 1.0]), even, even)
-    >>> difference(rows, rows, "ips")
+    >>> tuple(difference(rows, rows, "ips"))
     (0.0, 0.0, 0.0)
     """
     same = first.n == second.n and np.array_equal(first.cell, second.cell)
@@ -188,15 +223,30 @@ def difference(
     check_choice("form", form, FORMS)
     check_number("level", level, 0.5, 1.0 - 1e-9)
     check_number("draws", draws, 100)
-    one, two = (
-        terms_of(part, estimator, weights_of(part, estimator, clip)) for part in (first, second)
-    )
-    both = Terms(
+    check_seed(seed)
+    if reward_range is not None:
+        check_range(first, reward_range)
+        first, second = (_within(part, reward_range) for part in (first, second))
+    pieces, pairs = [], []
+    for sign, part in ((1.0, first), (-1.0, second)):
+        weights = weights_of(part, estimator, clip)
+        ends, why = _ends(part, estimator, weights, clip, reward_range)
+        if ends is None:
+            raise InvalidInput(f"difference: there is no interval: {why}")
+        pieces.append((sign, part, weights, terms_of(part, estimator, weights)))
+        pairs.append(ends)
+    both = (_less(pairs[0][0], pairs[1][1]), _less(pairs[0][1], pairs[1][0]))
+    least = _least_error(estimator, pieces)
+    low, high = _drawn(both, first.cluster, int(draws), seed, level, form, least)
+    covers = "the difference of two targets: of each, " + _covers(first, pairs[0])
+    gap = pieces[0][3].value - pieces[1][3].value
+    return Interval(gap, low, high, level, covers)
+
+
+def _less(one: Terms, two: Terms) -> Terms:
+    return Terms(
         np.hstack((one.numerator, -two.numerator)), np.hstack((one.denominator, two.denominator))
     )
-    rng = np.random.default_rng(check_seed(seed))
-    drawn = draw_again(both, first.cluster, int(draws), rng)
-    return (both.value, *drawn.interval(level, form))
 
 
 def _within(feedback: Feedback, reward_range: tuple[float, float]) -> Feedback:
@@ -205,19 +255,166 @@ def _within(feedback: Feedback, reward_range: tuple[float, float]) -> Feedback:
     return replace(feedback, outcome=np.clip(feedback.outcome, *reward_range))
 
 
-def _bound(
-    weights: Weights, estimator: str, clip: float | None, weight_bound: float | None
-) -> float:
-    """Return W: as declared, or the clip, or what these contexts could have had."""
-    used = float(weights.used.max())
-    if weight_bound is not None:
-        check_number("weight_bound", weight_bound, 0.0, open_low=True)
-        if used > weight_bound:
-            raise InvalidInput(f"weight_bound: {weight_bound:g}, but a row has weight {used:g}")
-        return float(weight_bound)
-    if estimator == "switch-dr":
-        return SWITCH if clip is None else float(clip)
-    return weights.most if clip is None else float(clip)
+def _ends(
+    feedback: Feedback,
+    estimator: str,
+    weights: Weights,
+    clip: float | None,
+    reward_range: tuple[float, float] | None,
+) -> tuple[tuple[Terms, Terms] | None, str]:
+    """Return the terms of both ends of the value, or why the bootstrap has no interval of it.
+
+    Both are the estimate's own terms where nothing was cut and the log could run all of it.
+    """
+    if estimator == "dm":
+        return None, "nothing in the log says how far the outcome model is off"
+    terms = terms_of(feedback, estimator, weights)
+    why = _too_few(feedback, weights)
+    if why:
+        return None, why
+    is_switch = estimator == "switch-dr"
+    if feedback.is_partial:
+        is_cut = is_switch or clip is not None
+    else:
+        is_cut = bool(weights.missing.mean() > _NOTHING)
+    if not is_cut:
+        return (terms, terms), ""
+    if reward_range is None:
+        what = "beyond the switch the outcome model stands in"
+        if not is_switch:
+            what = "weights were cut, or the target runs what the log could not"
+        return None, f"{what}, and reward_range, which bounds what that costs, is not declared"
+    return ends_of(feedback, estimator, weights, reward_range), ""
+
+
+def _too_few(feedback: Feedback, weights: Weights) -> str:
+    """Say why too few rows carry an estimate for the bootstrap; nothing where they are enough.
+
+    Effective rows are counted by the weights that may come up in these contexts, not by those that
+    did: whether an interval is given must not depend on luck, or those given cover less. Where the
+    log only says how likely what ran was, there are only those that did, and more are asked for.
+    """
+    used, n, least = weights.used, feedback.n, LEAST_ESS
+    first, second = float(used.mean()), float((used**2).mean())
+    if weights.lost is None:
+        least = LEAST_LOGGED_ESS
+    else:
+        kept = feedback.target - weights.lost
+        first, second = float(kept.sum()) / n, _second_moment(feedback, kept)
+    ess = n * first**2 / second if second > 0 else 0.0
+    if ess >= least:
+        return ""
+    return (
+        f"{n:,} rows count as {ess:,.0f} by the weights that may come up, and the bootstrap needs "
+        f"{least:g}; declare reward_range and a clip or weight_bound, and take interval='betting'"
+    )
+
+
+def _second_moment(feedback: Feedback, kept: Array) -> float:
+    """Return the mean over rows of Σ_c kept²/behaviour = E[ω² | x], kept = ω·behaviour (N, C)."""
+    is_run = feedback.behaviour > 0
+    square = np.where(is_run, kept**2, 0.0) / np.where(is_run, feedback.behaviour, 1.0)
+    return float(square.sum()) / feedback.n
+
+
+def _least_error(estimator: str, pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> float:
+    """Return the standard error that the law of the weights implies, of a value or a difference.
+
+    √((E ω²·mean rest² + Var q̂(x))/n), rest = r − q̂, r − V̂ for SNIPS, and r less V̂² in the end for
+    IPS. Rows with large weights that have not been met, or whose rewards happened to be alike,
+    are in no resampled log; in E ω² they are. `pieces` has the sign, rows, weights and terms of
+    each value. Where rewards vary more in rows with large weights it is too small, and the
+    bootstrap's own is not: the larger counts.
+    """
+    feedback, r = pieces[0][1], pieces[0][1].reward
+    value = sum(sign * terms.value for sign, _, _, terms in pieces)
+    if feedback.is_partial:
+        second = float((sum(sign * weights.used for sign, _, weights, _ in pieces) ** 2).mean())
+    else:
+        kept = [sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces]
+        second = _second_moment(feedback, np.sum(kept, axis=0))
+    if estimator == "ips":
+        return math.sqrt(max(second * float((r**2).mean()) - value**2, 0.0) / feedback.n)
+    if estimator == "snips":
+        middle = float(np.mean([terms.value for *_, terms in pieces]))
+        return math.sqrt(second * float(((r - middle) ** 2).mean()) / feedback.n)
+    rest = r - feedback.outcome[np.arange(feedback.n), feedback.cell]
+    direct = sum(sign * (part.target * part.outcome).sum(axis=1) for sign, part, _, _ in pieces)
+    return math.sqrt((second * float((rest**2).mean()) + float(np.var(direct))) / feedback.n)
+
+
+def _lost(weights: Weights) -> Array:
+    assert weights.lost is not None
+    return weights.lost
+
+
+def _drawn(
+    ends: tuple[Terms, Terms],
+    cluster: Array | None,
+    draws: int,
+    seed: int,
+    level: float,
+    form: str,
+    least_error: float,
+) -> tuple[float, float]:
+    """Return the lower limit of the lower end and the upper limit of the upper one.
+
+    Neither is nearer than the normal limit of `least_error`, which is of rows; where clusters have
+    a larger standard error than their rows, it is larger in the same proportion.
+    """
+    from scipy.special import ndtri
+
+    limits = []
+    for end in ends:
+        drawn = draw_again(end, cluster, draws, np.random.default_rng(seed))
+        off = float(ndtri(0.5 + level / 2.0)) * least_error
+        if cluster is not None:
+            whole, alone = (
+                float((sums.influence**2).sum()) for sums in (drawn.sums, sums_of(end, None))
+            )
+            off *= math.sqrt(max(1.0, whole / alone)) if alone > 0 else 1.0
+        low, high = drawn.interval(level, form)
+        limits.append((min(low, end.value - off), max(high, end.value + off)))
+        if ends[1] is ends[0]:
+            break
+    return limits[0][0], max(limits[0][0], limits[-1][1])
+
+
+def _covers(
+    feedback: Feedback,
+    ends: tuple[Terms, Terms] | None = None,
+    bounds: tuple[str, ...] = (),
+) -> str:
+    """Say what an interval covers, and what it takes for granted."""
+    rows = "rows" if feedback.cluster is None else "clusters"
+    said = [f"{rows} are independent", "the propensities are right", *bounds]
+    if ends is not None:
+        said.append("effective rows are many (in the long run, not at every size)")
+        if ends[0] is not ends[1]:
+            said.append("rewards stay in the declared range")
+        elif feedback.is_partial:
+            said.append("the log could run whatever the target would")
+    said.append("nothing outside x was used that also predicts the reward")
+    return "the mean reward a row under the target, if " + ", ".join(said)
+
+
+def _bias(
+    feedback: Feedback,
+    estimator: str,
+    weights: Weights,
+    reward_range: tuple[float, float] | None,
+    level: float,
+) -> float | None:
+    """Return the most by which what was cut, or could not run, moves the estimate."""
+    if reward_range is None or estimator == "dm":
+        return None
+    if weights.lost is None:
+        if weights.most is None:
+            return None
+        total = most_lost(weights, weights.most, feedback.cluster, level)
+        # The same limits as if every row had lost as much as all do on average, at most.
+        weights = replace(weights, missing=np.full(feedback.n, total))
+    return max(abs(end) for end in bias_limits(feedback, estimator, weights, reward_range))
 
 
 def _sure(
@@ -225,10 +422,13 @@ def _sure(
     estimator: str,
     interval: str,
     weights: Weights,
+    clip: float | None,
+    weight_bound: float | None,
     reward_range: tuple[float, float] | None,
-    bound: float,
     level: float,
-) -> tuple[float, float]:
+    mean: float,
+) -> tuple[Interval | None, str]:
+    """Return limits that hold at every size, or why there are none."""
     if estimator not in _BOUNDED:
         raise InvalidInput(
             f"interval: {interval!r} is for {', '.join(_BOUNDED)}; {estimator!r} is no mean of "
@@ -236,34 +436,88 @@ def _sure(
         )
     if reward_range is None:
         raise InvalidInput(f"reward_range: {interval!r} needs the range that rewards cannot leave")
+    bound, share, slack = _bound(feedback, weights, clip, weight_bound, level)
     given = (feedback, estimator, weights, reward_range, bound)
+    inner = 1.0 - share * (1.0 - level)
     if interval == "bernstein":
-        return bernstein_interval(*scores_of(*given), reward_range, level)
-    return betting_interval(*cautious_scores(*given), reward_range, level)
+        low, high = bernstein_interval(*scores_of(*given), reward_range, inner)
+    else:
+        low, high = betting_interval(*cautious_scores(*given), reward_range, inner)
+    if low > high:
+        return None, (
+            f"its lower limit, {low:.4g}, is above its upper one, {high:.4g}: what it rests on "
+            "does not hold in this log, and it cannot tell"
+        )
+    off = slack * (reward_range[1] - reward_range[0])
+    low, high = max(low - off, reward_range[0]), min(high + off, reward_range[1])
+    bounds = [f"rewards lie within {reward_range[0]:g} and {reward_range[1]:g}"]
+    if weight_bound is not None:
+        bounds.append(f"no weight exceeds {bound:g}")
+    if weights.lost is None:
+        bounds.append("the outcome model is of other rows")
+    return Interval(mean, low, high, level, _covers(feedback, None, tuple(bounds))), ""
 
 
-def _in_words(
-    found: Value,
-    how: str,
+def _bound(
     feedback: Feedback,
-    clip: float | None,
-    bound: float | None,
     weights: Weights,
-) -> str:
-    said = [
-        f"{found.estimator.upper()} {found.mean:.4g} ({found.low:.4g} to {found.high:.4g},",
-        f"{100 * found.level:g} %, {how}).",
+    clip: float | None,
+    weight_bound: float | None,
+    level: float,
+) -> tuple[float, float, float]:
+    """Return W, which share of what may go wrong is left for the limits, and the mass beyond W.
+
+    W is as declared, or the clip, or else the largest weight that any cell could have had in the
+    contexts of the log. A new context has a larger one with a probability of at most ln(1/δ)/n,
+    with confidence 1 − δ, and its target has no more mass than 1. δ is a tenth of 1 − level.
+    """
+    used = float(weights.used.max())
+    if weight_bound is not None:
+        check_number("weight_bound", weight_bound, 0.0, open_low=True)
+        if used > weight_bound:
+            raise InvalidInput(f"weight_bound: {weight_bound:g}, but a row has weight {used:g}")
+        return float(weight_bound), 1.0, 0.0
+    if clip is not None:
+        return float(clip), 1.0, 0.0
+    if weights.most is None:
+        raise InvalidInput(
+            "weight_bound: expected the largest weight that any cell can have, or a clip: the log "
+            "only says how likely what ran was, and not what the largest weight could have been"
+        )
+    n, largest = feedback.n, 1.0
+    if feedback.cluster is not None:
+        count = np.unique(feedback.cluster, return_counts=True)[1]
+        n, largest = int(count.size), float(count.max() / count.mean())
+    return weights.most, 0.9, min(1.0, largest * math.log(10.0 / (1.0 - level)) / n)
+
+
+def _in_words(found: Value, how: str, feedback: Feedback, clip: float | None, why: str) -> str:
+    if found.limits is None:
+        said = [f"{found.estimator.upper()} {found.mean:.4g}, without an interval: {why}."]
+    else:
+        said = [
+            f"{found.estimator.upper()} {found.mean:.4g} ({found.low:.4g} to {found.high:.4g},",
+            f"{100 * found.level:g} %, {how}).",
+        ]
+    said += [
         f"{feedback.n:,} rows count as {found.ess:,.0f};",
         f"the largest weight is {found.largest_weight:.3g}.",
     ]
     moved = ""
     if found.bias_bound is not None:
-        moved = f", which moves the estimate by at most {found.bias_bound:.3g}"
+        moved = f", which moves the estimate by at most {found.bias_bound:.3g} on average"
+        if feedback.is_partial:
+            moved += f" (with {100 * found.level:g} % confidence)"
     if found.clipped_share > 0:
         limit = SWITCH if clip is None else clip
         what = "are beyond the switch at" if found.estimator == "switch-dr" else "were cut at"
         said.append(f"{found.clipped_share:.2%} of weights {what} {limit:g}{moved}.")
-    if found.unsupported > 0:
+    if found.unsupported is None:
+        said.append(
+            "The log says only how likely what ran was, not whether it could run all that the "
+            "target would."
+        )
+    elif found.unsupported > 0:
         said.append(
             f"In {found.unsupported:.2%} of its runs the target would take what the log could not; "
             + (
@@ -273,14 +527,6 @@ def _in_words(
             )
             + ("." if found.clipped_share > 0 else f"{moved}.")
         )
-    is_open = clip is None and bound is None and found.estimator != "switch-dr"
-    if found.interval != "bootstrap" and is_open:
-        said.append(
-            f"It takes {weights.most:.3g}, the largest weight in these contexts, for the largest "
-            "anywhere."
-        )
-    if found.estimator == "dm":
-        said.append("The interval leaves out the error of the outcome model.")
-    if found.interval == "bootstrap" and found.ess < 100 and found.estimator != "dm":
-        said.append("So few effective rows make the interval unreliable.")
+    if found.limits is not None:
+        said.append(f"The interval is for {found.limits.covers}.")
     return " ".join(said)

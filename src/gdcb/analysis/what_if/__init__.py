@@ -1,6 +1,6 @@
 """Another gate, another policy: what a gated log says of them, and where it says nothing."""
 
-from gdcb.analysis.what_if.answer import Answer, Limits
+from gdcb.analysis.what_if.answer import Answer
 from gdcb.analysis.what_if.ask import ask, ask_all
 from gdcb.analysis.what_if.asked import Conditions
 from gdcb.analysis.what_if.log import GatedLog, gated_log, log_of
@@ -16,7 +16,6 @@ __all__ = [
     "Answer",
     "Conditions",
     "GatedLog",
-    "Limits",
     "Propose",
     "Question",
     "ReplaceGate",

@@ -83,7 +83,8 @@ def gate_scores(
     )
     rest = log.reward - means(log.executed)
     kept = np.where(found.is_changed, 0.0, log.reward)
-    return Scores(kept, model, weight, rest, missing, guess, lost)
+    cut = np.maximum(target - MOST_WEIGHT * laws.behaviour, 0.0).sum(axis=1)
+    return Scores(kept, model, weight, rest, missing, guess, lost, cut)
 
 
 def _target(

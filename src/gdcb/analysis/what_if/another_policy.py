@@ -55,9 +55,11 @@ def policy_scores(
     feedback = Feedback(log.cell, log.reward, laws.behaviour, target)
     kept = target - np.minimum(lost[:, : k + 2], target)
     share = kept[np.arange(n), log.cell] / np.maximum(target[np.arange(n), log.cell], 1e-300)
-    weight = weights_of(feedback, "dr", MOST_WEIGHT).used * share
+    weights = weights_of(feedback, "dr", MOST_WEIGHT)
+    weight = weights.used * share
     rest = log.reward - means(log.executed)
-    scores = Scores(np.zeros(n), model, weight, rest, lost.sum(axis=1), guess, lost)
+    cut = np.minimum(weights.missing, kept.sum(axis=1))
+    scores = Scores(np.zeros(n), model, weight, rest, lost.sum(axis=1), guess, lost, cut)
     return scores, float(0.5 * np.abs(target - laws.behaviour).sum(axis=1).mean())
 
 
@@ -100,5 +102,6 @@ def _scores(
     lost = np.zeros((n, n_cells + 1))
     lost[:, :n_cells] = beyond
     guess = (beyond * outcome).sum(axis=1)
-    scores = Scores(np.zeros(n), model, weights.used, rest, missing, guess, lost)
+    cut = np.maximum(weights.missing - missing, 0.0)  # what never ran is counted already
+    scores = Scores(np.zeros(n), model, weights.used, rest, missing, guess, lost, cut)
     return scores, float(0.5 * np.abs(target - behaviour).sum(axis=1).mean())

@@ -6,21 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from gdcb.analysis.interval import Interval
+
 KINDS = ("value", "range", "refused")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """An estimate with its interval; of a range, mean is None and the limits hold all of it."""
-
-    mean: float | None
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return the three numbers as people write them."""
-        between = f"{self.low:.4g} to {self.high:.4g}"
-        return between if self.mean is None else f"{self.mean:.4g} ({between})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +41,8 @@ class Answer:
     kind: str
     question: str
     says: str
-    value: Limits | None
-    difference: Limits | None
+    value: Interval | None
+    difference: Interval | None
     identified: tuple[float, float] | None
     happened: float
     rows: int

@@ -22,7 +22,7 @@ from gdcb.analysis.what_if.questions import (
     WithoutGate,
 )
 from gdcb.analysis.what_if.ranges import check_range, of_actions, of_arms
-from gdcb.analysis.what_if.scores import Scores
+from gdcb.analysis.what_if.scores import MOST_WEIGHT, Scores
 from gdcb.analysis.what_if.second_reviewer import private_scores, reviewer_scores
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
@@ -192,7 +192,16 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
             "ips": float((scores.kept + scores.weight * asked.log.reward).mean()),
         },
     }
+    cut = float(scores.cut.mean())
     is_thin = scores.weight.any() and scores.ess < on.least_ess
+    if cut > on.tolerance:
+        return asked.refused(
+            f"for {percent(cut)} of the rows what would run was so unlikely in the log that its "
+            f"weight is above {MOST_WEIGHT:g}; the outcome model alone would speak for them.",
+            *needed,
+            changed=changed,
+            **figures,
+        )
     if uncovered <= on.tolerance and not is_thin:
         return asked.exactly(scores.covered + scores.guess, changed, **figures)
     why = words.of_uncovered(cells)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gdcb.analysis.interval import Interval
 from gdcb.analysis.what_if import words
-from gdcb.analysis.what_if.answer import Answer, Limits, percent
+from gdcb.analysis.what_if.answer import Answer, percent
 from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
 from gdcb.analysis.what_if.laws import Laws, learn_laws
 from gdcb.analysis.what_if.log import GatedLog
@@ -93,10 +94,16 @@ class Asked:
     reward_range: tuple[float, float] | None
     private: bool
 
-    def interval(self, score: Array) -> Limits:
-        """Return the mean of scores with its interval."""
+    def interval(self, score: Array, what: str) -> Interval:
+        """Return the mean of scores with its interval; `what` it is of, in words."""
         on = self.conditions
-        return limits(score, self.log.cluster, on.level, on.draws, on.seed)
+        return limits(score, self.log.cluster, on.level, on.draws, on.seed, self.covers(what))
+
+    def covers(self, what: str) -> str:
+        """Say what an interval covers, and what it takes for granted."""
+        rows = "rows" if self.log.cluster is None else "clusters"
+        said = words.assumptions(self.question, self.instance, self.private)
+        return f"{what}, if {rows} are independent, effective rows are many, and " + "; ".join(said)
 
     def answer(self, kind: str, says: str, **figures: Any) -> Answer:
         """Answer with these figures; what is not given does not apply."""
@@ -132,8 +139,8 @@ class Asked:
         """Answer with the range of two ends' scores."""
         on, r = self.conditions, self.log.reward
         given = (self.log.cluster, on.level, on.draws, on.seed)
-        value, identified = outer(low, high, *given)
-        difference, _ = outer(low - r, high - r, *given)
+        value, identified = outer(low, high, *given, self.covers(words.THE_RANGE))
+        difference, _ = outer(low - r, high - r, *given, self.covers(words.THE_RANGE_LESS))
         says = words.of_range(difference, value, identified, float(r.mean()), why)
         return self.answer(
             "range", says, value=value, difference=difference, identified=identified, **figures
@@ -141,7 +148,8 @@ class Asked:
 
     def exactly(self, score: Array, changed: float, **figures: Any) -> Answer:
         """Answer with the mean of scores."""
-        value, difference = self.interval(score), self.interval(score - self.log.reward)
+        value = self.interval(score, words.THE_VALUE)
+        difference = self.interval(score - self.log.reward, words.THE_DIFFERENCE)
         said = f"something else would have run in {percent(changed)} of the rows"
         happened = float(self.log.reward.mean())
         says = words.of_value(difference, value, happened, self.conditions.level, said)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gdcb.analysis.interval import Interval
 from gdcb.analysis.off_policy.bootstrap import draw_again
 from gdcb.analysis.off_policy.estimators import Terms
-from gdcb.analysis.what_if.answer import Limits
 from gdcb.arrays import Array
 
 MOST_WEIGHT = 100.0
@@ -27,6 +27,8 @@ class Scores:
     uncovered : (N,) mass of e′ that nothing in the log stands for
     guess : (N,) what the outcome model says of that mass, beyond all that ran
     lost : (N, K + 3) that mass by cell; the last: the log does not tell what would run
+    cut : (N,) mass of e′ that no row stands for because weights are cut at `MOST_WEIGHT`: the
+        outcome model alone speaks for it
     """
 
     kept: Array
@@ -36,6 +38,7 @@ class Scores:
     uncovered: Array
     guess: Array
     lost: Array
+    cut: Array
 
     @property
     def covered(self) -> Array:
@@ -49,23 +52,33 @@ class Scores:
         return float(self.weight.sum()) ** 2 / square if square > 0 else 0.0
 
 
-def limits(score: Array, cluster: Array | None, level: float, draws: int, seed: int) -> Limits:
+def limits(
+    score: Array, cluster: Array | None, level: float, draws: int, seed: int, covers: str
+) -> Interval:
     """Return the mean of scores and its bootstrap interval (studentised; rows or clusters)."""
     mean = float(score.mean())
     if score.size < 2 or not np.ptp(score):
-        return Limits(mean, mean, mean)
+        return Interval(mean, mean, mean, level, covers)
     terms = Terms(score[:, None], np.ones((score.size, 1)))
     rng = np.random.default_rng(seed)
-    return Limits(mean, *draw_again(terms, cluster, draws, rng).interval(level, "studentised"))
+    low, high = draw_again(terms, cluster, draws, rng).interval(level, "studentised")
+    return Interval(mean, low, high, level, covers)
 
 
 def outer(
-    low: Array, high: Array, cluster: Array | None, level: float, draws: int, seed: int
-) -> tuple[Limits, tuple[float, float]]:
+    low: Array,
+    high: Array,
+    cluster: Array | None,
+    level: float,
+    draws: int,
+    seed: int,
+    covers: str,
+) -> tuple[Interval, tuple[float, float]]:
     """Return limits that hold the whole range with `level`, and the range itself.
 
     Each end has its own limit at half of what may go wrong.
     """
-    first = limits(low, cluster, level, draws, seed)
-    second = limits(high, cluster, level, draws, seed)
-    return Limits(None, first.low, second.high), (float(low.mean()), float(high.mean()))
+    first = limits(low, cluster, level, draws, seed, covers)
+    second = limits(high, cluster, level, draws, seed, covers)
+    range_ = (float(low.mean()), float(high.mean()))
+    return Interval(None, first.low, second.high, level, covers), range_

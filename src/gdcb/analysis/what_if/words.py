@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from gdcb.analysis.what_if.answer import Limits, percent
+from gdcb.analysis.interval import Interval
+from gdcb.analysis.what_if.answer import percent
 from gdcb.analysis.what_if.questions import Propose, Question, SecondReviewer
 from gdcb.instance import Instance
 
 UNKNOWN = "not known"
+THE_VALUE = "the mean reward a row under what was asked"
+THE_DIFFERENCE = f"{THE_VALUE}, less that of the log"
+THE_RANGE = "all that the mean reward a row under what was asked may be, by this log"
+THE_RANGE_LESS = f"{THE_RANGE}, less that of the log"
 SAME_LAW = "the reward of an action in a context is the same whoever proposed or changed it"
 NOTHING_HIDDEN = "persons used nothing outside the recorded context that also predicts the outcome"
 HIDDEN = "persons may have known more than the record: their changed rows are bounded, not modelled"
@@ -37,7 +42,9 @@ def assumptions(question: Question, instance: Instance, private: bool) -> tuple[
     return tuple(said)
 
 
-def of_value(difference: Limits, value: Limits, happened: float, level: float, changed: str) -> str:
+def of_value(
+    difference: Interval, value: Interval, happened: float, level: float, changed: str
+) -> str:
     """Say a value."""
     if difference.low == difference.high == 0.0:
         return f"Nothing would have changed: {happened:.4g} a row, as it was."
@@ -45,18 +52,24 @@ def of_value(difference: Limits, value: Limits, happened: float, level: float, c
     size = abs(difference.mean or 0.0)
     return (
         f"A row would have earned {value} on average, {size:.4g} {more} than the {happened:.4g} "
-        f"that it did (difference {difference}, {100 * level:g} % intervals); {changed}."
+        f"that it did (difference {difference}, {100 * level:g} % intervals, on the assumptions "
+        f"listed); {changed}."
     )
 
 
 def of_range(
-    difference: Limits, value: Limits, identified: tuple[float, float], happened: float, why: str
+    difference: Interval,
+    value: Interval,
+    identified: tuple[float, float],
+    happened: float,
+    why: str,
 ) -> str:
     """Say a range."""
     return (
         f"The log tells only a range: between {identified[0]:.4g} and {identified[1]:.4g} a row, "
         f"{value.low:.4g} to {value.high:.4g} with its noise; that is {difference.low:+.4g} to "
-        f"{difference.high:+.4g} against the {happened:.4g} that happened. {why}"
+        f"{difference.high:+.4g} against the {happened:.4g} that happened, on the assumptions "
+        f"listed. {why}"
     )
 
 

@@ -145,16 +145,30 @@ def reweighted(
 
     >>> reweighted(20.0, 0.013, 0.004)
     'Rows are weighted by the inverse of the probability of what was executed, estimated from the
-     log. Weights above 20 were cut to 20, which concerns 1 % of the rows and moves a mean by at
-     most 0.004.'
+     log. Weights above 20 were cut to 20, which concerns 1 % of the rows looked at and moves the
+     weighted mean of an arm's rows by at most 0.004; of contexts in which an arm never ran, weights
+     say nothing.'
+    >>> reweighted(20.0, 0.0, 0.0, is_logged=True)
+    'Rows are weighted by the inverse of the probability of what was executed, as the log states it.
+     Weights above 20 are cut to 20; none of the rows looked at had one.'
     """
     source = "as the log states it" if is_logged else "estimated from the log"
     said = f"Rows are weighted by the inverse of the probability of what was executed, {source}."
     if clip is None:
         return f"{said} No weight was cut."
-    moved = "" if bias_bound is None else f" and moves a mean by at most {short(bias_bound)}"
+    if clipped_share <= 0:
+        return (
+            f"{said} Weights above {short(clip)} are cut to {short(clip)}; none of the rows looked "
+            "at had one."
+        )
     cut = f"Weights above {short(clip)} were cut to {short(clip)}"
-    return f"{said} {cut}, which concerns {share(clipped_share)} of the rows{moved}."
+    told = f"{said} {cut}, which concerns {share(clipped_share)} of the rows looked at"
+    if bias_bound is None:
+        return f"{told}."
+    return (
+        f"{told} and moves the weighted mean of an arm's rows by at most {short(bias_bound)}; of "
+        "contexts in which an arm never ran, weights say nothing."
+    )
 
 
 def overrides_weight(weight: float) -> str:

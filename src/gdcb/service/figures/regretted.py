@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gdcb.analysis.interval import Interval
 from gdcb.analysis.live_regret import live_regret
-from gdcb.analysis.what_if.answer import Limits
 from gdcb.analysis.what_if.log import gated_log
 from gdcb.arrays import Array
 from gdcb.errors import GdcbError
@@ -95,5 +95,5 @@ def estimated(instance: Instance, window: Window, rows: Array) -> tuple[Part, ..
     )
 
 
-def _estimate(one: Limits) -> Estimate | None:
+def _estimate(one: Interval) -> Estimate | None:
     return None if one.mean is None else Estimate(one.mean, one.low, one.high)

@@ -1,0 +1,327 @@
+"""How often the interval of every off-policy estimator holds the truth: a Markdown table.
+
+    python -m benchmarks.coverage
+    python -m benchmarks.coverage --logs 100 --designs skewed,few --engine local
+
+Each design is a finite population of contexts with the logging law, the target and the mean reward
+of every cell in each of them, so that the target's value is a finite sum and exact. Logs are drawn
+from it row by row. Estimators are asked as a user would ask: once without declaring anything, and
+once with the range of rewards. An estimator may answer that it has no interval; how often it does
+is counted by itself, and only intervals that were given are counted as holding the truth or not.
+
+The designs 'skewed', 'noisy' and 'few' are those that the estimators were mended on. The others
+were made afterwards and nothing was changed for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gdcb.analysis import Feedback, evaluate, logged_behaviour, outcome_model
+from gdcb.analysis.off_policy.estimators import ESTIMATORS
+from gdcb.arrays import Array, logistic
+from gdcb.engine import NAMES, named
+
+LOGS, SEED, LEVEL, DRAWS = 1000, 20261116, 0.95, 400
+CONTEXTS = 2000
+A_TASK = 25  # logs
+SURE = ("ips", "snips", "dr", "switch-dr")
+# What is asked: estimator, interval, whether the range of rewards is declared.
+ASKED = (
+    *((name, "bootstrap", False) for name in ESTIMATORS),
+    *((name, "bootstrap", True) for name in ESTIMATORS),
+    *((name, kind, True) for kind in ("betting", "bernstein") for name in SURE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A population of P contexts, and how logs of it are drawn.
+
+    Parameters
+    ----------
+    about : what it is, for the table
+    x, behaviour, target, mean : (P, 2), (P, C) each
+    reward : (rng, mean (n,), x (n, 2)) → (n,) rewards
+    rewards : their range
+    rows : of a log
+    unit : rows that share a context and, half of the time, their luck; 1: all are independent
+    logged : whether the log says only how likely what ran was
+    clip : given to every estimator but switch-DR, which keeps its default
+    """
+
+    about: str
+    x: Array
+    behaviour: Array
+    target: Array
+    mean: Array
+    reward: Callable[..., Array]
+    rewards: tuple[float, float]
+    rows: int
+    unit: int = 1
+    logged: bool = False
+    clip: float | None = None
+
+    @property
+    def value(self) -> float:
+        """What the target is worth a row."""
+        return float((self.target * self.mean).sum(axis=1).mean())
+
+    def log(self, rng: np.random.Generator) -> Feedback:
+        """Draw a log, with an outcome model cross-fitted on it."""
+        n_units = self.rows // self.unit
+        at = np.repeat(rng.integers(0, self.x.shape[0], n_units), self.unit)
+        law, n = self.behaviour[at], at.size
+        cell = (law.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, law.shape[1] - 1)
+        x = self.x[at]
+        reward = self.reward(rng, self.mean[at, cell], x)
+        unit = None if self.unit == 1 else np.repeat(np.arange(n_units), self.unit)
+        if unit is not None:
+            # Half of the units see their first row's luck throughout: the mean stays.
+            is_same = np.repeat(rng.random(n_units) < 0.5, self.unit)
+            first = np.repeat(reward[:: self.unit], self.unit)
+            same_cell = cell == np.repeat(cell[:: self.unit], self.unit)
+            reward = np.where(is_same & same_cell, first, reward)
+        if self.logged:
+            law = logged_behaviour(cell, law[np.arange(n), cell], law.shape[1])
+        outcome = outcome_model(
+            x, cell, reward, self.target.shape[1], cluster=unit, reward_range=self.rewards
+        )
+        return Feedback(cell, reward, law, self.target[at], outcome, unit)
+
+
+def _shares(odds: Array, floor: float = 0.0) -> Array:
+    share = np.exp(odds - odds.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    return np.asarray((1.0 - floor) * share + floor / odds.shape[1])
+
+
+def _coins(rng: np.random.Generator, mean: Array, x: Array) -> Array:  # noqa: ARG001
+    return (rng.random(mean.size) < mean) * 1.0
+
+
+def _skewed_noise(rng: np.random.Generator, mean: Array, x: Array) -> Array:
+    """Draw rewards in [0, 10] that are mostly 0, and more so where x is large: mean as asked."""
+    chance = logistic(-1.0 - 1.5 * x[:, 0]) * 0.9 + 0.1 * mean / 10.0
+    size = np.minimum(mean / chance, 10.0)
+    return np.where(rng.random(mean.size) < mean / size, size, 0.0)
+
+
+@cache
+def designs() -> dict[str, Design]:
+    """Return all designs by name."""
+    rng = np.random.default_rng(SEED)
+    x = rng.normal(size=(CONTEXTS, 2))
+    cells = np.arange(5)
+    lean = (cells - 2.0) * x[:, :1]
+    wave = np.sin(2.0 * x[:, 1:] + cells)
+    coin = logistic(-0.5 + 0.3 * cells - 0.6 * x[:, :1] + 0.8 * wave)
+    even = np.full((CONTEXTS, 5), 0.2)
+    steep, against = _shares(0.9 * lean, 0.05), _shares(-0.4 * lean, 0.05)
+    first = np.zeros((CONTEXTS, 5))
+    first[:, 4] = 1.0
+    rare = _shares(
+        np.tile([1.5, 1.0, 0.5, 0.0, -1.2], (CONTEXTS, 1)) - 0.8 * x[:, 1:] * (cells == 4)
+    )
+    heavy = _shares(0.9 * lean + 1.2 * rng.normal(size=(CONTEXTS, 5)), 1e-3)
+    cut = np.where(x[:, :1] + cells > 3.5, 0.0, even)
+    cut /= cut.sum(axis=1, keepdims=True)
+    some = _shares(0.5 * lean, 0.05)
+    unit = (0.0, 1.0)
+    return {
+        "skewed": Design(
+            "logging and target lean against each other",
+            x,
+            steep,
+            against,
+            coin,
+            _coins,
+            unit,
+            1000,
+        ),
+        "noisy": Design(
+            "the noise of the reward depends on context, skewed",
+            x,
+            some,
+            _shares(-0.3 * lean, 0.05),
+            0.5 + 2.5 * coin,
+            _skewed_noise,
+            (0.0, 10.0),
+            1000,
+        ),
+        "few": Design("a target that the log hardly ran", x, rare, first, coin, _coins, unit, 2000),
+        "heavy": Design("weights with a heavy tail", x, heavy, against, coin, _coins, unit, 500),
+        "rare": Design("rewards are rare", x, some, against, 0.04 * coin, _coins, unit, 1500),
+        "cut": Design(
+            "the log could not run all that the target would",
+            x,
+            cut,
+            some,
+            coin,
+            _coins,
+            unit,
+            1000,
+        ),
+        "units": Design(
+            "rows of a unit depend on each other",
+            x,
+            some,
+            against,
+            coin,
+            _coins,
+            unit,
+            1200,
+            unit=6,
+        ),
+        "clipped": Design(
+            "weights cut at 5", x, steep, against, coin, _coins, unit, 1000, clip=5.0
+        ),
+        "logged": Design(
+            "only the propensity of what ran is logged; weights cut at 20",
+            x,
+            steep,
+            against,
+            coin,
+            _coins,
+            unit,
+            1000,
+            logged=True,
+            clip=20.0,
+        ),
+        "short": Design("150 rows", x, some, against, coin, _coins, unit, 150),
+    }
+
+
+class Task(NamedTuple):
+    """Some logs of one design."""
+
+    design: str
+    logs: tuple[int, ...]
+    draws: int
+    asked: tuple[tuple[str, str, bool], ...]
+
+
+def some_logs(task: Task) -> Array:
+    """Return low and high of every question on some logs: (logs, questions, 2), NaN for none."""
+    design = designs()[task.design]
+    found = np.full((len(task.logs), len(task.asked), 2), np.nan)
+    for i, number in enumerate(task.logs):
+        log = design.log(np.random.default_rng([SEED, number]))
+        for j, (estimator, interval, is_declared) in enumerate(task.asked):
+            settings: dict[str, Any] = {"draws": task.draws, "seed": number}
+            if is_declared:
+                settings["reward_range"] = design.rewards
+            if estimator != "switch-dr":
+                settings["clip"] = design.clip
+            value = evaluate(log, estimator, interval, level=LEVEL, **settings)
+            found[i, j] = value.low, value.high
+    return found
+
+
+def coverage(
+    names: Sequence[str],
+    logs: int,
+    *,
+    draws: int = DRAWS,
+    asked: Sequence[tuple[str, str, bool]] = ASKED,
+    engine: str = "local",
+    workers: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return how often every interval was given, and held the truth where it was."""
+    tasks = []
+    for name in names:
+        for part in np.array_split(np.arange(logs), max(1, logs // A_TASK)):
+            tasks.append(Task(name, tuple(int(i) for i in part), draws, tuple(asked)))  # noqa: PERF401
+    with closing(named(engine, workers).run(some_logs, tasks)) as results:
+        parts = dict(results)
+    table = []
+    for name in names:
+        found = np.concatenate([parts[i] for i, task in enumerate(tasks) if task.design == name])
+        truth = designs()[name].value
+        for j, (estimator, interval, is_declared) in enumerate(asked):
+            low, high = found[:, j].T
+            is_given = np.isfinite(low)
+            held = int(((low <= truth) & (truth <= high))[is_given].sum())
+            table.append(
+                {
+                    "design": name,
+                    "estimator": estimator,
+                    "interval": interval,
+                    "declared": is_declared,
+                    "logs": logs,
+                    "given": int(is_given.sum()),
+                    "held": held,
+                    "width": float((high - low)[is_given].mean()) if is_given.any() else None,
+                    "size": float(np.subtract(*designs()[name].rewards[::-1])),
+                }
+            )
+    return table
+
+
+def markdown(table: Sequence[dict[str, Any]]) -> str:
+    """Put the table into Markdown: a row for each question, a column for each design."""
+    names = list(dict.fromkeys(row["design"] for row in table))
+    lines = [
+        f"| estimator | interval | range declared | {' | '.join(names)} |",
+        "|---|---|---|" + "--:|" * len(names),
+    ]
+    for estimator, interval, is_declared in ASKED:
+        asked = {
+            row["design"]: row
+            for row in table
+            if (row["estimator"], row["interval"], row["declared"])
+            == (estimator, interval, is_declared)
+        }
+        cells = [_cell(asked[name]) for name in names]
+        said = "yes" if is_declared else "no"
+        lines.append(f"| {estimator} | {interval} | {said} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if row["given"] == 0:
+        return "none"
+    text = f"{100 * row['held'] / row['given']:.1f} % ({row['width'] / row['size']:.2f})"
+    if row["given"] < row["logs"]:
+        text += f", given in {100 * row['given'] / row['logs']:.0f} %"
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.coverage",
+        description="How often off-policy intervals hold the truth.",
+    )
+    parser.add_argument("--logs", type=int, default=LOGS)
+    parser.add_argument("--designs", default=",".join(designs()))
+    parser.add_argument("--engine", choices=NAMES, default="pool")
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--json", type=Path, default=None, help="write the figures there too")
+    asked = parser.parse_args(arguments)
+    names = asked.designs.split(",")
+    unknown = set(names) - set(designs())
+    if unknown:
+        parser.error(f"no design {', '.join(sorted(unknown))}; there are {', '.join(designs())}")
+    table = coverage(names, asked.logs, engine=asked.engine, workers=asked.workers)
+    day = datetime.now(UTC).date().isoformat()
+    said = [f"Measured on {day}, {asked.logs:,} logs of each design, seed {SEED}."]
+    said += [f"- {name}: {designs()[name].about}, {designs()[name].rows:,} rows" for name in names]
+    sys.stdout.write("\n".join([*said, "", markdown(table)]) + "\n")
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
