@@ -50,6 +50,7 @@ questions = (
 answers = analysis.ask_all(instance, log, questions)
 for answer in answers:
     print(answer.question, answer.says, sep="\n  ")
+print("They assume:", *answers[0].assumes, sep="\n  ")
 
 # If the manager may have known more of the day than the log does, a range is all that is left.
 careful = analysis.ask(instance, log, analysis.WithoutGate("manager"), private=True)

@@ -103,6 +103,7 @@ def test_the_bound_of_what_clipping_moves_is_one(estimator: str) -> None:
         log, truth = biased(seed, logged=True)
         value = evaluate(log, estimator, clip=3.0, reward_range=(0.0, 1.0), draws=100)
         found.append(value.mean)
+        assert value.bias_bound is not None
         bounds.append(value.bias_bound)
     off = abs(float(np.mean(found)) - truth)
     assert off > 0.03

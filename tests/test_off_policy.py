@@ -203,6 +203,7 @@ def test_scores_enclose_the_value_and_stay_in_their_range(
     feedback, chance, value = one_context(seed)
     span, weights = (-1.0, 2.0), weights_of(feedback, name, clip)
     bound = weights.most
+    assert bound is not None
     lowers, uppers = cautious_scores(feedback, name, weights, span, bound)
     lower, upper = scores_of(feedback, name, weights, span, bound)
     for several, sign in (([lower, *lowers], 1.0), ([upper, *uppers], -1.0)):
@@ -529,7 +530,7 @@ def test_estimates_need_only_the_propensity_of_what_ran() -> None:
         evaluate(part, "ips", "betting", reward_range=(0.0, 5.0))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["ips", "dr", "switch-dr", "snips"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number
@@ -49,7 +50,7 @@ class Interval:
         if not self.covers.strip():
             raise InvalidInput("interval.covers: expected what the interval holds, in words")
 
-    def __iter__(self) -> Iterator[float | None]:
+    def __iter__(self) -> Iterator[Any]:
         """Give mean, low, high."""
         return iter((self.mean, self.low, self.high))
 

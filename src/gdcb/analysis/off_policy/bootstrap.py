@@ -59,7 +59,7 @@ class Sums:
         excess = float((square**2).sum()) - total**2 / g
         if total == 0.0 or excess <= 2.0 * total**2 / g:
             return float(g)
-        return max(1.0, 2.0 * total**2 / excess)
+        return float(max(1.0, 2.0 * total**2 / excess))
 
 
 def sums_of(terms: Terms, cluster: Array | None) -> Sums:

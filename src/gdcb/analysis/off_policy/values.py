@@ -329,7 +329,8 @@ def _least_error(estimator: str, pieces: Sequence[tuple[float, Feedback, Weights
     feedback, r = pieces[0][1], pieces[0][1].reward
     value = sum(sign * terms.value for sign, _, _, terms in pieces)
     if feedback.is_partial:
-        second = float((sum(sign * weights.used for sign, _, weights, _ in pieces) ** 2).mean())
+        used = [sign * weights.used for sign, _, weights, _ in pieces]
+        second = float((np.sum(used, axis=0) ** 2).mean())
     else:
         kept = [sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces]
         second = _second_moment(feedback, np.sum(kept, axis=0))

@@ -52,8 +52,8 @@ def of_value(
     size = abs(difference.mean or 0.0)
     return (
         f"A row would have earned {value} on average, {size:.4g} {more} than the {happened:.4g} "
-        f"that it did (difference {difference}, {100 * level:g} % intervals, on the assumptions "
-        f"listed); {changed}."
+        f"that it did (difference {difference}, {100 * level:g} % intervals, if rows are "
+        f"independent and all of `assumes` holds); {changed}."
     )
 
 
@@ -68,8 +68,8 @@ def of_range(
     return (
         f"The log tells only a range: between {identified[0]:.4g} and {identified[1]:.4g} a row, "
         f"{value.low:.4g} to {value.high:.4g} with its noise; that is {difference.low:+.4g} to "
-        f"{difference.high:+.4g} against the {happened:.4g} that happened, on the assumptions "
-        f"listed. {why}"
+        f"{difference.high:+.4g} against the {happened:.4g} that happened, if rows are independent "
+        f"and all of `assumes` holds. {why}"
     )
 
 
