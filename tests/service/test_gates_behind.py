@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gdcb.errors import Conflict
-from gdcb.service import answering
+from gdcb.service import answering, erasing
 from gdcb.service.access import ROLES
 from tests.service.desks import held, held_twice, night, office
 from tests.service.http import ROOMS, Site, Visitor, hidden, problem, site, visitor
@@ -206,3 +206,6 @@ def test_of_personal_fields_the_hash_has_the_gates_and_not_what_they_make_of_the
         assert one[1:] == other[1:] == [one[1], one[1]]
         made.answer("a")
         made.check()
+        assert made.look(lambda live: set(live._approved)) == {"a", "b"}
+        erasing.run(made.desk, "other", "asked for it", "ann")
+        assert made.look(lambda live: live._approved) == {}  # what would run told of their fields

@@ -189,6 +189,7 @@ class Live(Agent):
         self.erasures += 1
         self.kept.drop(event.keys)
         self.stored.clear()
+        self._approved.clear()
         self._logged = None
 
     def _change(self, event: ev.InstanceChanged) -> None:
