@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from gdcb.history.instance_file import toml
 from gdcb.history.model_world import ModelWorld, world_of
 from gdcb.history.reviewer import person_of
 from gdcb.history.roles import roles_of
+from gdcb.history.sentences import REFUSALS
 from gdcb.history.warm import treated
 from gdcb.instance import Instance
 from gdcb.instances import study
@@ -116,6 +118,39 @@ def test_the_document_is_whole(run: dict[str, Any]) -> None:
     words = {word: value for _, word, value in document["specification"]}
     assert words["log"] == "900 rows read, 900 valid"
     assert "B5, B5w, B5u: nobody was asked for preferences" in words["methods left out"]
+
+
+def test_every_surface_says_what_the_certificates_decided(run: dict[str, Any]) -> None:
+    """Counts by arm are those of the certificates themselves; the console says the same."""
+    methods = run["document"]["methods"]
+    found = methods["B4"]["certificates"]
+    assert methods["A3"]["certificates"] is None, "it starts cold"
+    assert methods["B2gw"]["certificates"] is None, "it reads the context"
+    studied = study(str(run["file"]), "model", {"history": str(run["log"])}, 10)
+    own: Any = studied.domain.world
+    drawn = started(own, 5, seed=0)[0]
+    instance, bandit = studied.domain.instance, studied.domain.bandit
+    expected = {name: Counter[str]() for name in instance.space.names}
+    reasons, whole = Counter[str](), 0
+    for one in drawn.replicates:
+        batch = replace(own.batch.take(one.kept), unit=own.place(one))
+        certificate = certify(batch, instance, bandit, full=False)
+        whole += certificate.is_refused
+        for arm in certificate.arms:
+            expected[arm.arm][arm.verdict] += 1
+        for kind, names in certificate.refusals.items():
+            reasons[REFUSALS[kind]] += len(names)
+    assert found["histories"] == 5
+    assert found["refused"] == whole
+    for arm in found["arms"]:
+        assert {name: n for name, n in arm.items() if name != "arm" and n} == dict(
+            expected[arm["arm"]]
+        )
+    assert {one["reason"]: one["count"] for one in found["reasons"]} == dict(reasons)
+    said = " ".join(run["said"].split())
+    assert f"Certificates: {whole} of 5 histories refused as a whole" in said
+    assert "What the certificates let B4 use" in run["page"]
+    assert f"Certificates: {whole} of 5 histories refused as a whole" in run["page"]
 
 
 def test_its_command_gives_the_same_bytes(run: dict[str, Any], tmp_path: Path) -> None:

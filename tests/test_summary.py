@@ -43,6 +43,7 @@ METHOD = {
     "overrides",
     "actions",
     "measures",
+    "certificates",
     "tuned",
 }
 COLD_START = {

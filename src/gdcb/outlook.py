@@ -201,7 +201,8 @@ class Outlook:
     def fitted(self, owners: list[int]) -> ev.ScalerFitted:
         """Work out which versions a refit would put in force, as `teach` will do it."""
         scaler, index = self.instance.scaler, np.array(owners, dtype=np.int64)
-        ahead = replace(self.state, scaler=copy(self.state.scaler))
+        known = self.state
+        ahead = replace(known, scaler=copy(known.scaler), limits=copy(known.limits))
         publish(self.instance, ahead, index, self.group, self.kept.log)
         return ev.ScalerFitted(owners, scaler.version(ahead.scaler, index).tolist())
 

@@ -262,6 +262,7 @@ class History:
     plain : the same rows as the scaler learns them, where `log` holds outcomes that were adjusted
         for the arms; None: both loops learn `log`
     label : (N, labels) what a scaler of labels learns, NaN: not seen; None: it learns nothing here
+    limits : how far δ̂ may go, of every owner (`gdcb.delta_limits`); None: as far as it likes
     """
 
     log: Log
@@ -270,6 +271,7 @@ class History:
     kernels: tuple[Any, ...] | None = None
     plain: Log | None = None
     label: Array | None = None
+    limits: Any = None
 
     def take(self, index: Array) -> History:
         """Return the rows at `index`; what the kernels know is of all rows, and left out."""
@@ -280,6 +282,7 @@ class History:
             None,
             None if self.plain is None else self.plain.take(index),
             None if self.label is None else self.label[index],
+            self.limits,
         )
 
     def of(self, loop: str) -> Log:
@@ -371,7 +374,11 @@ def to_bytes(record: Any) -> bytes:
 
 
 def from_bytes(data: bytes, like: R) -> R:
-    """Read what `to_bytes` wrote into the shape of `like`; refuse anything else."""
+    """Read what `to_bytes` wrote into the shape of `like`; refuse anything else.
+
+    A field whose metadata says 'since' may be missing: states that were written before it was
+    there keep what `like` has.
+    """
     expected = flatten(like)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
@@ -384,6 +391,9 @@ def from_bytes(data: bytes, like: R) -> R:
         raise InvalidInput(
             f"state: expected format {FORMAT} of {type(like).__name__}, got {header}"
         )
+    later = tuple(f"{f.name}." for f in dataclasses.fields(like) if "since" in f.metadata)  # type: ignore[arg-type]
+    if later and not any(name.startswith(later) for name in found):
+        found |= {name: one.copy() for name, one in expected.items() if name.startswith(later)}
     if set(found) != set(expected):
         odd = sorted(set(found) ^ set(expected))
         raise InvalidInput(f"state: arrays do not match this learner: {', '.join(odd)}")

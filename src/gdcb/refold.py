@@ -23,12 +23,16 @@ def publish(
 ) -> Array:
     """Put refitted scalers in force; return the groups whose δ changed: refold them.
 
+    Where a warm start limited δ to what ran, the limits of these owners now follow what has run
+    since.
+
     With the finished rows, a scaler of outcomes is fitted afresh on what is trusted of them now.
     """
     if log is not None and "refit" in instance.scaler.supports:
         trusted = contrast.trust(instance, state.contrast, log)
         credit.refit_scaler(instance, state.scaler, owners, log, trusted)
     changed = instance.scaler.publish(state.scaler, owners)
+    state.limits.widen(changed)
     return np.unique(group[changed] if instance.scaler.per == "unit" else changed)
 
 
@@ -100,6 +104,7 @@ def _scale(instance: Instance, state: turn.RoundState, log: Log) -> tuple[Array,
     """
     scaler: Any = instance.scaler
     is_plain = is_all(instance.space.is_exact) and not instance.chain.has_person
+    is_plain &= not state.limits.is_set.any()
     if not hasattr(scaler, "predict_at") or not is_plain or instance.rules.credit != "executed":
         return turn.scale(instance, state, log)
     nothing = np.zeros((log.unit.size, 1, 1))
@@ -136,6 +141,8 @@ def warm_up(
                 )
             state.kernels = copy(history.kernels)
     if "scaler" in teaches:
+        if history.limits is not None:
+            state.limits = copy(history.limits)
         _teach_scaler(instance, state, history, group)
     if "arms" in teaches:
         refold(instance, bandit, state, history.log, group, distinct(history.log.group))

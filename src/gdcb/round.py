@@ -7,7 +7,7 @@ share the outcome; the bandit reads the scaler's output, never its parameters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gdcb.arrays import Array, finite_or_nan, freeze, full, maybe_any, namespace
 from gdcb.bandits import Bandit
 from gdcb.contrast import ContrastState
 from gdcb.credit import NullState
+from gdcb.delta_limits import DeltaLimits
 from gdcb.instance import Instance
 from gdcb.records import (
     MODIFIED,
@@ -36,7 +37,11 @@ from gdcb.valuation import Valuation, pick
 
 @dataclass(slots=True)
 class RoundState:
-    """All that is learned: both loops, gates' kernels, null action, contrast, outcome model."""
+    """All that is learned: both loops, gates' kernels, null action, contrast, outcome model.
+
+    `limits` hold δ̂ within what ran, after a warm start from a certified log; states that were
+    saved without them have none.
+    """
 
     bandit: Any
     scaler: Any
@@ -44,6 +49,9 @@ class RoundState:
     null: NullState
     contrast: ContrastState
     adjustment: AdjustmentState | None = None
+    limits: DeltaLimits = field(
+        default_factory=lambda: DeltaLimits.none(1, 1, 1), metadata={"since": "0.1.0"}
+    )
 
 
 def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
@@ -53,23 +61,47 @@ def init(instance: Instance, bandit: Bandit, group: Array) -> RoundState:
     group = xp.asarray(group, dtype=xp.int64)
     n_units, n_groups, bands = group.shape[0], int(group.max()) + 1, instance.cells.n
     cells = (group[:, None] * bands + xp.arange(bands, device=group.device)).reshape(-1)
-    owners = n_units if instance.scaler.per == "unit" else n_groups
+    scaler = instance.scaler
+    owners = n_units if scaler.per == "unit" else n_groups
     n_arms = instance.space.n if on_host(group) or chain.has_person else 0  # who can be compared
     return RoundState(
         bandit.init(cells, instance.space),
-        beside(instance.scaler.init(owners), group),
+        beside(scaler.init(owners), group),
         chain.init_kernels(n_units, n_groups, len(instance.actions)) if on_host(group) else (),
         NullState.zeros(n_units, group),
         ContrastState.zeros(xp.repeat(group, bands), n_arms),
         instance.adjustment.init(n_groups, instance.space.n) if instance.adjustment else None,
+        beside(DeltaLimits.none(owners, scaler.n_arms, scaler.n_columns), group),
     )
 
 
 def scale(instance: Instance, state: RoundState, rows: Rows | Log) -> tuple[Array, Array]:
     """Evaluate the published scaler: δ_θ(x) (N, 1 or K, q) and its version (N,)."""
     owner = rows.unit if instance.scaler.per == "unit" else rows.group
-    delta = instance.scaler.predict(state.scaler, owner, rows.x)
+    delta = delta_of(instance, state, owner, rows.x)
     return delta, instance.scaler.version(state.scaler, owner)
+
+
+def delta_of(instance: Instance, state: RoundState, owner: Array, x: Array) -> Array:
+    """Evaluate the published δ_θ(x) within its limits: (N, 1 or K, q)."""
+    delta = instance.scaler.predict(state.scaler, owner, x)
+    return state.limits.clip(owner, delta) if on_host(x) else delta
+
+
+def factors_of(instance: Instance, state: RoundState, rows: Rows) -> dict[str, float] | None:
+    """Return the factors of the first row's δ by name; None where the scaler has no names.
+
+    Where a limit holds δ back, one more factor, 'limit', says by how much: their product is δ.
+    """
+    scaler: Any = instance.scaler
+    if not hasattr(scaler, "by_factor"):
+        return None
+    owner = rows.unit if scaler.per == "unit" else rows.group
+    found = scaler.by_factor(state.scaler, owner, rows.x)[0].tolist()
+    named = dict(zip(scaler.names, found, strict=True))
+    plain = float(scaler.predict(state.scaler, owner, rows.x)[0, 0, 0])
+    held = float(delta_of(instance, state, owner, rows.x)[0, 0, 0])
+    return named if held == plain else named | {"limit": held / plain}
 
 
 def decide(
@@ -159,7 +191,7 @@ def learn(
     owner = log.unit if scaler.per == "unit" else log.group
     in_force = scaler.version(state.scaler, owner)
     if delta is None or (on_host(outcome) and not (in_force == log.version).all()):
-        delta = scaler.predict(state.scaler, owner, log.x)
+        delta = delta_of(instance, state, owner, log.x)
     seen, located = credit.evidence(instance, log, delta, in_force)
     trusted = contrast.weigh(instance, state.contrast, log, seen)
     adjusted = credit.adjust(instance, state.adjustment, log, trusted)
@@ -170,4 +202,6 @@ def learn(
         instance.adjustment.learn(state.adjustment, log.group, trusted)
     credit.learn_null(instance, state.null, log, outcome)
     credit.learn_scaler(instance, state.scaler, log, label, trusted.weight)
+    if on_host(outcome):
+        state.limits.watch(instance, owner, log.action, log.x, ~log.is_null)
     return scaler.due(state.scaler)

@@ -245,6 +245,8 @@ def show(document: Mapping[str, Any], target: Path) -> None:
     if made:
         told = f"{len(found)} of {some(made, 'test')} found something"
         out.print(f"\n{told}{escape(': ' + '; '.join(found)) if found else ''}.")
+    if run.scaler_says:
+        out.print(escape(run.scaler_says))
     out.print(
         f"Certificate: [bold]{escape(str(target))}[/bold]; beside it "
         f"{escape(target.with_suffix('.json').name)}",

@@ -31,7 +31,7 @@ def show(document: Mapping[str, Any], folder: Path, out: Console) -> None:
     for sentence in _footnotes(run):
         out.print(f"[dim]{escape(sentence)}[/dim]")
     out.print()
-    for sentence in (*_ours(run), *_cold_start(run.cold_start)):
+    for sentence in (*_ours(run), *_certificates(run), *_cold_start(run.cold_start)):
         out.print(escape(sentence))
     path = escape(str(folder / "report.html"))
     out.print(
@@ -133,6 +133,11 @@ def _ours(run: Document) -> list[str]:
         lost = "" if run.oracle_knows else ", which even the best proposal loses"
         said.append(f"Gate floor{lost}: {plus_minus(run.floor)}. {run.oracle_knows}".rstrip())
     return said
+
+
+def _certificates(run: Document) -> list[str]:
+    """Say what the certificates of the histories decided, where they were certified."""
+    return [] if run.certificates is None else [run.certificates[1].sentence]
 
 
 def _cold_start(found: ColdStart | None) -> list[str]:

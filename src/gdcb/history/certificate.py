@@ -10,6 +10,9 @@ from gdcb.history.plan import Plan
 from gdcb.history.statistics import Statistics
 
 VERDICTS = ("direct", "adjust", "reweight", "refuse")
+# What may become of an arm, by number: used in one of three ways, or refused for a reason
+# (`sentences.REFUSALS`); 'outcomes': too many of the whole history are missing.
+FATES = ("direct", "adjust", "reweight", "rows", "overlap", "weights", "contexts", "outcomes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class Certificate:
     plan : how the log was summed up
     gate_first : first time segment after the last change of a gate
     statistics : the sums
+    taught : the scaler's state after the rows that it may use; None until somebody asks (`warm`)
     figures : everything else that is reported, as plain data
     override : the reason why a person overrode the verdict, and the verdict without it; or None
     """
@@ -141,6 +145,7 @@ class Certificate:
     figures: dict[str, Any] = field(default_factory=dict)
     override: tuple[str, str] | None = None
     statistics: Statistics | None = field(default=None, repr=False)
+    taught: Any = field(default=None, repr=False)
 
     @property
     def is_refused(self) -> bool:
@@ -152,9 +157,22 @@ class Certificate:
         """The refused arms by the check that refuses them, a key of `sentences.REFUSALS`."""
         return refusals_of(self.arms)
 
+    @property
+    def fates(self) -> list[int]:
+        """What becomes of each arm's rows, as its place in `FATES`."""
+        used = FATES[:3]
+        return [
+            FATES.index(arm.verdict)
+            if arm.verdict in used and not self.is_refused
+            else FATES.index(arm.refused_for or "outcomes")
+            for arm in self.arms
+        ]
+
     def __str__(self) -> str:
-        """Return verdict and reasons, a line each."""
-        return "\n".join((f"{self.verdict}:", *(f"- {reason}" for reason in self.reasons)))
+        """Return verdict, reasons and what the scaler learned, a line each."""
+        scaler = self.figures.get("scaler")
+        said = [*self.reasons, *([scaler["says"]] if scaler and scaler["says"] else [])]
+        return "\n".join((f"{self.verdict}:", *(f"- {one}" for one in said)))
 
     def as_json(self) -> dict[str, Any]:
         """Return the whole certificate as plain data."""

@@ -24,6 +24,7 @@ from gdcb.history.certificate import Certificate, estimate, number
 from gdcb.history.evidence import Evidence
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import Plan, target_of
+from gdcb.history.scaler_line import scaler_figures
 from gdcb.history.statistics import Statistics
 from gdcb.history.verdict import time_of, twins
 from gdcb.history.warm import warm_start
@@ -81,6 +82,7 @@ def figures(
         "leaks": _doubts(getattr(log, "report", None)),
         "pilot": {"rows": plan.pilot.n, "is_whole": plan.is_whole},
     }
+    document["scaler"] = scaler_figures(certificate)
     if full:
         sample = _sample(plan, treatment.first)
         document["variance_ratio"] = _variance_ratio(plan, *sample)

@@ -17,6 +17,7 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
 from gdcb.context import Number
+from gdcb.delta_limits import DeltaLimits, limits_of
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.passage import passed_through
@@ -85,6 +86,7 @@ class Plan:
     instance, bandit : what is to be started warm
     units : how many units the log names
     scaler : the scaler's state, fitted on the pilot and in force
+    limits : the range of what ran, beyond which δ̂ is clipped; one owner stands for all
     features : φ
     times : (S − 1,) where one time segment ends and the next begins
     index, edges : (p,), (strata − 1,): a row's stratum is where φᵀindex falls
@@ -118,6 +120,7 @@ class Plan:
     levels: Array = field(default_factory=lambda: np.zeros(1))
     members: tuple[bool, ...] = (False,)
     unread: tuple[str, ...] = ()
+    limits: DeltaLimits = field(default_factory=lambda: DeltaLimits.none(1, 1, 1))
 
     def within(self, y: Array, unit: Array) -> Array:
         """Return outcomes (N,) less the level of their unit."""
@@ -145,7 +148,7 @@ class Plan:
         scaler = self.instance.scaler
         owner = unit if scaler.per == "unit" else np.zeros_like(unit)
         delta: Array = scaler.predict(self.scaler, owner, x)
-        return delta
+        return self.limits.clip(np.zeros_like(owner), delta)
 
     def segment(self, time: Array) -> Array:
         """Return the time segment of each row: (N,)."""
@@ -224,6 +227,7 @@ def plan_of(
         history.log.scale is not None,
         _unit(history.log, known),
         _levels(pilot.unit[known], y[known] - phi[known] @ index, weight[known], units),
+        limits=limits_of(instance, history.log.action, pilot.x, ~history.log.is_null),
     )
     delta = plan.delta(pilot.unit, pilot.x)
     moves = float(np.ptp(delta, axis=0).max()) > 0.0
@@ -298,16 +302,19 @@ def fitted_scaler(instance: Instance, bandit: Bandit, pilot: Batch, units: int) 
 def teach_scaler(
     instance: Instance, state: turn.RoundState, log: Log, label: Array | None, group: Array
 ) -> None:
-    """Fit the scaler on finished rows with outcomes, or on labels, and put it in force."""
+    """Fit the scaler on finished rows with outcomes, or on labels, and put it in force.
+
+    Rows of weight 0 are left out; without any other row the scaler stays as it is.
+    """
     scaler: Any = instance.scaler
     owners = np.arange(group.size if scaler.per == "unit" else 1)
     if scaler.learns_from == "label" and label is not None:
-        seen = np.flatnonzero(np.isfinite(label).any(axis=1))
+        seen = np.flatnonzero(np.isfinite(label).any(axis=1) & (log.weight > 0))
         if seen.size:
             credit.learn_label(instance, state.scaler, log.take(seen), label[seen])
             scaler.publish(state.scaler, owners)
     elif scaler.learns_from == "outcome" and "refit" in scaler.supports:
-        seen = np.flatnonzero(np.isfinite(log.y) & ~log.is_null)
+        seen = np.flatnonzero(np.isfinite(log.y) & ~log.is_null & (log.weight > 0))
         if seen.size:
             some = log.take(seen)
             credit.watch_scaler(instance, state.scaler, some)

@@ -20,7 +20,7 @@ from gdcb.history.plan import FOLDS, Plan, teach_scaler
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import overlap_of
 from gdcb.instance import Instance
-from gdcb.records import Evidence, History, Log, copy
+from gdcb.records import Evidence, History, Log, flatten, grow
 from gdcb.refold import refold
 
 
@@ -35,9 +35,10 @@ def warm_start(
 ) -> History:
     """Start both loops from the rows of a log, as its certificate says; return what was taught.
 
-    The scaler is fitted on outcomes or labels, the gates' kernels learn the verdicts since the last
-    change of their gate, and the arms then learn rows that are left out, weighed and adjusted as
-    the verdicts say. Where the history is refused, nothing is taught and the state stays as it is.
+    The scaler is fitted on outcomes or labels of rows whose arms are not refused, and held within
+    the range of what ran (`gdcb.delta_limits`). The gates' kernels learn the verdicts since the
+    last change of their gate, and the arms then learn rows that are left out, weighed and adjusted
+    as the verdicts say. Where the history is refused, nothing is taught and the state stays as is.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ def warm_start(
         return history
     plan = certificate.plan
     log = history.log
+    limit(certificate, instance, state, log)
     teach_scaler(instance, state, for_scaler(certificate, batch, log), batch.label, group)
     if instance.rules.select == "gate" and batch.recommended is not None:
         since = np.flatnonzero(plan.segment(batch.time) >= certificate.gate_first)
@@ -74,7 +76,8 @@ def start(
         return state, history if plan.is_whole else None
     if certificate.is_refused:
         return state, None
-    if can_use_sums(certificate, statistics, bandit):
+    is_same = same(taught_scaler(certificate), plan.scaler)  # else rows lie at other arms now
+    if is_same and can_use_sums(certificate, statistics, bandit):
         warm_start_from_sums(certificate, statistics, instance, bandit, state)
     else:
         teach_batches(certificate, log.batches(), instance, bandit, state, group)
@@ -138,11 +141,62 @@ def treated_rows(
 
 
 def for_scaler(certificate: Certificate, batch: Batch, log: Log) -> Log:
-    """Return treated rows as the scaler learns them: outcomes as they came, overrides weighed."""
+    """Return treated rows as the scaler learns them: outcomes as they came, overrides weighed.
+
+    Rows that the certificate sets aside, and rows at refused arms, weigh 0: the scaler learns
+    nothing from them.
+    """
     plan, treatment = certificate.plan, certificate.treatment
+    verdict = np.array((*treatment.verdicts, "direct"))[_judged_with(plan, batch, log)]
+    is_allowed = _is_used(plan, treatment, batch) & (verdict != "refuse")
     trust = np.where(log.is_override, treatment.overrides, 1.0)
-    weight = trust * _is_used(plan, treatment, batch)
-    return replace(log, weight=weight, y=plan.instance.reward.learn(batch.outcome, batch.x)[0])
+    y = plan.instance.reward.learn(batch.outcome, batch.x)[0]
+    return replace(log, weight=np.where(is_allowed, trust, 0.0), y=y)
+
+
+def limit(certificate: Certificate, instance: Instance, state: turn.RoundState, log: Log) -> None:
+    """Hold the δ̂ of a log's owners within the range of what ran."""
+    owners = np.unique(log.unit if instance.scaler.per == "unit" else log.group)
+    state.limits.set(owners, certificate.plan.limits)
+
+
+def taught_scaler(certificate: Certificate) -> Any:
+    """Return the scaler's state after those rows of the pilot that the certificate lets it use.
+
+    Where the certificate refuses everything it is the prior.
+    """
+    if certificate.taught is None:
+        plan = certificate.plan
+        group = np.zeros(plan.units, dtype=np.int64)
+        state = turn.init(plan.instance, plan.bandit, group)
+        if not certificate.is_refused:
+            zero = np.zeros_like(plan.pilot.unit)
+            log = passed_through(plan.instance, plan.pilot, plan.pilot.unit, zero).log
+            log = for_scaler(certificate, plan.pilot, log)
+            teach_scaler(plan.instance, state, log, plan.pilot.label, group)
+        certificate.taught = state.scaler
+    return certificate.taught
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two states are the same to the bit."""
+    mine, theirs = flatten(one), flatten(other)
+    return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+def _judged_with(plan: Plan, batch: Batch, log: Log) -> Array:
+    """Return the arm that a row's verdict is read from (N,): the nearest one, K where nothing ran.
+
+    The arms learn of a row only within half a step of it; a scaler learns from the others too, and
+    a row beyond every arm is as doubtful as the arm next to it.
+    """
+    space, arm = plan.instance.space, np.full(batch.n, plan.instance.space.n)
+    rows = np.flatnonzero(~log.is_null)
+    if rows.size:
+        delta, x = plan.delta(batch.unit[rows], batch.x[rows]), batch.x[rows]
+        located = plan.instance.composition.locate(space, log.action[rows][:, None], delta, x)
+        arm[rows] = np.where(located.arm[:, 0] >= 0, located.arm[:, 0], space.n)
+    return arm
 
 
 def _is_used(plan: Plan, treatment: Treatment, batch: Batch) -> Array:
@@ -178,7 +232,7 @@ def warm_start_from_sums(
         )
     if certificate.is_refused:
         return
-    state.scaler = copy(certificate.plan.scaler)  # the learner's own from here on
+    _take_scaler(certificate, instance, state)
     sums = sums_by_cell(certificate, statistics)
     cell, arm = np.nonzero(sums[..., 0] > 0)
     weight, first, second = sums[cell, arm].T
@@ -196,6 +250,13 @@ def warm_start_from_sums(
     scale = np.full(y.size, root) if has_scale else None
     cells = np.concatenate((cell, cell))
     bandit.update(state.bandit, Evidence(cells, both, coord, y * root, scale, rows))
+
+
+def _take_scaler(certificate: Certificate, instance: Instance, state: turn.RoundState) -> None:
+    """Put the scaler in force as the pilot taught it, within what ran."""
+    grow(taught_scaler(certificate), state.scaler)
+    owners = np.arange(certificate.plan.units if instance.scaler.per == "unit" else 1)
+    state.limits.set(owners, certificate.plan.limits)
 
 
 def sums_by_cell(certificate: Certificate, statistics: Statistics) -> Array:
@@ -241,7 +302,7 @@ def teach_batches(
         )
     from gdcb.credit import evidence
 
-    state.scaler = copy(certificate.plan.scaler)
+    _take_scaler(certificate, instance, state)
     for batch in batches:
         history = treated(certificate, batch, group)
         delta, in_force = turn.scale(instance, state, history.log)

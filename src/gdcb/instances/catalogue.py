@@ -191,9 +191,10 @@ class Study:
     unscaled : settings → the learner of A1, which has no scaler; None: a curve over the arms'
         coordinates, or independent arms where they are categories
     edges : of bins of relative actions, for the report; None: those of prices around their base
-    certified : (instance, bandit, state, group) → the past as a certificate of it leaves its rows,
-        for learners that do not read the context; None there: all of it was refused. None: they
-        start from `past` as it is
+    certified : (instance, bandit, state, group, judged) → the past as a certificate of it leaves
+        its rows, for learners that do not read the context; None there: all of it was refused. It
+        writes what became of the arms into `judged` (replicates, arms). None: they start from
+        `past` as it is
     measures, figures : what is read beside regret, of what was executed and of whole rounds
     response : 'simulator': the world is made, and its truth known; 'model': it was fitted on a log
     references : methods of the domain's own, by key
@@ -219,7 +220,7 @@ class Study:
     left_out: Mapping[str, str] = field(default_factory=dict)
     unscaled: Callable[[Mapping[str, Any]], Bandit] | None = None
     edges: Array | None = None
-    certified: Callable[[Instance, Bandit, Any, Array], History | None] | None = None
+    certified: Callable[..., History | None] | None = None
     measures: tuple[Measure, ...] = ()
     figures: tuple[Figure, ...] = ()
     response: str = "simulator"

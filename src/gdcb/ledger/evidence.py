@@ -30,6 +30,7 @@ from gdcb.ledger.recalled import Recall, declared_in, recall
 from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
 from gdcb.records import Decision, Rows
+from gdcb.round import factors_of
 
 __all__ = ["evidence_of", "verify"]
 
@@ -185,7 +186,7 @@ def _worked_out(
     chance = Chances([None] * n, [None] * n, None)
     if decision is not None:
         chance = chances_of(live, state, made, rows, draws)
-        factors = _factors(live.instance, state.scaler, rows)
+        factors = factors_of(live.instance, state, rows)
     return {
         "scaler": document["scaler"] | {"factors": factors},
         "arms": [
@@ -194,15 +195,6 @@ def _worked_out(
         ],
         "propensity": chance.how,
     }
-
-
-def _factors(instance: Instance, state: Any, rows: Rows) -> dict[str, float] | None:
-    scaler: Any = instance.scaler
-    if not hasattr(scaler, "by_factor"):
-        return None
-    owner = rows.unit if scaler.per == "unit" else rows.group
-    found = scaler.by_factor(state, owner, rows.x)[0].tolist()
-    return dict(zip(scaler.names, found, strict=True))
 
 
 def _recomputed(

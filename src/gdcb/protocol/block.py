@@ -20,6 +20,7 @@ from gdcb.protocol.preferences import without_rival
 from gdcb.protocol.record import Ground, Record
 from gdcb.protocol.task import GROUND, Task
 from gdcb.records import Executed, History
+from gdcb.round import RoundState, delta_of
 from gdcb.scalers import ConstantScaler
 from gdcb.simulate import Turn, World, simulate
 from gdcb.streams import Streams
@@ -64,6 +65,8 @@ def run_setup(setup: Setup, shared: Shared, task: Task) -> Record:
         first_block=task.block,
         learns_last=False,  # nobody reads what the last round taught
     )
+    key = _judged_as(setup, shared)
+    watch.record.certificates = None if key is None else shared.judged[key]
     return watch.record
 
 
@@ -75,12 +78,13 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
     """
     if not setup.method.is_warm:
         return None
-    ask = shared.study.certified
-    if ask is not None and (setup.method.is_ours or not setup.bandit.reads):
-        key = (setup.method.family, setup.method.is_gated)
+    ask, key = shared.study.certified, _judged_as(setup, shared)
+    if ask is not None and key is not None:
         if key not in shared.certified:
-            state = shared.world.state
-            shared.certified[key] = ask(setup.instance, setup.bandit, state, shared.group)
+            judged = np.full((task.replicates, setup.instance.space.n), -1)
+            given = (setup.instance, setup.bandit, shared.world.state, shared.group)
+            shared.certified[key] = ask(*given, judged)
+            shared.judged[key] = judged
         return shared.certified[key]
     if setup.asks:
         group, streams = shared.group, Streams(task.seed, shared.study.domain.units, task.block)
@@ -100,6 +104,15 @@ def _past(setup: Setup, shared: Shared, task: Task, world: World) -> History | N
         log = replace(history.log, is_override=np.zeros_like(history.log.is_override))
         history = replace(history, log=log, verdict=verdict, kernels=None)
     return history
+
+
+def _judged_as(setup: Setup, shared: Shared) -> tuple[str, bool] | None:
+    """Return what a method's certificates are kept under; None: its history is not certified."""
+    if not setup.method.is_warm or shared.study.certified is None:
+        return None
+    if not setup.method.is_ours and setup.bandit.reads:
+        return None
+    return setup.method.family, setup.method.is_gated
 
 
 class Watch:
@@ -218,7 +231,7 @@ class Watch:
             return before
         self._versions[changed] = version[changed]
         error = before.copy()
-        error[changed] = self._error_of(turn.state.scaler, changed)
+        error[changed] = self._error_of(turn.state, changed)
         return error
 
     def _error(self, turn: Turn) -> Array:
@@ -228,18 +241,18 @@ class Watch:
             return np.full(replicates, np.nan)
         group = np.arange(replicates)
         self._versions = scaler.version(turn.state.scaler, group).copy()
-        return self._error_of(turn.state.scaler, group)
+        return self._error_of(turn.state, group)
 
-    def _error_of(self, state: Any, group: Array) -> Array:
+    def _error_of(self, state: RoundState, group: Array) -> Array:
         """Return the error of some replicates' δ̂ in force."""
         scaler: Any = self.instance.scaler
         x, truth = self.shared.reference, self.shared.delta[group]
         shape = (*truth.shape[:2], -1)
-        if hasattr(scaler, "predict_each"):
-            delta = scaler.predict_each(state, group, x)
+        if hasattr(scaler, "predict_each") and not state.limits.is_set.any():
+            delta = scaler.predict_each(state.scaler, group, x)
         else:
             owner, rows = np.repeat(group, x.shape[0]), np.tile(x, (group.size, 1))
-            delta = scaler.predict(state, owner, rows)
+            delta = delta_of(self.instance, state, owner, rows)
         if truth.ndim < 4:  # one column of δ is compared
             delta = delta[..., 0]
         gap = (delta.reshape(shape) - truth.reshape(shape)) ** 2

@@ -173,7 +173,8 @@ def experiment(
         ground = results.ground
         schema = shared.instance.context
         bands = bands_of(schema, study.features, shared.reference)
-        found = document(_asked(settings, study), entries, ground, extras, bands)
+        names = shared.instance.space.names
+        found = document(_asked(settings, study), entries, ground, extras, bands, names)
         for key, other in SAME.items():
             if key in settings.methods:
                 found["methods"][key] = {**found["methods"][other], "label": parse(key).label}

@@ -74,6 +74,8 @@ class Shared:
     history : what came before
     reference, delta : contexts, and δ° there (R, REFERENCE)
     certified : the history as its certificate leaves it, by family and whether there is a gate
+    judged : what the certificates decided, likewise: (R, K) places in `history.certificate.FATES`,
+        −1 where a replicate has no history
     """
 
     study: Study
@@ -88,6 +90,7 @@ class Shared:
     reference: Array
     delta: Array
     certified: dict[tuple[str, bool], History | None] = field(default_factory=dict)
+    judged: dict[tuple[str, bool], Array] = field(default_factory=dict)
 
     @property
     def plays(self) -> World:

@@ -27,6 +27,8 @@ class Record:
         became of the proposals, by `FATES`, and Σ log(e_exec/e_rec) over those raised or lowered,
         NaN where there is no logarithm; None: not counted
     measures : (R, M) means over episodes and units of what is read beside regret; None: nothing
+    certificates : (R, K) what the certificate of a replicate's history decided for each arm, as its
+        place in `gdcb.history.certificate.FATES`, −1: there was no history; None: not certified
     """
 
     parts: Array
@@ -40,6 +42,7 @@ class Record:
     executed: Array
     overrides: Array | None = None
     measures: Array | None = None
+    certificates: Array | None = None
 
 
 @dataclass(slots=True)

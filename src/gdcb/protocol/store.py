@@ -33,7 +33,14 @@ PARTS = ".parts"
 FORMAT = 3
 _OURS = re.compile(r"b\d+-\w+\.npz(\.tmp)?|manifest\.json(\.tmp)?|lock")
 # The axis of replicates; None: the same in every block.
-_AXIS = {"recommended": 0, "executed": 0, "overrides": 0, "measures": 0, "edges": None}
+_AXIS = {
+    "recommended": 0,
+    "executed": 0,
+    "overrides": 0,
+    "measures": 0,
+    "certificates": 0,
+    "edges": None,
+}
 
 
 class Store:

@@ -18,6 +18,8 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.history.certificate import FATES
+from gdcb.history.sentences import REFUSALS
 from gdcb.protocol.bands import Bands
 from gdcb.protocol.metrics import (
     Estimate,
@@ -103,6 +105,7 @@ def document(
     ground: Ground,
     extras: Mapping[str, Any] | None = None,
     bands: Bands | None = None,
+    arms: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the document of a run, safe for JSON without NaN.
 
@@ -113,6 +116,7 @@ def document(
     ground : the gate floor and the edges of the actions
     extras : what was measured beside the records, any of `EXTRAS`
     bands : of context, by which overrides were counted; None: they were not
+    arms : their names, for what certificates decided of them
 
     Returns
     -------
@@ -159,6 +163,8 @@ def document(
         entries[key] = _method(entry, record, ground, waits, bands, seed)
         if record.measures is not None:
             entries[key]["measures"] = _measures(record.measures, extras.get("measures") or ())
+        if record.certificates is not None:
+            entries[key]["certificates"] = certificates(record.certificates, arms)
         regret = record.parts[..., 0]
         totals[key] = regret.sum(axis=0)
         if key in (OURS, COLD, WEIGHTED):
@@ -251,7 +257,41 @@ def _method(
         else overrides(record.overrides, bands),
         "actions": _actions(record, ground),
         "measures": None,
+        "certificates": None,
         "tuned": dict(entry.tuned),
+    }
+
+
+def certificates(judged: Array, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the certificates of the replicates' histories decided, from `Record`'s (R, K).
+
+    `histories` were certified and `refused` of them whole. `arms` count the histories in which an
+    arm was used in each way, or refused; `reasons` count the refusals by what decided them, over
+    all arms and histories.
+
+    >>> found = certificates(np.array([[0, 3], [3, 3]]), ["a", "b"])
+    >>> found["refused"], found["arms"][0]["direct"], found["arms"][1]["refuse"], found["reasons"]
+    (1, 1, 2, [{'reason': 'too few rows', 'count': 3}])
+    """
+    judged = judged[(judged >= 0).all(axis=1)]
+    n_arms, n_used = judged.shape[1], FATES.index("rows")
+    labels = list(names) if len(names) == n_arms else [str(a) for a in range(n_arms)]
+    arms = []
+    for name, column in zip(labels, judged.T, strict=True):
+        count = np.bincount(column, minlength=len(FATES))
+        used = dict(zip(FATES[:n_used], count[:n_used].tolist(), strict=True))
+        arms.append({"arm": name, **used, "refuse": int(count[n_used:].sum())})
+    refused = np.bincount(judged[judged >= n_used], minlength=len(FATES))
+    reasons = [
+        {"reason": REFUSALS.get(FATES[at], "too many outcomes missing"), "count": int(refused[at])}
+        for at in np.argsort(-refused, kind="stable").tolist()
+        if refused[at]
+    ]
+    return {
+        "histories": int(judged.shape[0]),
+        "refused": int((judged >= n_used).all(axis=1).sum()),
+        "arms": arms,
+        "reasons": reasons,
     }
 
 

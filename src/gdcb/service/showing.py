@@ -124,13 +124,10 @@ def used(live: Live, record: Record) -> Used:
     if not np.isfinite(record.rows.x).all():
         return Used(recorded[arm], {}, [], "fields that it hangs on were erased")
     owner = record.rows.unit if scaler.per == "unit" else record.rows.group
-    said = scaler.predict(live.state.scaler, owner, record.rows.x)[0]
+    said = turn.delta_of(live.instance, live.state, owner, record.rows.x)[0]
     if not np.array_equal(said, recorded):
         return Used(recorded[arm], {}, [], "the scaler has been refitted since")
-    named, by_factor = {}, getattr(scaler, "by_factor", None)
-    if by_factor is not None:
-        found = by_factor(live.state.scaler, owner, record.rows.x)[0].tolist()
-        named = dict(zip(getattr(scaler, "names", ()), found, strict=True))
+    named = turn.factors_of(live.instance, live.state, record.rows) or {}
     return Used(recorded[arm], named, _effects(live, record, arm))
 
 
@@ -147,7 +144,7 @@ def _effects(live: Live, record: Record, arm: int) -> list[tuple[str, Any, Array
         x = np.repeat(one.x, 2 + len(others), axis=0)
         x[1, at], x[2:, at] = typical, others
         owner = np.repeat(one.unit if instance.scaler.per == "unit" else one.group, len(x))
-        delta = instance.scaler.predict(live.state.scaler, owner, x)[:, arm]
+        delta = turn.delta_of(instance, live.state, owner, x)[:, arm]
         if (delta == delta[0]).all():  # whatever stands there, δ is the same
             continue
         effect = delta[0] / delta[1] if joins == "product" else delta[0] - delta[1]

@@ -159,6 +159,8 @@ class Document:
     adjust: str
     reweight: Reweight | None
     overrides_weight: float | None
+    scaler_says: str
+    scaler_spans: list[tuple[str, float | None, float | None, float | None, float | None]]
 
     @property
     def limit(self) -> float | None:

@@ -101,6 +101,13 @@ def _read(document: Mapping[str, Any]) -> Document:
         overrides_weight=fields.number(
             treatment.get("overrides_weight"), "treatment.overrides_weight"
         ),
+        scaler_says=fields.text(_part(document, "scaler").get("says")),
+        scaler_spans=[
+            _span(one, f"scaler.columns[{i}]")
+            for i, one in enumerate(
+                fields.sequence(_part(document, "scaler").get("columns"), "scaler.columns")
+            )
+        ],
     )
 
 
@@ -244,6 +251,19 @@ def _contrast(value: Any) -> Contrast | None:
     )
     difference = fields.estimate(entry.get("difference"), f"{at}.difference")
     return Contrast(posterior, difference, approved, overridden)
+
+
+def _span(
+    value: Any, at: str
+) -> tuple[str, float | None, float | None, float | None, float | None]:
+    """Return a column of δ: its name, the range of δ̂, and the range of what ran."""
+    entry = fields.mapping(value, at)
+    low, high, ran_low, ran_high = (
+        fields.number(fields.mapping(entry.get(of), f"{at}.{of}").get(end), f"{at}.{of}.{end}")
+        for of in ("delta", "ran")
+        for end in ("low", "high")
+    )
+    return fields.text(entry.get("column")), low, high, ran_low, ran_high
 
 
 def _reweight(value: Any) -> Reweight | None:

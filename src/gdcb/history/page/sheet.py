@@ -157,7 +157,7 @@ def over_time(run: Document) -> str:
 
 def further(run: Document) -> list[tuple[str, str, str]]:
     """Return (what, figure, meaning) of people, missing outcomes, hidden causes and launch."""
-    return [*_people(run), *_hidden(run), *_launch(run)]
+    return [*_people(run), *_hidden(run), *_scaler(run), *_launch(run)]
 
 
 def _meaning(run: Document, sentence: str) -> str:
@@ -205,6 +205,22 @@ def _hidden(run: Document) -> list[tuple[str, str, str]]:
         size = NONE if run.robustness_value is None else share(run.robustness_value)
         found.append(("Hidden cause, effect", size, _meaning(run, words)))
     return found
+
+
+def _scaler(run: Document) -> list[tuple[str, str, str]]:
+    """Return the line of the scaler: its δ̂ against what ran."""
+    if not run.scaler_says:
+        return []
+    figures = []
+    for name, low, high, ran_low, ran_high in run.scaler_spans:
+        if low is None or high is None:
+            continue
+        of = f"{name}: " if len(run.scaler_spans) > 1 else ""
+        figure = f"{of}δ̂ {say.short(low)} to {say.short(high)}"
+        if ran_low is not None and ran_high is not None:
+            figure += f"; ran {say.short(ran_low)} to {say.short(ran_high)}"
+        figures.append(figure)
+    return [("Scaler", "; ".join(figures) or NONE, run.scaler_says)]
 
 
 def _launch(run: Document) -> list[tuple[str, str, str]]:

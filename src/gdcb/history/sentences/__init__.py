@@ -31,6 +31,7 @@ from gdcb.history.sentences.hidden import (
     variance,
 )
 from gdcb.history.sentences.phrases import chance, day, named, short, spanned, when
+from gdcb.history.sentences.scaler import Span, scaler_at_prior, scaler_taught
 from gdcb.history.sentences.times import (
     contraction,
     gate_changed,
@@ -59,6 +60,7 @@ __all__ = [
     "REFUSALS",
     "SHORT",
     "VERDICTS",
+    "Span",
     "adjusted_by_regression",
     "arm_untried",
     "arms_judged",
@@ -96,6 +98,8 @@ __all__ = [
     "reweighted",
     "rows_since",
     "rows_used",
+    "scaler_at_prior",
+    "scaler_taught",
     "sensitivity_arms",
     "sensitivity_slopes",
     "short",

@@ -8,6 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.bandits import Bandit
+from gdcb.delta_limits import DeltaLimits
 from gdcb.history import certify
 from gdcb.history.batch import Batch
 from gdcb.history.model_world import Drawn, ModelWorld
@@ -22,25 +23,36 @@ def can_certify(instance: Instance) -> bool:
 
 
 def certified_past(
-    world: ModelWorld, instance: Instance, bandit: Bandit, state: Drawn, group: Array
+    world: ModelWorld,
+    instance: Instance,
+    bandit: Bandit,
+    state: Drawn,
+    group: Array,
+    judged: Array | None = None,
 ) -> History | None:
     """Return the replicates' histories, each treated as the certificate of its own rows says.
 
     Outcomes are adjusted and rows weighed or left out for the arms; the scaler learns them as they
     came; the gates learn what came after their last change. A replicate whose history is refused
-    has no row, and starts cold. None: all of them do.
+    has no row, and starts cold. None: all of them do. `judged` (replicates, arms), where given, is
+    filled with what became of each arm (`Certificate.fates`).
     """
     logs, plain, seen, verdicts = [], [], [], []
     labels: list[Array] = []
+    scaler = instance.scaler
+    n_owners = group.size if scaler.per == "unit" else len(state.replicates)
+    limits = DeltaLimits.none(n_owners, scaler.n_arms, scaler.n_columns)
     chain = instance.chain
     kernels = chain.init_kernels(group.size, len(state.replicates), len(instance.actions))
     first = 0
-    for one in state.replicates:
+    for r, one in enumerate(state.replicates):
         at, first = first, first + one.units.size
         if one.kept.size == 0:
             continue
         batch = replace(world.batch.take(one.kept), unit=world.place(one))
         certificate = certify(batch, instance, bandit, full=False)
+        if judged is not None:
+            judged[r] = certificate.fates
         if certificate.is_refused:
             continue
         history = treated(certificate, batch, group, at)
@@ -48,6 +60,8 @@ def certified_past(
             segment = certificate.plan.segment(batch.time)
             since = np.flatnonzero(segment >= certificate.gate_first)
             chain.learn(kernels, history.rows.take(since), history.verdict.take(since))
+        owner = history.log.unit if scaler.per == "unit" else history.log.group
+        limits.set(np.unique(owner), certificate.plan.limits)
         logs.append(history.log)
         plain.append(_seen(for_scaler(certificate, batch, history.log), batch))
         seen.append(history.rows)
@@ -63,6 +77,7 @@ def certified_past(
         kernels,
         Log.concatenate(plain),
         np.concatenate(labels) if labels else None,
+        limits,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdcb.pages.numbers import Estimate
+from gdcb.pages.words import some
 
 PARTS = ("calibration", "bandit", "gate")
 INHERITED = "inherited"  # a fourth, where what ran before changes what can be reached
@@ -98,6 +99,42 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificates:
+    """What the certificates of the replicates' histories decided.
+
+    Parameters
+    ----------
+    histories, refused : certified, and refused as a whole
+    arms : (name, histories in which it was used as is, adjusted, weighted, refused)
+    reasons : (what an arm was refused for, how often), most often first
+    """
+
+    histories: int
+    refused: int
+    arms: list[tuple[str, int, int, int, int]]
+    reasons: list[tuple[str, int]]
+
+    @property
+    def sentence(self) -> str:
+        """Say how many histories and arms were used, and what others were refused for."""
+        if not self.histories:
+            return "No replicate had a history to certify."
+        counts = [counts for _, *counts in self.arms]
+        totals = [sum(column) for column in zip(*counts, strict=True)]
+        words = ("used as is", "adjusted", "weighted", "refused")
+        shown = [f"{n:,} {word}" for n, word in zip(totals, words, strict=False) if n]
+        whole = f"{self.refused:,} of {some(self.histories, 'history', 'histories')}"
+        said = (
+            f"Certificates: {whole} refused as a whole; arms over all histories: "
+            f"{', '.join(shown)}."
+        )
+        if self.reasons:
+            why = ", ".join(f"{reason} ({n:,})" for reason, n in self.reasons)
+            said += f" Refused for {why}."
+        return said
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One method's results; None where the run did not say."""
 
@@ -119,6 +156,7 @@ class Method:
     overrides: Overrides | None
     actions: Actions | None
     measures: dict[str, Estimate]
+    certificates: Certificates | None
     tuned: dict[str, Any]
 
     @property
@@ -230,6 +268,15 @@ class Document:
     def ours(self) -> Method | None:
         """GDCB, if it was run."""
         return self.methods.get("B4")
+
+    @property
+    def certificates(self) -> tuple[Method, Certificates] | None:
+        """What was decided for GDCB, or for the first method whose history was certified."""
+        first = [] if self.ours is None else [self.ours]
+        for method in (*first, *self.methods.values()):
+            if method.certificates is not None:
+                return method, method.certificates
+        return None
 
     @property
     def rivals(self) -> list[Method]:

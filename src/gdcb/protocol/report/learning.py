@@ -84,7 +84,7 @@ def cold_start(run: Document, figures: Figures) -> str:
     """Return what the history was worth: curves, paired difference, saving, compression."""
     start = run.cold_start
     if start is None or not start.is_compared:
-        return MISSING
+        return _certificates(run) or MISSING
     lines = [
         Series("warm", "GDCB with history", OURS, start.warm),
         Series("cold", "GDCB without", COLD, start.cold),
@@ -118,7 +118,19 @@ def cold_start(run: Document, figures: Figures) -> str:
         )
     found.append(f'<div class="pair">{"".join(pair)}</div>' if pair else "")
     found.append(_cold_numbers(run))
+    found.append(_certificates(run))
     return "".join(found)
+
+
+def _certificates(run: Document) -> str:
+    """Return what the certificates of the histories decided, arm by arm; nothing without any."""
+    if run.certificates is None:
+        return ""
+    method, found = run.certificates
+    rows = [[name, *(f"{n:,}" for n in counts)] for name, *counts in found.arms]
+    caption = f"What the certificates let {method.key} use: histories by verdict, arm by arm."
+    head = ["arm", "as is", "adjusted", "weighted", "refused"]
+    return paragraph(found.sentence) + tables.table(caption, head, rows)
 
 
 def _cold_numbers(run: Document) -> str:

@@ -13,6 +13,7 @@ from gdcb.protocol.report.document import (
     Actions,
     Band,
     Best,
+    Certificates,
     Changes,
     ColdStart,
     Compression,
@@ -147,8 +148,37 @@ def _method(key: str, value: Any) -> Method:
         overrides=_overrides(entry.get("overrides"), f"{at}.overrides"),
         actions=_actions(entry.get("actions"), f"{at}.actions"),
         measures=_measures(entry.get("measures"), f"{at}.measures"),
+        certificates=_certificates(entry.get("certificates"), f"{at}.certificates"),
         tuned=dict(fields.mapping(entry.get("tuned"), f"{at}.tuned")),
     )
+
+
+def _certificates(value: Any, at: str) -> Certificates | None:
+    if value is None:
+        return None
+    entry = fields.mapping(value, at)
+    arms = []
+    for i, one in enumerate(fields.sequence(entry.get("arms"), f"{at}.arms")):
+        arm = fields.mapping(one, f"{at}.arms[{i}]")
+        direct, adjust, reweight, refuse = (
+            _counted(arm.get(name), f"{at}.arms[{i}].{name}")
+            for name in ("direct", "adjust", "reweight", "refuse")
+        )
+        arms.append((fields.text(arm.get("arm")), direct, adjust, reweight, refuse))
+    reasons = []
+    for i, one in enumerate(fields.sequence(entry.get("reasons"), f"{at}.reasons")):
+        reason = fields.mapping(one, f"{at}.reasons[{i}]")
+        often = _counted(reason.get("count"), f"{at}.reasons[{i}].count")
+        reasons.append((fields.text(reason.get("reason")), often))
+    histories, refused = (
+        _counted(entry.get(name), f"{at}.{name}") for name in ("histories", "refused")
+    )
+    return Certificates(histories, refused, arms, reasons)
+
+
+def _counted(value: Any, at: str) -> int:
+    """Return a count from 0; what is missing counts as 0."""
+    return 0 if value in (None, 0) else fields.count(value, at)
 
 
 def _threshold(value: Any, at: str) -> Threshold | None:

@@ -1,0 +1,165 @@
+"""How far δ̂ may go after a warm start: the range of what ran, kept with what was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.instance import Instance
+from gdcb.records import flatten
+
+JOINS = ("product", "sum")  # compositions in which δ is a factor or a shift of the action
+_OUTERMOST = 0.001  # share of rows on either side that does not open the range: typing errors
+_NO_LIMIT = float(np.finfo(float).max)  # states hold finite numbers
+
+
+@dataclass(slots=True)
+class DeltaLimits:
+    """Limits of δ, for M arms (1 where they share one δ) and q columns.
+
+    An action that ran, relative to its base, is compared with an arm at neutral δ: e divided by
+    the arm where δ is a factor, e less the arm where it is added. The highest that ran is compared
+    with the second highest arm, the lowest with the second lowest (each arm with itself where it
+    has a δ of its own). So at its limits δ leaves all arms but the outermost within what ran.
+
+    Parameters
+    ----------
+    low, high : (owners, M, q) limits in force; the largest of all numbers: none
+    ran_low, ran_high : (owners, M, q) range of what ran so far; the next publication of δ̂ widens
+        the limits to it
+    lower, upper : (owners, M, q) the arms that the lowest and the highest that ran are compared
+        with
+    is_set : (owners,) whether limits are in force
+    """
+
+    low: Array
+    high: Array
+    ran_low: Array
+    ran_high: Array
+    lower: Array
+    upper: Array
+    is_set: Array
+
+    @staticmethod
+    def none(owners: int, arms: int, columns: int) -> DeltaLimits:
+        """Return no limit."""
+        shape = (owners, arms, columns)
+        low, high = np.full(shape, -_NO_LIMIT), np.full(shape, _NO_LIMIT)
+        return DeltaLimits(
+            low,
+            high,
+            high.copy(),
+            low.copy(),
+            np.ones(shape),
+            np.ones(shape),
+            np.zeros(owners, dtype=bool),
+        )
+
+    def clip(self, owner: Array, delta: Array) -> Array:
+        """Return δ (N, M, q) within the limits of its owner."""
+        if not self.is_set.any():
+            return delta
+        return np.asarray(np.clip(delta, self.low[owner], self.high[owner]))
+
+    def set(self, owners: Array, other: DeltaLimits) -> None:
+        """Give some owners the limits of the first owner of another record."""
+        for mine, theirs in zip(flatten(self).values(), flatten(other).values(), strict=True):
+            mine[owners] = theirs[0]
+
+    def watch(self, instance: Instance, owner: Array, action: Array, x: Array, ran: Array) -> None:
+        """Note what ran; rows where `ran` is false say nothing. The limits in force stay."""
+        if not self.is_set.any() or not ran.any():
+            return
+        rows = np.flatnonzero(ran)
+        below, above = self.placed(instance, owner[rows], action[rows], x[rows])
+        np.fmin.at(self.ran_low, owner[rows], below)
+        np.fmax.at(self.ran_high, owner[rows], above)
+
+    def placed(
+        self, instance: Instance, owner: Array, action: Array, x: Array
+    ) -> tuple[Array, Array]:
+        """Return actions (N, D) in units of δ, by the lower and by the upper arm: (N, M, q)."""
+        relative = instance.composition.relative(action, x)[:, None, : self.lower.shape[2]]
+        lower, upper = self.lower[owner], self.upper[owner]
+        if instance.composition.joins == "product":
+            return relative / lower, relative / upper
+        return relative - lower, relative - upper
+
+    def outside(self, delta: Array) -> float:
+        """Return the share of δ (N, M, q) that the first owner's limits would change."""
+        held = np.clip(delta, self.low[0], self.high[0])
+        return float((held != delta).any(axis=(1, 2)).mean()) if delta.shape[0] else 0.0
+
+    def widen(self, owners: Array) -> None:
+        """Let the limits of some owners follow what has run; they never become narrower."""
+        if self.is_set.any():
+            self.low[owners] = np.minimum(self.low[owners], self.ran_low[owners])
+            self.high[owners] = np.maximum(self.high[owners], self.ran_high[owners])
+
+
+def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaLimits:
+    """Return the limits that executed actions (N, D) set to δ: one owner, who stands for all.
+
+    They hold the range of what ran, without its outermost 0.1 % on either side, and the prior δ of
+    the same contexts: at neutral δ the arms are what somebody declared. There is no limit where
+    the scaler learns nothing, and where δ is no factor or shift of the action.
+
+    Examples
+    --------
+    Arms 0.8, 1 and 1.25: the second from either side is 1. Prices of 0.9 to 2 times the base ran.
+
+    >>> import gdcb
+    >>> instance = gdcb.Instance(
+    ...     context=gdcb.Schema({"base": gdcb.Number(1, 1000), "day": gdcb.Number(0, 1)}),
+    ...     arms=gdcb.ArmList(values=(0.8, 1.0, 1.25)),
+    ...     composition=gdcb.Multiply(base=("base",), names=("price",)),
+    ...     scaler=gdcb.RidgeScaler(features=("day",)),
+    ...     gate=[],
+    ...     reward=gdcb.Payoff(outcome=("booked",), action=0),
+    ... )
+    >>> x = np.array([[100.0, 0.2], [50.0, 0.7]])
+    >>> found = limits_of(instance, np.array([[90.0], [100.0]]), x, np.ones(2, dtype=bool))
+    >>> found.low.ravel().round(3).tolist(), found.high.ravel().round(3).tolist()
+    ([0.901], [1.999])
+    """
+    scaler, rows = instance.scaler, np.flatnonzero(ran)
+    found = DeltaLimits.none(1, scaler.n_arms, scaler.n_columns)
+    if scaler.learns_from == "nothing" or instance.composition.joins not in JOINS or not rows.size:
+        return found
+    arms = _arms(instance, x[rows[:1]])
+    if arms is None:
+        return found
+    found.lower[0], found.upper[0] = arms
+    owner = np.zeros(x.shape[0], dtype=np.int64)
+    below, above = found.placed(instance, owner[rows], action[rows], x[rows])
+    known = np.isfinite(below).all(axis=(1, 2))
+    if not known.any():
+        return found
+    prior = scaler.predict(scaler.init(1), owner, x)
+    low = np.quantile(below[known], _OUTERMOST, axis=0)
+    high = np.quantile(above[known], 1.0 - _OUTERMOST, axis=0)
+    found.low[0] = np.minimum(low, prior.min(axis=0))
+    found.high[0] = np.maximum(high, prior.max(axis=0))
+    found.ran_low, found.ran_high = found.low.copy(), found.high.copy()
+    found.is_set[:] = True
+    return found
+
+
+def _arms(instance: Instance, x: Array) -> tuple[Array, Array] | None:
+    """Return the arms that what ran is compared with, lower and upper, relative to their base."""
+    scaler: Any = instance.scaler
+    q, is_product = scaler.n_columns, instance.composition.joins == "product"
+    neutral = np.full((1, scaler.n_arms, q), 1.0 if is_product else 0.0)
+    actions = instance.composition.compose(instance.space, neutral, x)[0]
+    arms = instance.composition.relative(actions, np.repeat(x, actions.shape[0], axis=0))[:, :q]
+    if is_product and not (arms > 0).all():
+        return None  # a factor moves no arm at 0, and turns one below it
+    if scaler.n_arms > 1:
+        return np.asarray(arms), np.asarray(arms).copy()
+    steps = [np.unique(column) for column in arms.T]
+    lower = [column[min(1, column.size - 1)] for column in steps]
+    upper = [column[max(column.size - 2, 0)] for column in steps]
+    return np.array([lower]), np.array([upper])

@@ -1,0 +1,101 @@
+"""The certificate's line on the scaler: which rows taught it, and how far its δ̂ goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gdcb.arrays import Array
+from gdcb.history import sentences as say
+from gdcb.history.certificate import Certificate, number
+from gdcb.history.passage import passed_through
+from gdcb.history.warm import for_scaler, taught_scaler
+
+_MOST = 20_000  # contexts in which δ̂ is evaluated
+
+
+def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
+    """Return what the scaler learned of a log, against what ran; None: it learns from no log.
+
+    δ̂ is that of the rows that the certificate lets it use, before it is clipped; `ran` is the range
+    that it is clipped to, and `outside` the share of contexts in which that happens.
+    `actions_outside` is the share of what the arms then propose that lies beyond what ran: the
+    outermost arm does, where δ̂ is at its limit.
+    """
+    plan = certificate.plan
+    instance, scaler = plan.instance, plan.instance.scaler
+    if scaler.learns_from == "nothing":
+        return None
+    used, total = _rows(certificate)
+    state = taught_scaler(certificate)
+    some = plan.pilot.take(slice(None, None, -(-plan.pilot.n // _MOST)))
+    owner = some.unit if scaler.per == "unit" else np.zeros_like(some.unit)
+    delta = scaler.predict(state, owner, some.x)
+    is_taught = bool(used) and bool((np.asarray(scaler.version(state, owner)) > 0).any())
+    ran = plan.limits
+    has_limits = bool(ran.is_set[0])
+    outside = ran.outside(delta) if has_limits else None
+    document: dict[str, Any] = {
+        "learns_from": scaler.learns_from,
+        "is_taught": is_taught,
+        "rows": {"used": used, "of": total},
+        "columns": [],
+        "outside": outside if is_taught else None,
+        "actions_outside": None,
+    }
+    if not is_taught:
+        return document | {"says": say.scaler_at_prior(used)}
+    low, high = delta.min(axis=(0, 1)), delta.max(axis=(0, 1))
+    told: list[say.Span] = []
+    for j in range(delta.shape[2]):
+        name = instance.actions[j].name if has_limits else f"δ {j + 1}"
+        ends = (number(ran.low[0, :, j].min()), number(ran.high[0, :, j].max()))
+        told.append((name, number(low[j]), number(high[j]), *ends))
+    document["columns"] = [
+        {
+            "column": name,
+            "delta": {"low": least, "high": most},
+            "ran": {"low": ran_low, "high": ran_high} if has_limits else None,
+        }
+        for name, least, most, ran_low, ran_high in told
+    ]
+    if has_limits:
+        held = ran.clip(np.zeros_like(owner), delta)
+        document["actions_outside"] = _beyond(certificate, held, some.x)
+    said = say.scaler_taught(used, total, told, outside)
+    return document | {"says": said}
+
+
+def _rows(certificate: Certificate) -> tuple[int, int]:
+    """Return how many rows of the pilot teach the scaler, and how many say what it learns from."""
+    plan, batch = certificate.plan, certificate.plan.pilot
+    log = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit)).log
+    if plan.instance.scaler.learns_from == "label":
+        says: Array = np.zeros(batch.n, dtype=bool)
+        if batch.label is not None:
+            says = np.asarray(np.isfinite(batch.label).any(axis=1))
+    else:
+        says = np.isfinite(log.y) & ~log.is_null
+    if certificate.is_refused:
+        return 0, int(says.sum())
+    return int((says & (for_scaler(certificate, batch, log).weight > 0)).sum()), int(says.sum())
+
+
+def _beyond(certificate: Certificate, delta: Array, x: Array) -> float:
+    """Return the share of what the arms propose in these contexts that lies beyond what ran."""
+    instance, ran = certificate.plan.instance, certificate.plan.limits
+    actions = instance.composition.compose(instance.space, delta, x)
+    n, k, d = actions.shape
+    at = np.repeat(x, k, axis=0)
+    zero = np.zeros(n * k, dtype=np.int64)
+    below, above = ran.placed(instance, zero, actions.reshape(-1, d), at)  # (n·k, M, q)
+    if below.shape[1] > 1:  # every arm by itself
+        own = np.tile(np.arange(k), n)
+        below, above = below[np.arange(n * k), own, None], above[np.arange(n * k), own, None]
+        low, high = ran.low[0][own, None], ran.high[0][own, None]
+    else:
+        low, high = ran.low[0], ran.high[0]
+    slack = 1e-9 * (1.0 + np.abs(above))
+    inside = (below >= low - slack) & (above <= high + slack)
+    return float(1.0 - inside.all(axis=(1, 2)).mean())
