@@ -15,7 +15,7 @@ from gdcb.bandits.stacked import StackedThompson
 from gdcb.history import Batch, certify
 from gdcb.history.arms import arm_sums, bias_of, contrast_of
 from gdcb.history.certification import summed
-from gdcb.history.evidence import robustness_of_scores
+from gdcb.history.evidence import law_rows, robustness_of_scores
 from gdcb.history.stability import Stability, reward_law
 from gdcb.history.verdict import twins
 from gdcb.history.warm import warm_start, warm_start_from_sums
@@ -50,9 +50,9 @@ def batch_of(x: Array, arm: Array, y: Array, **columns: Any) -> Batch:
 def law_of(batch: Batch, instance: Instance, level: float = 0.05) -> Stability:
     plan, sums = summed(batch, instance, BANDIT)
     names = (*plan.features.names, "off")
-    space = instance.space
+    space, rows = instance.space, law_rows(plan, batch.n)
     return reward_law(
-        sums.moments, names, space.names, level, robustness_of_scores(plan, sums), space.coords
+        sums.moments, names, space.names, level, robustness_of_scores(sums, rows), space.coords, rows
     )
 
 

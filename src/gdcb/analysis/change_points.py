@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.step_search import SegmentSums, Step, StepSearch
+from gdcb.analysis.step_search import Confirm, SegmentSums, Step, StepSearch
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
@@ -102,6 +102,7 @@ def stability(
     least_rows: int = 20,
     most: int = 5,
     interval: float = 0.95,
+    confirm: Confirm | None = None,
 ) -> Stability:
     """Test 'one θ for all segments' against changes at unknown dates, and date them.
 
@@ -138,6 +139,8 @@ def stability(
     least_rows : least rows before and after a split in which the component is not 0
     most : changes at most
     interval : level of the intervals of dates and changes
+    confirm : p of a step by resampling, where the normal reference is not enough (rare outcomes);
+        a step then counts only where both are at most `level`
 
     Notes
     -----
@@ -172,7 +175,10 @@ def stability(
     judged = np.isfinite(p_values)
     n_judged = int(judged.sum())
     p = min(1.0, n_judged * float(np.nanmin(p_values))) if n_judged else 1.0
-    steps = search.steps(level, int(most), n_judged) if p <= level else []
+    steps: list[Step] = []
+    if p <= level:
+        steps, again = search.steps(level, int(most), n_judged, confirm)
+        p = max(p, again)
     found = [_told(search, steps, i, named, interval, n_judged) for i in range(len(steps))]
     found.sort(key=lambda one: (one.split, one.component))
     unjudged = tuple(name for name, is_judged in zip(named, judged, strict=True) if not is_judged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,9 @@ _PRIOR_ROWS = 30.0  # that the common variance is worth beside a segment's own
 _ROUNDS = 2  # of dating each change again, given the others
 
 Step = tuple[int, int]  # direction, and segments before the change
+# From the search and the steps in it: p of the next one by resampling, and its direction; None
+# where the normal reference is good.
+Confirm = Callable[["StepSearch", Sequence[Step]], tuple[float, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,33 @@ class StepSearch:
         p = np.where(is_judged, tail, np.nan)
         return p, place + 1, np.where(is_judged, top, np.nan), size.T
 
+    def largest(self, steps: Sequence[Step]) -> Callable[[Array], Array]:
+        """Return the map from other data's Σ zy (S, d, P) to their largest |W|/sd (k, P).
+
+        The standard deviations stay those of the search's own data.
+        """
+        e, inverse, _, meat, _ = self.fit(steps)
+        mixed = np.einsum("sij,kj->ski", meat, self.h)
+        own = np.einsum("ski,ki->sk", mixed, self.h).cumsum(axis=0)[:-1]
+        ahead, mixed = ((part @ e).cumsum(axis=0)[:-1] for part in (self.along, mixed))
+        g = ahead @ inverse
+        total = (e.transpose(0, 2, 1) @ meat @ e).sum(axis=0)
+        var = own - 2.0 * (g * mixed).sum(axis=2) + ((g @ total) * g).sum(axis=2)
+        is_open = self._open(steps) & (var > _SHOWN * own[-1:]) & (own > 0)
+        scale = np.where(is_open, 1.0 / np.sqrt(np.where(is_open, var, 1.0) * self.kappa), 0.0)
+
+        def of(cross: Array) -> Array:
+            whole = np.einsum("sij,sip->jp", e, cross)
+            level = np.einsum("kd,sdp->skp", self.h, cross).cumsum(axis=0)[:-1]
+            return np.asarray((np.abs(level - g @ whole) * scale[..., None]).max(axis=0))
+
+        return of
+
+    def coefficients(self, steps: Sequence[Step]) -> Array:
+        """Return the coefficients that hold in each segment, with the steps: (S, d)."""
+        e, _, theta, _, _ = self.fit(steps)
+        return np.asarray(e @ theta)
+
     def _open(self, steps: Sequence[Step]) -> Array:
         """Return where a further step may be (S − 1, k): away from those of the same direction."""
         is_open: Array = self.is_open.copy()
@@ -150,9 +180,16 @@ class StepSearch:
             is_open[:, k] &= apart
         return is_open
 
-    def steps(self, level: float, most: int, n_judged: int) -> list[Step]:
-        """Return the steps that stand out, one after another, each dated given the others."""
+    def steps(
+        self, level: float, most: int, n_judged: int, confirm: Confirm | None = None
+    ) -> tuple[list[Step], float]:
+        """Return the steps that stand out, one after another, each dated given the others.
+
+        With `confirm`, a step must also stand out among resampled data. Also returned: the p of
+        the first step that was asked for, 0 where none was.
+        """
         steps: list[Step] = []
+        first = 0.0
         while len(steps) < most:
             p, place, _, _ = self.scan(steps)
             if not np.isfinite(p).any():
@@ -161,6 +198,12 @@ class StepSearch:
             best = self._strongest(steps, p)
             if n_judged * p[best] > level:
                 break
+            again = None if confirm is None else confirm(self, steps)
+            if again is not None:
+                best = again[1]
+                first = first if steps else again[0]
+                if again[0] > level:
+                    break
             steps.append((best, int(place[best])))
         for _ in range(_ROUNDS if len(steps) > 1 else 0):
             for i in range(len(steps) - 1, -1, -1):
@@ -171,7 +214,7 @@ class StepSearch:
                     steps[i] = (k, int(place[k]))
                 else:
                     steps = others
-        return steps
+        return steps, first
 
     def _strongest(self, steps: Sequence[Step], p: Array) -> int:
         least = np.flatnonzero(p == np.nanmin(p))

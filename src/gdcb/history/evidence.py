@@ -18,6 +18,7 @@ from gdcb.history.plan import FOLDS, Plan, target_of
 from gdcb.history.stability import (
     ROWS_A_COLUMN,
     Change,
+    LawRows,
     Stability,
     gate_changes,
     reward_law,
@@ -75,8 +76,9 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     threshold = level / n_tests
     space = instance.space
     numbers = space.coords[:, ~space.is_exact]
-    robust = robustness_of_scores(plan, statistics)
-    law = reward_law(moments, names, space.names, threshold, robust, numbers)
+    rows = law_rows(plan, float(moments[:, :-1, :, 0, 0].sum()))
+    robust = robustness_of_scores(statistics, rows)
+    law = reward_law(moments, names, space.names, threshold, robust, numbers, rows)
     gates = {
         instance.chain.gates[g].name: gate_changes(
             statistics.acted[g], instance.chain.gates[g].name, threshold
@@ -126,8 +128,8 @@ def _spread(moments: Array) -> float:
     return float(np.sqrt(sums.square.sum() / max(float((n - (n > 0)).sum()), 1.0)))
 
 
-def robustness_of_scores(plan: Plan, statistics: Statistics) -> Array:
-    """Return by how much scores vary more than with one variance an arm: (q − 1,), on the pilot."""
+def law_rows(plan: Plan, total: float) -> LawRows:
+    """Return the pilot's rows with an outcome on an arm; `total`: as many has the whole log."""
     batch, k = plan.pilot, plan.instance.space.n
     history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
     log = history.log
@@ -136,27 +138,41 @@ def robustness_of_scores(plan: Plan, statistics: Statistics) -> Array:
     delta = plan.delta(batch.unit, batch.x)
     arm, off = plan.place(log.action, log.is_null, delta, batch.x)
     known = np.flatnonzero((arm < k) & np.isfinite(y) & ~log.is_null)
-    sums = statistics.moments[:, :k].sum(axis=0).reshape(2 * k, *statistics.moments.shape[-2:])
+    z = np.concatenate(
+        (np.ones((known.size, 1)), plan.features(batch.x[known]), off[known]), axis=1
+    )
+    block = arm[known] * 2 + log.is_override[known]
+    share = 1.0 if plan.is_whole else min(1.0, known.size / max(total, 1.0))
+    segment = plan.segment(batch.time[known])
+    return LawRows(z, y[known], weight[known] / plan.unit, block, segment, share)
+
+
+def law_of_blocks(sums: Array) -> Array:
+    """Return each block's law θ (blocks, d) from its moments (blocks, d + 1, d + 1).
+
+    With few rows a line of its own comes too near to them: such blocks share their slopes.
+    """
     d = sums.shape[-1] - 1
-    if not known.size:
-        return np.ones(d)
     n = sums[:, 0, 0]
     gram = sums[:, :d, :d] + 1e-6 * np.maximum(n, 1.0)[:, None, None] * np.eye(d)
     theta = np.linalg.solve(gram, sums[:, :d, d][..., None])[..., 0]
-    # With few rows a line of its own comes too near to them: such blocks share their slopes.
     mean = sums[:, 0, 1:] / np.maximum(n, 1.0)[:, None]
     within = (sums[:, 1:, 1:] - n[:, None, None] * mean[:, :, None] * mean[:, None]).sum(axis=0)
     p = d - 1
     shared = np.linalg.solve(within[:p, :p] + 1e-6 * n.sum() * np.eye(p), within[:p, p])
     level = mean[:, p] - mean[:, :p] @ shared
-    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (2 * k, p))), axis=1)
-    theta = np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
-    block = arm[known] * 2 + log.is_override[known]
-    z = np.concatenate(
-        (np.ones((known.size, 1)), plan.features(batch.x[known]), off[known]), axis=1
-    )
-    square = (y[known] - (z * theta[block]).sum(axis=1)) ** 2
-    w = weight[known] / plan.unit
+    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (n.size, p))), axis=1)
+    return np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
+
+
+def robustness_of_scores(statistics: Statistics, rows: LawRows) -> Array:
+    """Return by how much scores vary more than with one variance an arm: (q − 1,)."""
+    k = statistics.moments.shape[1] - 1
+    sums = statistics.moments[:, :k].sum(axis=0).reshape(2 * k, *statistics.moments.shape[-2:])
+    if not rows.y.size:
+        return np.ones(sums.shape[-1] - 1)
+    theta, block, z, w = law_of_blocks(sums), rows.block, rows.z, rows.weight
+    square = (rows.y - (z * theta[block]).sum(axis=1)) ** 2
     count = np.bincount(block, minlength=2 * k)
     noise = np.bincount(block, w * square, 2 * k) / np.maximum(count, 1)
     expected = (z**2 * (w * noise[block])[:, None]).sum(axis=0)

@@ -4,7 +4,9 @@ Within a block (an executed arm, approved or overridden) rewards follow θᵀz, 
 from the arm). If θ stays, W_s = Σ_{t ≤ s} (b_t − C_t·θ̂) has the covariance σ²(A_s − A_s·A⁻¹·A_s)
 given the regressors, A_s = Σ_{t ≤ s} C_t: contexts and actions may drift as they like. Blocks are
 independent, so their W add up: to the level of all of them, of one arm, or to the effect of one
-column. The largest |W_s|/sd over the dates is judged by the tail of a Brownian bridge.
+column. The largest |W_s|/sd over the dates is judged by the tail of a Brownian bridge. Where
+outcomes are rare or very uneven that tail is wrong, and a change must also stand out among residuals
+that were shuffled within arms, between rows of about the same fitted value.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import numpy as np
 
 from gdcb.analysis.bridge_tail import bridge_tail
 from gdcb.analysis.change_points import SegmentSums, stability
+from gdcb.analysis.resampled import FEW, events, in_bands, resampled_p, shuffled
+from gdcb.analysis.step_search import Confirm, Step, StepSearch
 from gdcb.arrays import Array
 
 EDGE = 0.05  # share of the rows on either side of a date that is looked at
@@ -25,9 +29,11 @@ _MOST_CHANGES = 8
 _RIDGE = 1e-9
 _EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
 _SHOWN = 1e-7  # of a component's Σz²: less information on a step is rounding
-_PRIOR_ROWS = 10.0  # that the variance of all segments is worth beside a segment's own
+_PRIOR_ROWS = 10.0  # normal ones, that the variance of all is worth beside a segment's own
+_PEAKED = 30.0  # kurtosis from which on a segment's own variance says little
 ROWS_A_COLUMN = 5  # of a block that has slopes of its own
 _LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
+_SEED = 20  # of shuffles: the same log has the same certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,33 @@ class Stability:
     changes: tuple[Change, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LawRows:
+    """Rows with an outcome on an arm, as the law is fitted to them: of the log, or of a sample.
+
+    Parameters
+    ----------
+    z : (N, q − 1) regressors (1, φ, distance from the arm)
+    y : (N,) outcome
+    weight : (N,)
+    block : (N,) 2·arm, and 1 more where a person had put the action in place of another
+    segment : (N,) of time
+    share : of the log's rows that these are
+    """
+
+    z: Array
+    y: Array
+    weight: Array
+    block: Array
+    segment: Array
+    share: float = 1.0
+
+    def take(self, index: Array) -> LawRows:
+        """Return the rows at `index`."""
+        parts = (self.z, self.y, self.weight, self.block, self.segment)
+        return LawRows(*(part[index] for part in parts), self.share)
+
+
 @dataclass(slots=True)
 class Process:
     """k standardised processes over m dates, and what they are called.
@@ -60,6 +93,9 @@ class Process:
     is_looked : (k, m) dates with enough rows on either side
     names : (k,)
     sides : (k, m, 2) the mean before and after each date, in the units of the outcome
+    theta : (B, q − 1) the law of each block
+    blocks : (B,) which blocks these are
+    largest : from other data's Σ zy (S, B, q − 1, P) to their largest |W|/sd (k, P)
     """
 
     z: Array
@@ -67,10 +103,22 @@ class Process:
     is_looked: Array
     names: Sequence[str]
     sides: Array
+    theta: Array
+    blocks: Array
+    largest: Callable[[Array], Array]
 
 
-def search(of: Callable[[int, int], Process | None], n: int, level: float) -> Stability:
-    """Test all n segments together; where a change is found, look on either side of it again."""
+Again = Callable[[int, int, Process], tuple[float, int] | None]
+
+
+def search(
+    of: Callable[[int, int], Process | None], n: int, level: float, again: Again | None = None
+) -> Stability:
+    """Test all n segments together; where a change is found, look on either side of it again.
+
+    `again` tests a change by resampling, and returns its p and which component it is; None where
+    the normal reference is good.
+    """
     found: list[Change] = []
     first = 1.0
     waiting = [(0, n)]
@@ -81,11 +129,13 @@ def search(of: Callable[[int, int], Process | None], n: int, level: float) -> St
             continue
         height = np.where(process.is_looked, np.abs(process.z), 0.0)
         tails = bridge_tail(height.max(axis=1), process.correlation, process.is_looked)
-        p = min(1.0, float(tails.min()) * tails.size)
+        p, j = min(1.0, float(tails.min()) * tails.size), int(tails.argmin())
+        if p <= level and again is not None:
+            told = again(low, high, process)
+            p, j = (p, j) if told is None else (max(p, told[0]), told[1])
         first = p if (low, high) == (0, n) else first
         if p > level:
             continue
-        j = int(tails.argmin())
         at = int(height[j].argmax())
         before, after = process.sides[j, at].tolist()
         found.append(Change(low + at + 1, process.names[j], before, after, p))
@@ -100,6 +150,7 @@ def reward_law(
     level: float,
     robust: Array,
     coords: Array | None = None,
+    rows: LawRows | None = None,
 ) -> Stability:
     """Test whether rewards follow one law, given what ran and where.
 
@@ -112,20 +163,89 @@ def reward_law(
     names, arms : of the regressors behind the level, and of the arms
     robust : (q − 1,) by how much the variance of each score exceeds σ²·z² (heteroscedasticity)
     coords : (K, C) coordinates of the arms that are numbers
+    rows : to test a change again where the normal reference is not good; None: it is believed
     """
     n_arms = len(arms)
     blocks = moments[:, :n_arms].reshape(moments.shape[0], -1, *moments.shape[-2:])
     owner = np.repeat(np.arange(n_arms), 2)
     along = np.empty((n_arms, 0)) if coords is None else coords
-    rows = blocks[..., 0, 0].sum(axis=0)
-    is_large = rows >= ROWS_A_COLUMN * (blocks.shape[-1] - 1)
-    if rows[is_large].sum() < _LEAST_SHARE * rows.sum():
-        return _law_of_few(moments[:, :n_arms], names, arms, level, robust, along)
+    size = blocks[..., 0, 0].sum(axis=0)
+    is_large = size >= ROWS_A_COLUMN * (blocks.shape[-1] - 1)
+    if size[is_large].sum() < _LEAST_SHARE * size.sum():
+        return _law_of_few(moments[:, :n_arms], names, arms, level, robust, along, rows)
+
+    prior = _PRIOR_ROWS * (1.0 if rows is None else max(0.5 * (_kurtosis(rows) - 1.0), 1.0))
 
     def of(low: int, high: int) -> Process | None:
-        return _law(blocks[low:high], owner, names, arms, robust, along)
+        return _law(blocks[low:high], owner, names, arms, robust, along, prior)
 
-    return search(of, moments.shape[0], level)
+    def again(low: int, high: int, process: Process) -> tuple[float, int] | None:
+        return None if rows is None else _shuffled_law(rows, low, high, process, level)
+
+    return search(of, moments.shape[0], level, again)
+
+
+def _shuffled_law(
+    rows: LawRows, low: int, high: int, process: Process, level: float
+) -> tuple[float, int] | None:
+    """Return p of a change in segments low to high − 1 among shuffled residuals; None: not needed.
+
+    Rows of a sample cannot stand for all rows where outcomes are rare: p is then 1.
+    """
+    known = np.flatnonzero((rows.segment >= low) & (rows.segment < high))
+    place = np.full(int(max(rows.block.max(initial=0), process.blocks.max())) + 1, -1)
+    place[process.blocks] = np.arange(process.blocks.size)
+    some = rows.take(known[place[rows.block[known]] >= 0])
+    block = place[some.block]
+    fitted = (some.z * process.theta[block]).sum(axis=1)
+    root = np.sqrt(some.weight)
+    left = root * (some.y - fitted)
+    scores = root[:, None] * some.z * left[:, None]
+    if events(scores).min(initial=np.inf) >= FEW * rows.share and _by_block(scores, block) >= (
+        FEW * rows.share
+    ):
+        return None
+    if rows.share < 1.0:
+        return 1.0, 0
+    z, n_blocks = root[:, None] * some.z, process.blocks.size
+    at = (some.segment - low) * n_blocks + block
+    order = np.argsort(at, kind="stable")
+    starts = np.flatnonzero(np.diff(at[order], prepend=-1))
+    stops = [*starts[1:], order.size][: starts.size]
+    shape = (high - low, n_blocks, z.shape[1])
+
+    def cross(values: Array) -> Array:
+        out = np.zeros((shape[0] * shape[1], shape[2], values.shape[1]))
+        for start, stop in zip(starts, stops, strict=True):
+            here = order[start:stop]
+            out[at[here[0]]] = z[here].T @ values[here]
+        return out.reshape(*shape, values.shape[1])
+
+    rng, group = np.random.default_rng(_SEED), in_bands(fitted, block)
+    size = max(left.size, int(np.prod(shape)))
+    return resampled_p(
+        process.largest,
+        cross(left[:, None]),
+        lambda n: cross(shuffled(left, group, n, rng)),
+        level,
+        size,
+    )
+
+
+def _kurtosis(rows: LawRows) -> float:
+    """Return that of outcomes around their block's mean: 3 if normal, 1/rate of rare ones."""
+    size = np.bincount(rows.block, rows.weight)
+    total = np.bincount(rows.block, rows.weight * rows.y)
+    left = rows.y - (total / np.where(size > 0, size, 1.0))[rows.block]
+    square = rows.weight * left**2
+    return float(rows.y.size / max(float(events(np.sqrt(square)[:, None])[0]), 1.0))
+
+
+def _by_block(scores: Array, block: Array) -> float:
+    """Return the least number of events of a block's level: (N, d) scores of blocks (N,)."""
+    square = scores[:, 0] ** 2
+    second, fourth = np.bincount(block, square), np.bincount(block, square**2)
+    return float((second**2 / np.where(fourth > 0, fourth, 1.0))[fourth > 0].min(initial=np.inf))
 
 
 def _law(
@@ -135,6 +255,7 @@ def _law(
     arms: Sequence[str],
     robust: Array,
     coords: Array,
+    prior: float,
 ) -> Process | None:
     """Return the processes of all levels and effects over segments (S, blocks, q, q)."""
     d = blocks.shape[-1] - 1
@@ -155,7 +276,7 @@ def _law(
     # Segments differ in their variance, too: (S,), as a share of the usual one.
     rest = (left / noise).sum(axis=1)
     rest, near = (_around(part) for part in (rest * size.sum() / max(rest.sum(), 1e-300), n.sum(1)))
-    local = (rest + _PRIOR_ROWS) / (near + _PRIOR_ROWS)
+    local = (rest + prior) / (near + prior)
     score = np.cumsum(cross - (gram @ theta[..., None])[..., 0], axis=0)[:-1]  # (m, B, d)
     information, variance, along = _second_moments(gram, inverse, local)
     scale = noise[:, None] * robust
@@ -170,8 +291,20 @@ def _law(
     members += [(j + 1, everyone, f"the effect of {name}") for j, name in enumerate(names)]
     sums = (score, information, variance, along)
     parts = [_pooled(j, who, sums, squares, rows, size) for j, who, _ in members]
-    z, correlation, looked, sides = (np.stack(part) for part in zip(*parts, strict=True))
-    return Process(z, correlation, looked, [name for *_, name in members], sides)
+    z, correlation, looked, sides, sd = (np.stack(part) for part in zip(*parts, strict=True))
+    so_far = np.cumsum(gram, axis=0)[:-1]
+
+    def largest(other: Array) -> Array:
+        own = np.cumsum(other, axis=0)[:-1] - so_far @ (inverse @ other.sum(axis=0))
+        return np.stack(
+            [
+                (np.abs(np.tensordot(own[:, :, j], h, (1, 0))) * (seen / one)[:, None]).max(axis=0)
+                for (j, h, _), seen, one in zip(members, looked, sd, strict=True)
+            ]
+        )
+
+    told = [name for *_, name in members]
+    return Process(z, correlation, looked, told, sides, theta, keep, largest)
 
 
 def _slopes(coords: Array, size: Array) -> list[Array]:
@@ -219,11 +352,11 @@ def _pooled(
     squares: Array,
     rows: Array,
     size: Array,
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[Array, Array, Array, Array, Array]:
     """Add up one component over blocks, each with weight h (B,).
 
-    Returns z, the correlation of neighbours, where to look, and the sides: by how much outcomes
-    are off before and after each date. A step Δ along h moves W by −Δ·Σh²I, I the information on
+    Returns z, the correlation of neighbours, where to look, the sides (by how much outcomes are
+    off before and after each date), and the standard deviations behind z. A step Δ along h moves W by −Δ·Σh²I, I the information on
     it, and outcomes by Δ times the regressor's root mean square.
     """
     score, information, variance, along = sums
@@ -239,7 +372,7 @@ def _pooled(
     step = -w / np.where(looked, told, np.inf) * np.sqrt(weight / float(size @ h2))
     share = rows[:-1] @ h2 / float(size @ h2)
     sides = np.stack((-step * (1.0 - share), step * share), axis=-1)
-    return np.where(looked, w, 0.0) / deviation, correlation, looked, sides
+    return np.where(looked, w, 0.0) / deviation, correlation, looked, sides, deviation
 
 
 def _law_of_few(
@@ -249,6 +382,7 @@ def _law_of_few(
     level: float,
     robust: Array,
     coords: Array,
+    by_row: LawRows | None = None,
 ) -> Stability:
     """Test the law where blocks have too few rows for slopes of their own: (S, K, 2, q, q).
 
@@ -288,8 +422,20 @@ def _law_of_few(
     kappa[slopes] = robust[1:]
     spread = np.ones(width + len(directions))
     spread[slopes] = np.sqrt(np.einsum("sii->i", gram)[slopes] / rows.sum())
+    confirm = None
+    is_peaked = by_row is not None and _kurtosis(by_row) > _PEAKED
+    if by_row is not None:
+        confirm = _shuffled_few(by_row, keep, held, has_over, level)
     found = stability(
-        sums, level, known, directions=directions, kappa=kappa, trim=EDGE, least_rows=LEAST
+        sums,
+        level,
+        known,
+        directions=directions,
+        kappa=kappa,
+        trim=EDGE,
+        least_rows=LEAST,
+        variance="common" if is_peaked else "segment",
+        confirm=confirm,
     )
     size = dict(zip((*known, *directions), spread.tolist(), strict=True))
     changes = [
@@ -298,11 +444,54 @@ def _law_of_few(
             one.component,
             one.before * size[one.component],
             one.after * size[one.component],
-            one.p,
+            max(one.p, found.p) if confirm is not None else one.p,
         )
         for one in found.change_points
     ]
     return Stability(found.p, tuple(changes))
+
+
+def _shuffled_few(
+    rows: LawRows, keep: Array, held: Array, has_over: int, level: float
+) -> Confirm | None:
+    """Return the test of a step among shuffled residuals, of arms that share their slopes."""
+    arm = np.full(int(max(rows.block.max(initial=0) // 2, keep.max())) + 1, -1)
+    arm[keep] = np.arange(keep.size)
+    at = np.full(int(max(rows.segment.max(initial=0), held.max())) + 1, -1)
+    at[held] = np.arange(held.size)
+    some = rows.take(np.flatnonzero((arm[rows.block // 2] >= 0) & (at[rows.segment] >= 0)))
+    place, segment = arm[some.block // 2], at[some.segment]
+    z = np.zeros((some.y.size, keep.size + has_over + some.z.shape[1] - 1))
+    z[np.arange(some.y.size), place] = 1.0
+    if has_over:
+        z[:, keep.size] = some.block % 2
+    z[:, keep.size + has_over :] = some.z[:, 1:]
+    root = np.sqrt(some.weight)
+    order = np.argsort(segment, kind="stable")
+    edges = np.searchsorted(segment[order], np.arange(held.size + 1))
+
+    def cross(values: Array) -> Array:
+        parts = [order[a:b] for a, b in pairwise(edges.tolist())]
+        return np.stack([(root[part, None] * z[part]).T @ values[part] for part in parts])
+
+    def confirm(found: StepSearch, steps: Sequence[Step]) -> tuple[float, int] | None:
+        fitted = (z * found.coefficients(steps)[segment]).sum(axis=1)
+        left = root * (some.y - fitted)
+        if events((root * left)[:, None] * z).min() >= FEW * rows.share:
+            return None
+        if rows.share < 1.0:
+            return 1.0, 0
+        regime = np.searchsorted(np.sort([split for _, split in steps]), segment, side="right")
+        rng, group = np.random.default_rng(_SEED), in_bands(fitted, regime)
+        return resampled_p(
+            found.largest(steps),
+            cross(left[:, None]),
+            lambda n: cross(shuffled(left, group, n, rng)),
+            level,
+            max(left.size, held.size * z.shape[1]),
+        )
+
+    return confirm
 
 
 def is_inside(before: Array, total: float) -> Array:
@@ -328,14 +517,46 @@ def gate_changes(acted: Array, name: str, level: float) -> Stability:
     count, excess = rows.sum(axis=1), (changed - rate * rows).sum(axis=1)
     square = (changed * (1.0 - 2.0 * rate) + rows * rate**2).sum(axis=1)
     sums = SegmentSums(count, count[:, None, None], excess[:, None], square)
-    found = stability(sums, level, [name], trim=EDGE, least_rows=LEAST)
+    confirm = None
+    if min(float(changed.sum()), float((rows - changed).sum())) < FEW:
+        confirm = _drawn_gate(rows, changed, rate, level)
+    found = stability(sums, level, [name], trim=EDGE, least_rows=LEAST, confirm=confirm)
     splits = [point.split for point in found.change_points]
     passed = [
         1.0 - float(changed[a:b].sum() / max(rows[a:b].sum(), 1.0))
         for a, b in pairwise([0, *splits, held.size])
     ]
     changes = [
-        Change(int(held[point.split]), name, passed[i], passed[i + 1], point.p)
+        Change(int(held[point.split]), name, passed[i], passed[i + 1], max(point.p, found.p))
         for i, point in enumerate(found.change_points)
     ]
     return Stability(found.p, tuple(changes))
+
+
+def _drawn_gate(rows: Array, changed: Array, rate: Array, level: float) -> Confirm:
+    """Return the exact test of a step: as many rows acted on in each column, in other segments.
+
+    Given how many of a column's rows (S, k) a gate acted on, in which segments they are is
+    hypergeometric while nothing changes.
+    """
+    rows, changed = rows.round().astype(np.int64), changed.round().astype(np.int64)
+
+    def confirm(found: StepSearch, steps: Sequence[Step]) -> tuple[float, int]:
+        rng = np.random.default_rng(_SEED)
+        borders = [0, *sorted(split for _, split in steps), rows.shape[0]]
+
+        def draw(n: int) -> Array:
+            out = np.zeros((rows.shape[0], n))
+            for a, b in pairwise(borders):
+                for c in np.flatnonzero(changed[a:b].sum(axis=0)):
+                    total = int(changed[a:b, c].sum())
+                    some = rng.multivariate_hypergeometric(
+                        rows[a:b, c], total, size=n, method="marginals"
+                    )
+                    out[a:b] += some.T
+            return (out - (rows @ rate)[:, None])[:, None]
+
+        observed = (changed.sum(axis=1) - rows @ rate)[:, None, None]
+        return resampled_p(found.largest(steps), observed, draw, level, rows.size)
+
+    return confirm
