@@ -52,7 +52,13 @@ def law_of(batch: Batch, instance: Instance, level: float = 0.05) -> Stability:
     names = (*plan.features.names, "off")
     space, rows = instance.space, law_rows(plan, batch.n)
     return reward_law(
-        sums.moments, names, space.names, level, robustness_of_scores(sums, rows), space.coords, rows
+        sums.moments,
+        names,
+        space.names,
+        level,
+        robustness_of_scores(sums, rows),
+        space.coords,
+        rows,
     )
 
 

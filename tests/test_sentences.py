@@ -18,6 +18,8 @@ from tests.properties import examples
 SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("adjusted_by_regression", ("aipw", 5)),
     ("adjusted_by_regression", ("cross-fitted regression",)),
+    ("all_mature", ()),
+    ("all_mature", (0.3,)),
     ("arm_untried", ("a", 0)),
     ("arm_untried", ("a", 1)),
     ("arm_untried", ("a", 1200)),
@@ -36,12 +38,14 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("columns_unread", (["busy"],)),
     ("columns_unread", (["busy", "weekday"],)),
     ("contraction", ("gate", 0.7)),
+    ("dependence_untested", ()),
     ("duplicates", (0,)),
     ("duplicates", (1,)),
     ("duplicates", (7,)),
     ("evidence", ("a", 1, 1)),
     ("evidence", ("a", 900, 12.3)),
     ("family", (0.05, 1)),
+    ("family", (0.05, 6, True)),
     ("finding", ("Missing outcomes", 0.5, 0.01)),
     ("gate_changed", ("gate", "2025-03-04")),
     ("gate_changed", ("gate", 12, 0.7, 0.5, 1e-9)),
@@ -61,9 +65,13 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("overrides_weight", (0.4,)),
     ("overrides_weight", (1.0,)),
     ("reward_law_changed", (5001, "the level", None)),
+    ("reward_law_possible", (5001, "the level", 1e-6)),
+    ("reward_law_possible", ("2025-03-04", "the level", None, True)),
     ("reward_law_stable", (0.6,)),
     ("reweighted", (None, 0.0, None)),
     ("reweighted", (20.0, 0.1, 0.004, True)),
+    ("rows_dependent", ("rows of the same day", 2.2, 1e-6)),
+    ("rows_independent", (0.4,)),
     ("rows_since", ("2025-03-04T00:00:00+00:00",)),
     ("rows_used", (1, 1, 0)),
     ("rows_used", (1000, 0, 1)),
@@ -73,6 +81,13 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("scaler_taught", (900, 4500, [("price", 0.9, 1.1, 0.7, 1.3)], 0.0)),
     ("scaler_taught", (9, 9, [("a", 0.0, 1.0, 0.0, 2.0), ("b", 1.0, 2.0, 0.0, 3.0)], 0.0)),
     ("scaler_taught", (1, 1, [("δ 1", 0.9, 1.1, None, None)], None)),
+    ("rows_used", (1000, 0, 1, 1)),
+    ("rows_used", (10_000, 0, 1, 2500)),
+    ("set_aside", (1, 86_400.0, True, "declared")),
+    ("set_aside", (2500, 1200.0, False, "missing outcomes", 1e-6)),
+    ("set_aside", (2500, 5000.0, True, "outcome times")),
+    ("too_few_days", (3,)),
+    ("too_many_changes", (4,)),
     ("sensitivity_arms", (None,)),
     ("sensitivity_arms", (1.0,)),
     ("sensitivity_arms", (2.5,)),
@@ -88,7 +103,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("verdict", ("adjust",)),
     ("logged_bias", (0.4, 0.3, 0.12)),
 ]
-PHRASES = {"chance", "day", "named", "short", "spanned", "when"}
+PHRASES = {"chance", "day", "duration", "named", "short", "spanned", "when"}
 
 
 @pytest.mark.parametrize(("name", "arguments"), SAID, ids=lambda value: str(value)[:40])

@@ -399,6 +399,7 @@ class Agent(Fold):
         if not hasattr(history, "parts") or not hasattr(history, "fingerprint"):
             source = open_log(history, self.instance, columns, query, strict=strict)
         settings: dict[str, Any] = {"level": level, "margin": margin, "override": override}
+        settings["matures_after"] = getattr(source, "matures_after", None)
         certificate = certify(source, self.instance, self.bandit, **settings)
         event = self.foresee_import(source, certificate, settings)
         if event is not None:
@@ -417,7 +418,8 @@ class Agent(Fold):
         units = list(source.units) or [DEFAULT_UNIT]
         _, group = self.room(len(units))
         state, kept = start(certificate, source, self.instance, self.bandit, group)
-        rows = None if kept is None else certificate.plan.pilot.to_text()
+        plan = certificate.plan
+        rows = None if kept is None else (plan.read or plan.pilot).to_text()
         known = None if rows is not None else base64.b64encode(to_bytes(state)).decode()
         name, hashed = str(source.name), source.fingerprint
         document = json.loads(json.dumps(certificate.as_json(), allow_nan=False))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from gdcb.errors import InvalidInput
+
+_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,9 @@ class LogColumns:
     label : the scaler's labels, where it learns from labels
     decided : log column with the time at which other columns were known, by column: a column that
         was known only after the decision cannot be context
+    outcome_time : log column with the time at which the outcome was known; empty cells: not yet
+    matures_after : how long outcomes take to come in, as "30 days", or in seconds. Rows younger
+        than that at the end of the log are set aside; without it the certificate estimates it
     """
 
     context: Mapping[str, str] = field(default_factory=dict)
@@ -41,3 +50,35 @@ class LogColumns:
     time: str = ""
     label: tuple[str, ...] = ()
     decided: Mapping[str, str] = field(default_factory=dict)
+    outcome_time: str = ""
+    matures_after: str | float = field(
+        default="", metadata={"expected": 'a time such as "30 days", or seconds'}
+    )
+
+    def __post_init__(self) -> None:
+        seconds_of(self.matures_after)
+
+    @property
+    def maturity(self) -> float | None:
+        """How long outcomes take, in seconds; None: not declared."""
+        return seconds_of(self.matures_after)
+
+
+def seconds_of(span: str | float) -> float | None:
+    """Read a span of time; '' is None.
+
+    >>> seconds_of("30 days"), seconds_of(90), seconds_of("")
+    (2592000.0, 90.0, None)
+    """
+    if span == "":
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day|week)s?\s*", str(span))
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.nan
+    if isinstance(span, int | float) and not isinstance(span, bool):
+        seconds = float(span)
+    if not 0 < seconds < math.inf:
+        raise InvalidInput(
+            'history.matures_after: expected a time such as "30 days" (seconds, minutes, hours, '
+            f"days, weeks), or seconds above 0, got {span!r}"
+        )
+    return seconds

@@ -1,4 +1,4 @@
-"""p-values from resampled data, where a normal reference would be wrong: rare or skewed outcomes."""
+"""p-values from resampled data where a normal reference is wrong: rare or skewed outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 
-FEW = 5_000.0  # events below which the normal reference is not trusted in the far tail
+FEW = 5_000.0  # events below which the normal reference may be wrong in the far tail
 _SCALING = 400  # resamples from which the tail of each statistic is taken
 _USUAL = 0.9  # the quantile at which the tail begins
 _LEAST_EXCESS = 0.1  # of that quantile: about what a normal reference has
@@ -43,8 +43,10 @@ def resampled_p(
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.array([1.0, 1, 0, 0, 0, 0, 0, 0, 0, 0])
-    >>> def largest(some): return np.abs(some[:5].mean(axis=0) - some[5:].mean(axis=0))[None]
-    >>> def draw(n): return np.stack([rng.permutation(y) for _ in range(n)], axis=1)
+    >>> def largest(some):
+    ...     return np.abs(some[:5].mean(axis=0) - some[5:].mean(axis=0))[None]
+    >>> def draw(n):
+    ...     return np.stack([rng.permutation(y) for _ in range(n)], axis=1)
     >>> p, which = resampled_p(largest, y[:, None], draw, 0.5, 10)
     >>> 0.3 < p < 0.6, which
     (True, 0)
@@ -64,7 +66,7 @@ def resampled_p(
 
 
 def _tails(sizes: Array) -> tuple[Array, Array]:
-    """Return the 90 % quantile of statistics (k, P), and by how much the rest exceeds it: (k, 1)."""
+    """Return the 90 % quantile of statistics (k, P), and the mean excess over it: (k, 1) each."""
     usual = np.quantile(sizes, _USUAL, axis=1, keepdims=True)
     above = sizes >= usual
     excess = np.where(above, sizes - usual, 0.0).sum(axis=1, keepdims=True)
@@ -104,6 +106,21 @@ def in_bands(fitted: Array, block: Array, bands: int = 5, least: int = 20) -> Ar
         own = min(bands, max(n // least, 1))
         group[order[start:stop]] = i * bands + np.arange(n) * own // n
     return group
+
+
+def is_rare(scores: Array, share: float = 1.0, kurtosis: float = 40.0) -> bool:
+    """Whether the normal reference is wrong for sums of some column of (N, k).
+
+    That is where few rows carry a column although there are many: its kurtosis is larger than
+    that of a product of three normals, 27. `share`: of all rows that these are.
+
+    >>> rng = np.random.default_rng(0)
+    >>> is_rare(rng.normal(size=(900, 1))), is_rare((rng.random((900, 1)) < 0.01) - 0.01)
+    (False, True)
+    """
+    found = events(scores)
+    peaked = scores.shape[0] > kurtosis * found
+    return bool((peaked & (found > 0) & (found < FEW * share)).any())
 
 
 def events(scores: Array) -> Array:

@@ -67,7 +67,8 @@ class HistoryImported(Told):
     ----------
     log, fingerprint : the log's name, and a hash of its content
     units : names of its units, in the order of their places
-    settings : level, margin and, where a person overrode the verdict, the reason
+    settings : level, margin, how long outcomes take as declared and, where a person overrode the
+        verdict, the reason
     certificate : the whole certificate
     rows : the log's rows, as text; null where they were too many to keep
     state : what both loops knew afterwards, as text; null where the rows are kept

@@ -19,13 +19,13 @@ def assumptions_of(
     An assumption counts as tested only where a departure from it could have been found.
     """
     plan, treatment = certificate.plan, certificate.treatment
-    told = say.assumptions
+    told, rows, age = say.assumptions, certificate.dependence, certificate.maturity
     names = {key: capital(told.AT_LENGTH.get(key, key)) for key in told.ALL}
     strength = "" if sensitivity is None else sensitivity["arms"]["says"]
     is_class = plan.instance.reward.target == "class"
     out = [
         _one(names[told.OUTSIDE], False, told.hidden_cause(strength)),
-        _one(names[told.INDEPENDENT], False, told.independent()),
+        _one(names[told.INDEPENDENT], rows.is_tested, rows.says),
         _one(names[told.CARRY_OVER], False, told.no_carry_over()),
         _one(names[told.FORM], False, told.form(is_class, plan.reads_context)),
     ]
@@ -41,6 +41,8 @@ def assumptions_of(
     law = found.law
     changed = told.unchanged(len(law.changes), say.chance(law.p))
     out.append(_one("What an action earns in a given context did not change", True, changed))
+    is_tested = age.p is not None or age.source == "outcome times"
+    out.append(_one("Outcomes had time to come in", is_tested, age.says))
     if found.missing > 0:
         p = found.missing_p
         is_selective = p is not None and p <= found.threshold

@@ -33,6 +33,7 @@ class Batch:
     propensity : (N,) logged probability of what was executed, NaN: not said; or None
     label : (N, labels) of the scaler, NaN: not seen; or None
     reward : (N,) realised reward as logged, NaN: not said; or None
+    observed : (N,) when the outcome was known, NaN: not yet; or None
     """
 
     x: Array
@@ -47,6 +48,7 @@ class Batch:
     propensity: Array | None = None
     label: Array | None = None
     reward: Array | None = None
+    observed: Array | None = None
 
     @property
     def n(self) -> int:

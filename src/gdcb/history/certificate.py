@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gdcb.arrays import Array
+from gdcb.history.dependence import Dependence
+from gdcb.history.maturity import Maturity
 from gdcb.history.plan import Plan
 from gdcb.history.statistics import Statistics
 
@@ -126,6 +128,8 @@ class Certificate:
     margin : bias that is let pass, in standard deviations of an arm's outcome
     treatment : what a warm start does with the rows
     plan : how the log was summed up
+    dependence : whether independence of rows was tested, and what was found
+    maturity : which rows were set aside because they are too young for their outcomes
     gate_first : first time segment after the last change of a gate
     statistics : the sums
     taught : the scaler's state after the rows that it may use; None until somebody asks (`warm`)
@@ -141,6 +145,8 @@ class Certificate:
     margin: float
     treatment: Treatment
     plan: Plan = field(repr=False)
+    dependence: Dependence
+    maturity: Maturity
     gate_first: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
     override: tuple[str, str] | None = None
@@ -187,6 +193,8 @@ class Certificate:
             "arms": [arm.as_json() for arm in self.arms],
             "refusals": self.refusals,
             "tests": [test.as_json() for test in self.tests],
+            "dependence": self.dependence.as_json(),
+            "maturity": self.maturity.as_json(),
             "level": self.level,
             "margin": self.margin,
             "override": override,

@@ -16,7 +16,8 @@ from gdcb.history import sentences as say
 from gdcb.history.batch import Batch
 from gdcb.history.certificate import VERDICTS, Certificate
 from gdcb.history.figures import figures
-from gdcb.history.plan import Plan, plan_of
+from gdcb.history.maturity import maturity_of
+from gdcb.history.plan import Plan, has_dates, plan_of
 from gdcb.history.statistics import Statistics
 from gdcb.history.verdict import judge
 from gdcb.instance import Instance
@@ -54,6 +55,7 @@ def certify(
     level: float = LEVEL,
     margin: float = MARGIN,
     override: str | None = None,
+    matures_after: float | None = None,
     progress: Progress | None = None,
     engine: Engine | None = None,
     full: bool = True,
@@ -68,6 +70,8 @@ def certify(
     margin : bias that is let pass, in standard deviations of an arm's outcome
     override : a person's reason to use the history although the verdict refuses some of it; it is
         written into the certificate
+    matures_after : how long outcomes take to come in, in seconds; younger rows are set aside. None:
+        as the log's declaration says, else as the log shows
     progress : hears of finished parts of the log, and of how many there are
     engine : where parts are summed up; None: here
     full : also report what decides nothing (variance ratio, sensitivity, transport), which takes
@@ -79,12 +83,15 @@ def certify(
         check_text("override", override)
     if instance.reward.target not in ("class", "reward"):
         raise InvalidInput(f"history: cannot certify a reward of target {instance.reward.target}")
+    if matures_after is not None:
+        check_number("matures_after", matures_after, 0.0, open_low=True)
     instance.check_bandit(bandit)
     if instance.rules.credit != "executed":
         raise InvalidInput(
             "history: rules.credit 'proposed' credits arms that no log names; take 'executed'"
         )
-    plan, statistics = summed(log, instance, bandit, progress, engine)
+    declared = getattr(log, "matures_after", None) if matures_after is None else matures_after
+    plan, statistics = summed(log, instance, bandit, progress, engine, declared, level)
     certificate, found = judge(plan, statistics, level, margin)
     if override is not None:
         certificate = overridden(certificate, override.strip())
@@ -99,11 +106,17 @@ def summed(
     bandit: Bandit,
     progress: Progress | None = None,
     engine: Engine | None = None,
+    matures_after: float | None = None,
+    level: float = LEVEL,
 ) -> tuple[Plan, Statistics]:
-    """Fix the plan on a pilot and sum the whole log up, here or on an engine."""
+    """Fix the plan on a pilot and sum the whole log up, here or on an engine.
+
+    Rows that are too young for their outcomes are set aside before anything is fixed.
+    """
     if isinstance(log, Batch):
         units = int(log.unit.max(initial=0)) + 1
-        plan = plan_of(instance, bandit, log, units)
+        maturity = maturity_of(log, matures_after, level, has_dates(log.time))
+        plan = plan_of(instance, bandit, log, units, maturity=maturity)
         statistics = Statistics.zeros(plan)
         statistics.add(plan, log)
         return plan, statistics
@@ -117,10 +130,11 @@ def summed(
         raise
     if is_whole:
         log.settle([part.tally for part in parts])
-    plan = plan_of(instance, bandit, pilot, units, is_whole)
+    maturity = maturity_of(pilot, matures_after, level, has_dates(pilot.time))
+    plan = plan_of(instance, bandit, pilot, units, is_whole, maturity)
     statistics = Statistics.zeros(plan)
     if is_whole:
-        statistics.add(plan, pilot)
+        statistics.add(plan, plan.read or pilot)
         if progress is not None:
             progress(len(parts), len(parts))
         return plan, statistics
@@ -157,7 +171,7 @@ def sums_of_parts(
     if engine is None:
         yield from (_sum_part(_Task(plan, part)) for part in parts)
         return
-    light = replace(plan, pilot=plan.pilot.take(slice(0, 1)))  # workers need no pilot
+    light = replace(plan, pilot=plan.pilot.take(slice(0, 1)), read=None)  # workers need no pilot
     waiting: dict[int, tuple[Statistics, Any]] = {}
     due = 0
     with closing(engine.run(_sum_part, (_Task(light, part) for part in parts))) as results:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,19 +13,22 @@ from gdcb.history import sentences as say
 from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
+from gdcb.history.dependence import Dependence, dependence_of
+from gdcb.history.maturity import SHARE, Maturity
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
 from gdcb.history.stability import (
-    ROWS_A_COLUMN,
     Change,
     LawRows,
     Stability,
     gate_changes,
+    law_of_blocks,
     reward_law,
 )
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import Weighing, weighing
 
+_DOUBT = 1.645  # standard deviations of missing outcomes
 GUARD = 1  # segments after a change that are left out too: its date is not exact
 
 
@@ -37,7 +40,11 @@ class Evidence:
     ----------
     law, gates, contrast : stability of the reward law and of each person at a gate, by name
     missing, missing_p : share of outcomes missing, and p of 'not by arm'
-    changes : of the reward law, those larger than the margin
+    changes : of the reward law, those larger than the margin; rows before the last are not used
+    possible : the same where rows depend on each other, so that they cannot be told from swings, or
+        (`is_missing`) where outcomes are missing more often after the last of them
+    dependence : whether they do
+    maturity : which rows are too young for their outcomes, and are not among these
     first : first segment that is used
     overrides : weight of overridden rows
     sums, bias, line : of the arms, on the rows that are used; no line where outcomes are classes
@@ -50,6 +57,10 @@ class Evidence:
     missing: float
     missing_p: float | None
     changes: tuple[Change, ...]
+    possible: tuple[Change, ...]
+    is_missing: bool
+    dependence: Dependence
+    maturity: Maturity
     first: int
     overrides: float
     sums: ArmSums
@@ -72,8 +83,10 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     contrast = contrast_of(moments) if statistics.counts[2] > 0 else None
     share, missing_p = missing(statistics.seen)
     is_biasable = not plan.reads_context
-    n_tests = 1 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
-    threshold = level / n_tests
+    n_tests = 2 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
+    maturity = replace(plan.maturity, set_aside=int(statistics.counts[5]))
+    rest = level if maturity.p is None else level * (1.0 - SHARE)
+    threshold = rest / n_tests
     space = instance.space
     numbers = space.coords[:, ~space.is_exact]
     rows = law_rows(plan, float(moments[:, :-1, :, 0, 0].sum()))
@@ -89,6 +102,12 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     changes = tuple(
         change for change in law.changes if abs(change.after - change.before) > margin * spread
     )
+    splits = sorted({change.split for change in law.changes})
+    dependence = dependence_of(rows, moments, splits, plan.has_time, threshold)
+    possible: tuple[Change, ...] = ()
+    is_missing = bool(changes) and _is_missing_more(statistics.seen, changes[-1].split)
+    if dependence.is_found or is_missing:
+        changes, possible = (), changes
     first = 0
     if changes:
         first = min(changes[-1].split + GUARD, moments.shape[0] - 1)
@@ -102,7 +121,12 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     sums = arm_sums(moments, overrides, first)
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
     bias, line = _bias(plan, sums, simultaneous, first, overrides)
-    tests = _tests(law, gates, contrast, missing_p, bias if is_biasable else None, threshold)
+    tests = _tests(
+        law, dependence, gates, contrast, missing_p, bias if is_biasable else None, threshold
+    )
+    if maturity.p is not None:
+        name, limit = "Outcomes missing by age", maturity.threshold
+        tests += (Test(name, maturity.p, limit, say.finding(name, maturity.p, limit)),)
     return Evidence(
         law,
         gates,
@@ -110,6 +134,10 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         share,
         missing_p,
         changes,
+        possible,
+        is_missing,
+        dependence,
+        maturity,
         first,
         overrides,
         sums,
@@ -119,6 +147,16 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         threshold,
         tests,
     )
+
+
+def _is_missing_more(seen: Array, split: int) -> bool:
+    """Whether more outcomes are missing after a change, as a doubt: (S, strata, K + 1, 2)."""
+    n, missing = seen.reshape(seen.shape[0], -1, 2).sum(axis=1).T
+    before, after = (float(missing[part].sum()) for part in (slice(split), slice(split, None)))
+    rows, later = float(n[:split].sum()), float(n[split:].sum())
+    rate = (before + after) / max(rows + later, 1.0)
+    sd = np.sqrt(rate * (1.0 - rate) * later * rows / max(rows + later, 1.0))
+    return after - rate * later > _DOUBT * sd and after > 0
 
 
 def _spread(moments: Array) -> float:
@@ -143,26 +181,9 @@ def law_rows(plan: Plan, total: float) -> LawRows:
     )
     block = arm[known] * 2 + log.is_override[known]
     share = 1.0 if plan.is_whole else min(1.0, known.size / max(total, 1.0))
-    segment = plan.segment(batch.time[known])
-    return LawRows(z, y[known], weight[known] / plan.unit, block, segment, share)
-
-
-def law_of_blocks(sums: Array) -> Array:
-    """Return each block's law θ (blocks, d) from its moments (blocks, d + 1, d + 1).
-
-    With few rows a line of its own comes too near to them: such blocks share their slopes.
-    """
-    d = sums.shape[-1] - 1
-    n = sums[:, 0, 0]
-    gram = sums[:, :d, :d] + 1e-6 * np.maximum(n, 1.0)[:, None, None] * np.eye(d)
-    theta = np.linalg.solve(gram, sums[:, :d, d][..., None])[..., 0]
-    mean = sums[:, 0, 1:] / np.maximum(n, 1.0)[:, None]
-    within = (sums[:, 1:, 1:] - n[:, None, None] * mean[:, :, None] * mean[:, None]).sum(axis=0)
-    p = d - 1
-    shared = np.linalg.solve(within[:p, :p] + 1e-6 * n.sum() * np.eye(p), within[:p, p])
-    level = mean[:, p] - mean[:, :p] @ shared
-    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (n.size, p))), axis=1)
-    return np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
+    time, unit = batch.time[known], batch.unit[known]
+    segment = plan.segment(time)
+    return LawRows(z, y[known], weight[known] / plan.unit, block, segment, time, unit, share)
 
 
 def robustness_of_scores(statistics: Statistics, rows: LawRows) -> Array:
@@ -214,6 +235,7 @@ def _bias(
 
 def _tests(
     law: Stability,
+    dependence: Dependence,
     gates: dict[str, Stability],
     contrast: Contrast | None,
     missing_p: float | None,
@@ -221,6 +243,8 @@ def _tests(
     threshold: float,
 ) -> tuple[Test, ...]:
     rows = [("Change of the reward law", law.p)]
+    if dependence.p is not None:
+        rows.append(("Rows that depend on each other", dependence.p))
     rows += [(f"Change of gate “{name}”", found.p) for name, found in gates.items()]
     if contrast is not None:
         rows.append(("Approved against overridden rows", contrast.p))

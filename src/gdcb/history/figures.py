@@ -62,6 +62,7 @@ def figures(
                 for change in found.law.changes
             ],
             "p": found.law.p,
+            "is_certain": not (found.dependence.is_found or found.possible),
         },
         "override_contrast": _contrast(found),
         "missing_outcomes": {
@@ -128,13 +129,15 @@ def _when(plan: Plan, time: float) -> str | float:
 
 def _rows(log: Any, statistics: Statistics, found: Evidence) -> dict[str, Any]:
     report = getattr(log, "report", None)
-    n = int(statistics.counts[0])
+    aside = int(statistics.counts[5])
+    n = int(statistics.counts[0]) + aside
     used = int(
         statistics.seen[found.first :, ..., 0].sum() - statistics.seen[found.first :, ..., 1].sum()
     )
     reasons = [] if report is None else list(report.reasons)
     read, rejected = (n, 0) if report is None else (report.read, report.rejected)
-    return {"read": read, "rejected": rejected, "reasons": reasons, "used": used}
+    counted = {"read": read, "rejected": rejected, "used": used, "set_aside": aside}
+    return {**counted, "reasons": reasons}
 
 
 def _doubts(report: Any) -> list[str]:

@@ -52,11 +52,14 @@ class Layout:
     bases: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
     has_faults: bool = False
+    outcome_time: str = ""
+    matures_after: float | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Log columns to be read, each once."""
         single = (self.reviewer, self.propensity, self.unit, self.time, self.reward)
+        single += (self.outcome_time,)
         wanted = [part.column for part in self.context]
         wanted += [*self.action, *self.outcome, *self.recommended, *self.status, *self.label]
         wanted += [*single, *(column for _, column in self.decided)]
@@ -87,7 +90,7 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
         "label": list(columns.label),
         "decided": list(columns.decided.values()),
     }
-    for name in ("reward", "reviewer", "propensity", "unit", "time"):
+    for name in ("reward", "reviewer", "propensity", "unit", "time", "outcome_time"):
         value = getattr(columns, name)
         given[name] = [value] if value and (name, value) != ("reward", "-") else []
     for what, wanted in given.items():
@@ -124,7 +127,18 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
         bases=tuple(at for at in base if isinstance(at, int)),
         warnings=tuple(warnings),
         has_faults=FAULT in found,
+        outcome_time=_optional("outcome_time", columns.outcome_time, found),
+        matures_after=_maturity(columns, found),
     )
+
+
+def _maturity(columns: LogColumns, found: Sequence[str]) -> float | None:
+    if columns.maturity is not None and not _optional("time", columns.time, found):
+        raise InvalidInput(
+            "history.matures_after: the log has no time column, so that no row has an age; name it "
+            "with history.time"
+        )
+    return columns.maturity
 
 
 def _places(instance: Instance, name: str) -> tuple[int, ...]:

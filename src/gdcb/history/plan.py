@@ -20,6 +20,7 @@ from gdcb.context import Number
 from gdcb.delta_limits import DeltaLimits, limits_of
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
+from gdcb.history.maturity import Maturity
 from gdcb.history.passage import passed_through
 from gdcb.instance import Instance
 from gdcb.records import Log
@@ -102,6 +103,8 @@ class Plan:
         stack, whether each of its members does
     unread : names of context columns that vary and that a learner which reads x does not read;
         where the arms were chosen by one of them, its rows mislead it
+    maturity : which rows are too young for their outcomes; neither the pilot nor the sums have them
+    read : the pilot with those rows; None: it has none
     """
 
     instance: Instance
@@ -121,6 +124,8 @@ class Plan:
     members: tuple[bool, ...] = (False,)
     unread: tuple[str, ...] = ()
     limits: DeltaLimits = field(default_factory=lambda: DeltaLimits.none(1, 1, 1))
+    maturity: Maturity = field(default_factory=Maturity)
+    read: Batch | None = None
 
     def within(self, y: Array, unit: Array) -> Array:
         """Return outcomes (N,) less the level of their unit."""
@@ -196,11 +201,18 @@ class Plan:
 
 
 def plan_of(
-    instance: Instance, bandit: Bandit, pilot: Batch, units: int = 1, is_whole: bool = True
+    instance: Instance,
+    bandit: Bandit,
+    pilot: Batch,
+    units: int = 1,
+    is_whole: bool = True,
+    maturity: Maturity | None = None,
 ) -> Plan:
     """Fix features, segments, strata and δ̂ on a pilot of the log."""
     if pilot.n == 0:
         raise InvalidInput("history: expected at least one valid row, got none")
+    maturity = maturity or Maturity()
+    read, pilot = pilot, maturity.keep(pilot)
     bandit = instance.bind(bandit)
     features = _features(instance, pilot.x)
     phi = features(pilot.x)
@@ -223,11 +235,13 @@ def plan_of(
         edges,
         pilot,
         is_whole,
-        bool(pilot.time.max() > _EPOCH),
+        has_dates(pilot.time),
         history.log.scale is not None,
         _unit(history.log, known),
         _levels(pilot.unit[known], y[known] - phi[known] @ index, weight[known], units),
         limits=limits_of(instance, history.log.action, pilot.x, ~history.log.is_null),
+        maturity=maturity,
+        read=None if read is pilot else read,
     )
     delta = plan.delta(pilot.unit, pilot.x)
     moves = float(np.ptp(delta, axis=0).max()) > 0.0
@@ -265,6 +279,11 @@ def columns_read(bandit: Any, columns: Array) -> Array:
     flat = [at for one in named for at in (one if isinstance(one, tuple) else (one,))]
     read = np.isin(columns, [at for at in flat if isinstance(at, int)])
     return read if named else np.ones(columns.shape, dtype=bool)
+
+
+def has_dates(time: Array) -> bool:
+    """Whether times are seconds since 1970, and not the numbers of rows."""
+    return bool(time.max(initial=0.0) > _EPOCH)
 
 
 def _levels(unit: Array, y: Array, weight: Array, units: int) -> Array:

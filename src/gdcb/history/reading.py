@@ -91,6 +91,11 @@ class Source:
         """The log, as it is called in sentences."""
         return self.table.name
 
+    @property
+    def matures_after(self) -> float | None:
+        """How long outcomes take as declared, in seconds; None: not declared."""
+        return self.layout.matures_after
+
     def batches(self) -> Iterator[Batch]:
         """Read all valid rows, in the order of the log; at the end the report is there.
 

@@ -198,6 +198,7 @@ def _content(batch: Batch, layout: Layout) -> list[Any]:
     columns += [batch.unit] if layout.unit else []
     status = batch.statuses if batch.statuses is not None else batch.status
     more = (batch.recommended, status, batch.reviewer, batch.propensity, batch.label, batch.reward)
+    more += (batch.observed,)
     return columns + [one for one in more if one is not None]
 
 

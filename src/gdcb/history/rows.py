@@ -13,7 +13,7 @@ from gdcb.context import Category, Number
 from gdcb.credit import LARGEST_LABEL
 from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
-from gdcb.history.cells import Reasons, choices, flags, levels, names, numbers, statuses
+from gdcb.history.cells import MISSING, Reasons, choices, flags, levels, names, numbers, statuses
 from gdcb.history.layout import FAULT, Layout
 from gdcb.history.times import times
 from gdcb.records import MODIFIED, NOT_REACHED, STATUS
@@ -119,6 +119,10 @@ def parse(
         unit, reasons = names(frame[layout.unit], units, optional=False)
         check.add(layout.unit, reasons)
     batch = Batch(x, action, outcome, unit, time)
+    if layout.outcome_time:
+        batch.observed, reasons, _ = times(frame[layout.outcome_time])
+        late = [one for one in reasons if one[0] != MISSING]  # missing: not known yet
+        check.add(layout.outcome_time, late)
     if layout.recommended:
         batch.recommended = _actions(check, layout.actions, layout.recommended)
     _statuses(check, layout, batch)

@@ -5,8 +5,8 @@ from the arm). If θ stays, W_s = Σ_{t ≤ s} (b_t − C_t·θ̂) has the covar
 given the regressors, A_s = Σ_{t ≤ s} C_t: contexts and actions may drift as they like. Blocks are
 independent, so their W add up: to the level of all of them, of one arm, or to the effect of one
 column. The largest |W_s|/sd over the dates is judged by the tail of a Brownian bridge. Where
-outcomes are rare or very uneven that tail is wrong, and a change must also stand out among residuals
-that were shuffled within arms, between rows of about the same fitted value.
+outcomes are rare or very uneven that tail is wrong, and a change must also stand out among
+residuals that were shuffled within arms, between rows of about the same fitted value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from gdcb.analysis.bridge_tail import bridge_tail
 from gdcb.analysis.change_points import SegmentSums, stability
-from gdcb.analysis.resampled import FEW, events, in_bands, resampled_p, shuffled
+from gdcb.analysis.resampled import FEW, events, in_bands, is_rare, resampled_p, shuffled
 from gdcb.analysis.step_search import Confirm, Step, StepSearch
 from gdcb.arrays import Array
 
@@ -33,6 +33,7 @@ _PRIOR_ROWS = 10.0  # normal ones, that the variance of all is worth beside a se
 _PEAKED = 30.0  # kurtosis from which on a segment's own variance says little
 ROWS_A_COLUMN = 5  # of a block that has slopes of its own
 _LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
+_RARELY, _FEW_ACTS = 0.1, 50.0  # share and number of rows that a gate acts on, or lets pass
 _SEED = 20  # of shuffles: the same log has the same certificate
 
 
@@ -66,6 +67,7 @@ class LawRows:
     weight : (N,)
     block : (N,) 2·arm, and 1 more where a person had put the action in place of another
     segment : (N,) of time
+    time, unit : (N,)
     share : of the log's rows that these are
     """
 
@@ -74,11 +76,13 @@ class LawRows:
     weight: Array
     block: Array
     segment: Array
+    time: Array
+    unit: Array
     share: float = 1.0
 
     def take(self, index: Array) -> LawRows:
         """Return the rows at `index`."""
-        parts = (self.z, self.y, self.weight, self.block, self.segment)
+        parts = (self.z, self.y, self.weight, self.block, self.segment, self.time, self.unit)
         return LawRows(*(part[index] for part in parts), self.share)
 
 
@@ -185,6 +189,24 @@ def reward_law(
     return search(of, moments.shape[0], level, again)
 
 
+def law_of_blocks(sums: Array) -> Array:
+    """Return each block's law θ (blocks, d) from its moments (blocks, d + 1, d + 1).
+
+    With few rows a line of its own comes too near to them: such blocks share their slopes.
+    """
+    d = sums.shape[-1] - 1
+    n = sums[:, 0, 0]
+    gram = sums[:, :d, :d] + 1e-6 * np.maximum(n, 1.0)[:, None, None] * np.eye(d)
+    theta = np.linalg.solve(gram, sums[:, :d, d][..., None])[..., 0]
+    mean = sums[:, 0, 1:] / np.maximum(n, 1.0)[:, None]
+    within = (sums[:, 1:, 1:] - n[:, None, None] * mean[:, :, None] * mean[:, None]).sum(axis=0)
+    p = d - 1
+    shared = np.linalg.solve(within[:p, :p] + 1e-6 * n.sum() * np.eye(p), within[:p, p])
+    level = mean[:, p] - mean[:, :p] @ shared
+    drawn = np.concatenate((level[:, None], np.broadcast_to(shared, (n.size, p))), axis=1)
+    return np.where((n >= ROWS_A_COLUMN * d)[:, None], theta, drawn)
+
+
 def _shuffled_law(
     rows: LawRows, low: int, high: int, process: Process, level: float
 ) -> tuple[float, int] | None:
@@ -201,9 +223,7 @@ def _shuffled_law(
     root = np.sqrt(some.weight)
     left = root * (some.y - fitted)
     scores = root[:, None] * some.z * left[:, None]
-    if events(scores).min(initial=np.inf) >= FEW * rows.share and _by_block(scores, block) >= (
-        FEW * rows.share
-    ):
+    if not is_rare(scores, rows.share):
         return None
     if rows.share < 1.0:
         return 1.0, 0
@@ -239,13 +259,6 @@ def _kurtosis(rows: LawRows) -> float:
     left = rows.y - (total / np.where(size > 0, size, 1.0))[rows.block]
     square = rows.weight * left**2
     return float(rows.y.size / max(float(events(np.sqrt(square)[:, None])[0]), 1.0))
-
-
-def _by_block(scores: Array, block: Array) -> float:
-    """Return the least number of events of a block's level: (N, d) scores of blocks (N,)."""
-    square = scores[:, 0] ** 2
-    second, fourth = np.bincount(block, square), np.bincount(block, square**2)
-    return float((second**2 / np.where(fourth > 0, fourth, 1.0))[fourth > 0].min(initial=np.inf))
 
 
 def _law(
@@ -356,8 +369,8 @@ def _pooled(
     """Add up one component over blocks, each with weight h (B,).
 
     Returns z, the correlation of neighbours, where to look, the sides (by how much outcomes are
-    off before and after each date), and the standard deviations behind z. A step Δ along h moves W by −Δ·Σh²I, I the information on
-    it, and outcomes by Δ times the regressor's root mean square.
+    off before and after each date), and the standard deviations behind z. A step Δ along h moves W
+    by −Δ·Σh²I, I the information on it, and outcomes by Δ times the regressor's root mean square.
     """
     score, information, variance, along = sums
     h2 = h * h
@@ -477,7 +490,7 @@ def _shuffled_few(
     def confirm(found: StepSearch, steps: Sequence[Step]) -> tuple[float, int] | None:
         fitted = (z * found.coefficients(steps)[segment]).sum(axis=1)
         left = root * (some.y - fitted)
-        if events((root * left)[:, None] * z).min() >= FEW * rows.share:
+        if not is_rare((root * left)[:, None] * z, rows.share):
             return None
         if rows.share < 1.0:
             return 1.0, 0
@@ -518,7 +531,8 @@ def gate_changes(acted: Array, name: str, level: float) -> Stability:
     square = (changed * (1.0 - 2.0 * rate) + rows * rate**2).sum(axis=1)
     sums = SegmentSums(count, count[:, None, None], excess[:, None], square)
     confirm = None
-    if min(float(changed.sum()), float((rows - changed).sum())) < FEW:
+    fewer = min(float(changed.sum()), float((rows - changed).sum()))
+    if fewer < FEW and (fewer < _FEW_ACTS or fewer < _RARELY * float(rows.sum())):
         confirm = _drawn_gate(rows, changed, rate, level)
     found = stability(sums, level, [name], trim=EDGE, least_rows=LEAST, confirm=confirm)
     splits = [point.split for point in found.change_points]

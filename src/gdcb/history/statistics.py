@@ -36,8 +36,8 @@ class Statistics:
         left it; last, by what was proposed and what was executed
     seen : (S, strata, K + 1, 2) rows in which something ran: all, and those without an outcome
     propensity : (K, 2) Σ1/π and Σ1/π² of rows with a logged propensity, by executed arm
-    counts : (5,) rows; rows in which nothing ran; overridden; with a logged propensity; with a
-        proposal
+    counts : (6,) rows; rows in which nothing ran; overridden; with a logged propensity; with a
+        proposal; rows that are too young and count nowhere else
     """
 
     moments: Array
@@ -60,7 +60,7 @@ class Statistics:
             np.zeros((n_gates + 1, STRATA, k + 2, k + 2)),
             np.zeros((SEGMENTS, STRATA, k + 1, 2)),
             np.zeros((k, 2)),
-            np.zeros(5),
+            np.zeros(6),
         )
 
     def merge(self, other: Statistics) -> None:
@@ -70,7 +70,9 @@ class Statistics:
             mine += getattr(other, field.name)
 
     def add(self, plan: Plan, batch: Batch) -> None:
-        """Add the rows of a batch."""
+        """Add the rows of a batch that are old enough for their outcomes."""
+        read, batch = batch.n, plan.maturity.keep(batch)
+        self.counts[5] += read - batch.n
         history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
         self.add_history(plan, batch, history)
 

@@ -44,7 +44,17 @@ def judge(
         treatment = replace(treatment, verdicts=("refuse",) * len(arms), slopes=None)
     dated = [change.split for gate in found.gates.values() for change in gate.changes]
     certificate = Certificate(
-        verdict, reasons, arms, found.tests, level, margin, treatment, plan, max(dated, default=0)
+        verdict,
+        reasons,
+        arms,
+        found.tests,
+        level,
+        margin,
+        treatment,
+        plan,
+        found.dependence,
+        found.maturity,
+        max(dated, default=0),
     )
     return certificate, found
 
@@ -162,7 +172,7 @@ def twins(coords: Array) -> Array:
 
 def _capped(found: Evidence) -> list[str]:
     """Return why the history may not be used just as it is, whatever b̂ says."""
-    said = [change.what for change in found.changes]
+    said = [change.what for change in (*found.changes, *found.possible)]
     if found.contrast is not None and found.contrast.p <= found.threshold:
         said.append("overrides carry private information")
     if found.missing_p is not None and found.missing_p <= found.threshold:
@@ -184,6 +194,7 @@ def _whole(
     )
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
+    said += [found.maturity.says] if found.maturity.set_aside else []
     said += [reads] if plan.reads_context and used else []
     if plan.unread and used:
         said.append(say.columns_unread(plan.unread))
@@ -198,13 +209,19 @@ def _whole(
     if found.law.changes:
         for change in found.law.changes:
             at = time_of(plan, change.split)
-            said.append(say.reward_law_changed(at, change.what, change.p))
-            if change not in found.changes:
+            told = (at, change.what, change.p)
+            if found.dependence.is_found or change in found.possible:
+                is_missing = not found.dependence.is_found
+                said.append(say.reward_law_possible(*told, is_missing=is_missing))
+            else:
+                said.append(say.reward_law_changed(*told))
+            if change not in (*found.changes, *found.possible):
                 said.append("It is smaller than the margin, and decides nothing.")
         if found.changes:
             said.append(say.rows_since(time_of(plan, found.first)))
     else:
         said.append(say.reward_law_stable(found.law.p))
+    said += [found.dependence.says] if found.dependence.is_found else []
     for name, gate in found.gates.items():
         said += [
             say.gate_changed(name, time_of(plan, one.split), one.before, one.after, one.p)

@@ -42,10 +42,11 @@ def warm_start(
 
     Parameters
     ----------
-    batch : the log's rows
+    batch : the log's rows; those that are too young for their outcomes teach nothing
     state, group : what is started warm, and the group of each of its units
     first_unit : the place of the log's first unit in the state
     """
+    batch = certificate.plan.maturity.keep(batch)
     history = treated(certificate, batch, group, first_unit)
     if certificate.is_refused or history.log.unit.size == 0:
         return history
@@ -200,7 +201,8 @@ def _judged_with(plan: Plan, batch: Batch, log: Log) -> Array:
 
 
 def _is_used(plan: Plan, treatment: Treatment, batch: Batch) -> Array:
-    return np.asarray(plan.segment(batch.time) >= treatment.first)
+    is_mature = plan.maturity.is_mature(batch.time)
+    return np.asarray((plan.segment(batch.time) >= treatment.first) & is_mature)
 
 
 def _inverse_propensity(

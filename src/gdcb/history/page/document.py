@@ -129,6 +129,7 @@ class Document:
     read: float | None
     rejected: float | None
     used: float | None
+    set_aside: float | None
     rejections: list[Rejected]
     period: tuple[Time, Time] | None
     arms: list[Arm]
@@ -137,6 +138,8 @@ class Document:
     law_is_stable: bool | None
     law_changes: list[Change]
     law_p: float | None
+    law_is_certain: bool
+    is_dependent: bool
     contrast: Contrast | None
     missing: float | None
     missing_p: float | None

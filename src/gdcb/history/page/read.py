@@ -62,6 +62,7 @@ def _read(document: Mapping[str, Any]) -> Document:
         read=fields.number(rows.get("read"), "rows.read"),
         rejected=fields.number(rows.get("rejected"), "rows.rejected"),
         used=fields.number(rows.get("used"), "rows.used"),
+        set_aside=fields.number(rows.get("set_aside"), "rows.set_aside"),
         rejections=[
             _rejected(one, f"rows.reasons[{i}]")
             for i, one in enumerate(fields.sequence(rows.get("reasons"), "rows.reasons"))
@@ -73,6 +74,10 @@ def _read(document: Mapping[str, Any]) -> Document:
         law_is_stable=_flag(law.get("stable"), "reward_law.stable"),
         law_changes=_changes(law.get("change_points"), "reward_law.change_points"),
         law_p=fields.number(law.get("p"), "reward_law.p"),
+        law_is_certain=_flag(law.get("is_certain"), "reward_law.is_certain") is not False,
+        is_dependent=bool(
+            _flag(_part(document, "dependence").get("is_found"), "dependence.is_found")
+        ),
         contrast=_contrast(document.get("override_contrast")),
         missing=fields.number(missing.get("share"), "missing_outcomes.share"),
         missing_p=fields.number(missing.get("by_arm_p"), "missing_outcomes.by_arm_p"),

@@ -124,7 +124,8 @@ def treatment(run: Document) -> list[str]:
     """Say which rows are used, and how they count."""
     found = []
     if run.read is not None and run.rejected is not None and run.used is not None:
-        found.append(say.rows_used(int(run.read), int(run.rejected), int(run.used)))
+        counted = (int(run.read), int(run.rejected), int(run.used))
+        found.append(say.rows_used(*counted, int(run.set_aside or 0)))
     if run.rows_from is not None:
         found.append(say.rows_since(run.rows_from))
     if run.adjust:
@@ -245,7 +246,7 @@ def tests(run: Document) -> str:
     if not run.tests:
         return "<p>No test was made.</p>"
     made = sum(one.p is not None for one in run.tests)
-    words = "" if run.level is None or not made else say.family(run.level, made)
+    words = "" if run.level is None or not made else say.family(run.level, made, run.is_dependent)
     return f"{f'<p>{prose(words)}</p>' if words else ''}{tables.tests(run)}"
 
 
@@ -264,7 +265,9 @@ def doubtful(run: Document) -> list[str]:
 def identity(run: Document) -> str:
     """Return what is needed to make the certificate again, and to tell that it is of this log."""
     limits = [
-        f"family-wise error rate {say.short(100 * run.level)} %" if run.level is not None else "",
+        f"family-wise error rate {say.short(100 * run.level)} % if rows are independent"
+        if run.level is not None
+        else "",
         f"margin {say.short(run.margin)} {run.unit}".strip() if run.margin is not None else "",
     ]
     facts = {

@@ -142,6 +142,9 @@ def over_time(run: Document, numbers: Mapping[int, int]) -> str:
     """Return the reward law and every gate: what changed when, and η of a gate."""
     law = NONE if run.law_is_stable is None else "no change found"
     rows = [("", _line("reward law", run.law_changes, numbers, law, run.law_p, ""))]
+    if run.law_changes and not run.law_is_certain:
+        told = "possible changes only: they cannot be told from swings, and discard no row"
+        rows.append(("", [("stay name", ""), ("", prose(told)), ("n", "")]))
     for gate in run.gates:
         eta = NONE if gate.eta is None else fixed(gate.eta, 2)
         if gate.eta_high is not None:

@@ -40,11 +40,6 @@ def no_carry_over() -> str:
     return "It is not looked for."
 
 
-def independent() -> str:
-    """Say that dependence between rows was not looked for."""
-    return "It is not looked for whether rows depend on earlier ones, or on others of their day."
-
-
 def form(is_class: bool, reads_context: bool) -> str:
     """Say which form the context was given, and that it was not tested.
 

@@ -13,6 +13,7 @@ from gdcb.history.sentences.assumptions import (
 )
 from gdcb.history.sentences.phrases import chance, short, spanned
 from gdcb.pages.numbers import share
+from gdcb.pages.words import some
 
 
 def overrides_private(
@@ -102,6 +103,54 @@ _LIMITS = (
     "It cannot say whether there is such a cause: a randomised log and a confounded one may show "
     "the same figure."
 )
+
+
+def all_mature(p: float | None = None) -> str:
+    """Say that no row is too young for its outcome."""
+    if p is None:
+        return "No outcome is missing, and no row was set aside as too young."
+    return (
+        f"Outcomes are not missing more often in young rows ({chance(p)} {given(INDEPENDENT)}): none "
+        "was set aside."
+    )
+
+
+def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | None = None) -> str:
+    """Say how many rows are too young for their outcomes, and how that is known.
+
+    >>> set_aside(812, 2_592_000, True, "declared")
+    '812 rows were set aside because they are too young for their outcomes: outcomes need 30 days,
+     as declared.'
+    >>> set_aside(812, 2_592_000, True, "missing outcomes", 0.0005)
+    '812 rows were set aside because they are too young for their outcomes: in the last 30 days of
+     the log outcomes are missing more often than before (p < 0.001 if rows are independent).'
+    """
+    were = (
+        "row was set aside because it is" if rows == 1 else "rows were set aside because they are"
+    )
+    start = f"{rows:,} {were} too young for {'its outcome' if rows == 1 else 'their outcomes'}"
+    span = duration(after, has_time)
+    if source == "missing outcomes":
+        found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
+        more = "of the log outcomes are missing more often than before"
+        return f"{start}: in the last {span} {more}{found}."
+    told = "as declared" if source == "declared" else "as the times of outcomes show"
+    return f"{start}: outcomes need {span}, {told}."
+
+
+def duration(seconds: float, has_time: bool = True) -> str:
+    """Write a span of time, or of rows where a log has no time.
+
+    >>> duration(2_592_000), duration(5400), duration(120, has_time=False)
+    ('30 days', '90 minutes', '120 rows')
+    """
+    if not has_time:
+        return some(round(seconds), "row")
+    for name, size in (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= 2 * size:
+            count = round(seconds / size, 1)
+            return some(int(count), name) if count == int(count) else f"{count:g} {name}s"
+    return some(round(seconds), "second")
 
 
 def sensitivity_arms(

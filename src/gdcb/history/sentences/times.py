@@ -28,6 +28,69 @@ def reward_law_changed(time: str | float, what: str, p: float | None = None) -> 
     )
 
 
+def reward_law_possible(
+    time: str | float, what: str, p: float | None = None, is_missing: bool = False
+) -> str:
+    """Say that the reward law may have changed, where rows depend on each other.
+
+    `is_missing`: outcomes are missing more often since then, which may be all that changed.
+
+    >>> reward_law_possible("2025-03-04", "the level of the reward", 1e-5)
+    'On 4 March 2025 the reward law may have changed: the level of the reward (p < 0.001 if rows
+     were independent). That cannot be told from day-to-day swings, so no row is left out for it.'
+    """
+    rests = "outcomes were missing by chance" if is_missing else "rows were independent"
+    found = "" if p is None else f" ({chance(p)} if {rests})"
+    other = "outcomes that are missing more often since then" if is_missing else "day-to-day swings"
+    return (
+        f"{capital(when(time))} the reward law may have changed: {what}{found}. "
+        f"That cannot be told from {other}, so no row is left out for it."
+    )
+
+
+def rows_independent(p: float) -> str:
+    """Say that no dependence between rows was found."""
+    return f"No sign was found that rows depend on each other ({chance(p)})."
+
+
+def rows_dependent(among: str, inflation: float, p: float) -> str:
+    """Say which rows depend on each other, and how much more sums of rows then vary.
+
+    >>> rows_dependent("rows of the same day", 3.21, 0.0001)
+    'Rows depend on each other: rows of the same day resemble each other more than chance allows
+     (p < 0.001), so that the variance of their sums is 3.2 times that of independent rows. p-values
+     here are too small, intervals too narrow, and a change over time cannot be told from day-to-day
+     swings.'
+    """
+    return (
+        f"Rows depend on each other: {among} resemble each other more than chance allows "
+        f"({chance(p)}), so that the variance of their sums is {inflation:.1f} times that of "
+        "independent rows. p-values here are too small, intervals too narrow, and a change over "
+        "time cannot be told from day-to-day swings."
+    )
+
+
+def too_many_changes(n: int) -> str:
+    """Say that so many changes are swings."""
+    return (
+        f"What actions earn seems to have changed {n} times, as it does where rows of a day or a "
+        "week depend on each other: changes cannot be told from such swings."
+    )
+
+
+def too_few_days(n: int) -> str:
+    """Say that a log of a few days cannot tell a change from a good day."""
+    return (
+        f"The log spans {n} days only, too few to tell a change of the reward law from an unusual "
+        "day."
+    )
+
+
+def dependence_untested() -> str:
+    """Say that there are too few rows to test whether they depend on each other."""
+    return "Whether rows depend on each other was not tested: there are too few of them."
+
+
 def gate_changed(
     gate: str,
     time: str | float,

@@ -94,11 +94,14 @@ def override_of_verdict(reason: str, without: str) -> str:
     )
 
 
-def rows_used(read: int, rejected: int, used: int) -> str:
+def rows_used(read: int, rejected: int, used: int, set_aside: int = 0) -> str:
     """Say how many rows were read, how many broke the schema and how many count.
 
     >>> rows_used(1000, 12, 600)
     'Of 1,000 rows read, 12 were rejected because they break the declared schema; 600 are used.'
+    >>> rows_used(1000, 0, 600, 88)
+    'Of 1,000 rows read, none broke the declared schema; 88 are too young for their outcomes; 600
+     are used.'
     """
     broke = (
         "none broke the declared schema"
@@ -107,7 +110,9 @@ def rows_used(read: int, rejected: int, used: int) -> str:
         f"{'it breaks' if rejected == 1 else 'they break'} the declared schema"
     )
     are = "is" if used == 1 else "are"
-    return f"Of {some(read, 'row')} read, {broke}; {used:,} {are} used."
+    young = "is too young for its outcome" if set_aside == 1 else "are too young for their outcomes"
+    aside = f" {set_aside:,} {young};" if set_aside else ""
+    return f"Of {some(read, 'row')} read, {broke};{aside} {used:,} {are} used."
 
 
 def rows_since(time: str | float) -> str:

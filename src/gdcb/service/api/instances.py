@@ -300,6 +300,7 @@ def import_log(
         # The ledger keeps the log's name for good, and the path is of a copy that goes.
         source = replace(source, table=LogFiles(log.name, source.table.files))
     settings: dict[str, Any] = {"level": 0.05, "margin": 0.1, "override": override}
+    settings["matures_after"] = source.matures_after
     certificate = certify(source, declared.instance, declared.bandit, **settings)
     taken = desk.submit(
         lambda turn: operating.take_history(turn, source, certificate, settings, by)

@@ -1,0 +1,199 @@
+"""Which rows of a log are too young for their outcomes: they are set aside before all else.
+
+Where sales are reported after a day and non-sales after thirty, the last thirty days of a log know
+sales only. Rows younger than the maturity are left out of everything: features, scaler, tests and
+arms. The maturity is declared, or taken from the times of the outcomes, or from where at the end of
+the log outcomes begin to be missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdcb.analysis.resampled import resampled_p
+from gdcb.arrays import Array
+from gdcb.errors import InvalidInput
+from gdcb.history import sentences as say
+from gdcb.history.batch import Batch
+
+SHARE = 0.1  # of the error rate of all tests that 'missing by age' has; it is made first
+_BINS = 200  # of time, over which missing outcomes are counted
+_MOST_STEPS = 5  # back from the end of the log, where outcomes come in slowly
+_LEAST_MISSING = 5
+_LASTING = 0.25  # of the excess that each half of the young rows has at least
+_WAITED = 0.99  # of the outcomes came within what is taken for the maturity
+_LEAST_ROWS = 100  # old enough to tell it
+_SEED = 22  # of draws: the same log has the same certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Maturity:
+    """Which rows are too young for their outcomes.
+
+    Parameters
+    ----------
+    source : 'declared', 'outcome times', 'missing outcomes', or '': no row is too young
+    after : age from which on a row is used, in seconds, or in rows where the log has no time; or
+        None
+    until : time of the last row that is used; None: all are
+    has_time : whether ages are seconds
+    p : of 'outcomes are missing at any age alike'; None where none is missing
+    threshold : of p
+    set_aside : rows that are not used
+    """
+
+    source: str = ""
+    after: float | None = None
+    until: float | None = None
+    has_time: bool = True
+    p: float | None = None
+    threshold: float = 0.0
+    set_aside: int = 0
+
+    def is_mature(self, time: Array) -> Array:
+        """Whether rows are old enough: (N,)."""
+        if self.until is None:
+            return np.ones(time.size, dtype=bool)
+        return np.asarray(time <= self.until)
+
+    def keep(self, batch: Batch) -> Batch:
+        """Return the rows that are old enough."""
+        if self.until is None:
+            return batch
+        is_mature = self.is_mature(batch.time)
+        return batch if is_mature.all() else batch.take(np.flatnonzero(is_mature))
+
+    @property
+    def says(self) -> str:
+        """One sentence."""
+        if not self.source or self.after is None:
+            return say.all_mature(self.p)
+        return say.set_aside(self.set_aside, self.after, self.has_time, self.source, self.p)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "set_aside": self.set_aside,
+            "source": self.source or None,
+            "after": self.after,
+            "unit": "seconds" if self.has_time else "rows",
+            "p": self.p,
+            "says": self.says,
+        }
+
+
+def maturity_of(rows: Batch, declared: float | None, level: float, has_time: bool) -> Maturity:
+    """Find out from which age on outcomes are there.
+
+    Parameters
+    ----------
+    rows : of the log, all or a sample
+    declared : seconds, or None
+    level : of the certificate's tests together
+    has_time : whether times are seconds since 1970, and not the numbers of rows
+    """
+    ran = np.isfinite(rows.action[:, 0])
+    is_missing = np.isnan(rows.outcome).any(axis=1)
+    end = float(rows.time.max(initial=-np.inf))
+    seen = None if rows.observed is None else np.isfinite(rows.observed)
+    if seen is not None and rows.observed is not None and seen.any():
+        end = max(end, float(rows.observed[seen].max()))
+    threshold = SHARE * level
+    p, cut = _missing_by_age(rows.time[ran], is_missing[ran], threshold)
+    found = Maturity("", None, None, has_time, p, threshold)
+    if declared:
+        return _set_aside(found, "declared", declared, end - declared, rows)
+    if seen is not None and rows.observed is not None and (seen & ran).any():
+        known = seen & ran
+        waited = np.maximum(rows.observed[known] - rows.time[known], 0.0)
+        after = _wait(waited, end - rows.time[known])
+        if after > 0:
+            return _set_aside(found, "outcome times", after, end - after, rows)
+        return found
+    if cut is None:
+        return found
+    return _set_aside(found, "missing outcomes", end - cut, cut, rows)
+
+
+def _set_aside(found: Maturity, source: str, after: float, until: float, rows: Batch) -> Maturity:
+    n = int((rows.time > until).sum())
+    if n == rows.n:
+        raise InvalidInput(
+            f"history: all {n:,} rows are too young: outcomes need "
+            f"{say.duration(after, found.has_time)} ({source}), counted from the end of the log"
+        )
+    if n == 0:
+        return found
+    return Maturity(source, after, until, found.has_time, found.p, found.threshold, n)
+
+
+def _wait(waited: Array, age: Array) -> float:
+    """Return how long outcomes take, from rows old enough to have waited as long as any did."""
+    longest = float(waited.max())
+    old = age >= longest
+    if old.sum() < _LEAST_ROWS:
+        return longest
+    return float(np.quantile(waited[old], _WAITED))
+
+
+def _missing_by_age(
+    time: Array, is_missing: Array, level: float
+) -> tuple[float | None, float | None]:
+    """Test whether outcomes are missing more often at the end; return p, and the last time before.
+
+    The date from which on they are is that of the largest standardised difference, and both halves
+    of what follows must share it: a day without outcomes in the middle of a log has nothing to do
+    with age. What is left is tested again, since outcomes may come in slowly.
+    """
+    if int(is_missing.sum()) < _LEAST_MISSING or is_missing.all():
+        return (None if not is_missing.any() else 1.0), None
+    edges = np.unique(np.quantile(time, np.arange(1, _BINS) / _BINS))
+    bins = np.searchsorted(edges, time, side="left")
+    n = np.bincount(bins, minlength=edges.size + 1)
+    missing = np.bincount(bins, is_missing, edges.size + 1).round().astype(np.int64)
+    first: float | None = None
+    last = n.size  # bins that are used
+    for _ in range(_MOST_STEPS):
+        if last < 2 or not missing[:last].any():
+            break
+        p, at = _later(n[:last], missing[:last], level)
+        first = p if first is None else first
+        if p > level or not _is_lasting(n[:last], missing[:last], at):
+            break
+        last = at
+    if last == n.size:
+        return first, None
+    last = max(last - 1, 1)  # within a bin some rows are older than others
+    return first, float(time[bins < last].max())
+
+
+def _later(n: Array, missing: Array, level: float) -> tuple[float, int]:
+    """Return p of 'missing anywhere alike' against more of them from some bin on, and that bin."""
+    rng, total = np.random.default_rng(_SEED), int(missing.sum())
+    rate = total / n.sum()
+    after = n[::-1].cumsum()[::-1][1:]
+    sd = np.sqrt(np.maximum(rate * (1.0 - rate) * after * (1.0 - after / n.sum()), 1e-300))
+
+    def excess(counts: Array) -> Array:
+        later = counts[::-1].cumsum(axis=0)[::-1][1:]
+        return np.asarray((later - rate * after[:, None]) / sd[:, None])
+
+    def draw(k: int) -> Array:
+        return rng.multivariate_hypergeometric(n, total, size=k, method="marginals").T
+
+    observed = missing[:, None].astype(float)
+    p, _ = resampled_p(lambda c: excess(c).max(axis=0)[None], observed, draw, level, n.size)
+    return p, int(excess(observed)[:, 0].argmax()) + 1
+
+
+def _is_lasting(n: Array, missing: Array, at: int) -> bool:
+    """Whether both halves of the rows from bin `at` on have a good part of the excess."""
+    before = missing[:at].sum() / max(n[:at].sum(), 1)
+    excess = missing[at:].sum() / max(n[at:].sum(), 1) - before
+    middle = at + int(np.searchsorted(n[at:].cumsum(), n[at:].sum() / 2.0)) + 1
+    halves = [slice(at, middle), slice(middle, None)]
+    shares = [missing[half].sum() / n[half].sum() for half in halves if n[half].sum() > 0]
+    return bool(excess > 0) and all(share - before >= _LASTING * excess for share in shares)

@@ -1,0 +1,387 @@
+"""What the certificate may not say: dates in rare outcomes, in swings, and in immature rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gdcb import Agent, ArmList, GaussianThompson, Instance, Multiply, Number, Schema
+from gdcb import round as turn
+from gdcb.arrays import Array
+from gdcb.context import Category
+from gdcb.declaration import parse
+from gdcb.errors import InvalidInput
+from gdcb.history import Batch, Certificate, certify, open_log
+from gdcb.history.page import certificate_page
+from gdcb.history.stability import gate_changes
+from gdcb.history.warm import start, treated, warm_start
+from gdcb.log_columns import LogColumns
+from gdcb.rewards import Scaled
+
+BANDIT = GaussianThompson()
+T0, DAY = 1_700_006_400.0, 86_400.0  # a midnight
+
+
+def market(n_arms: int = 4, levels: tuple[int, ...] = ()) -> Instance:
+    """Return numbered arms without gates or scaler; categories of so many levels, a number."""
+    fields: dict[str, Any] = {
+        f"c{i}": Category(tuple(f"l{j}" for j in range(n))) for i, n in enumerate(levels)
+    }
+    return Instance(
+        context=Schema({**fields, "a": Number(-50, 50)}),
+        arms=ArmList(values=tuple(np.arange(1.0, n_arms + 1))),
+        composition=Multiply(names=("e",)),
+        gate=[],
+        reward=Scaled(outcome=("y",)),
+    )
+
+
+def batch_of(x: Array, arm: Array, y: Array, time: Array | None = None) -> Batch:
+    time = np.arange(float(y.size)) if time is None else time
+    zero = np.zeros(y.size, dtype=np.int64)
+    return Batch(x, (arm + 1.0)[:, None], y[:, None], zero, time)
+
+
+def discards(certificate: Certificate) -> bool:
+    return certificate.treatment.first > 0
+
+
+# Rare outcomes
+
+
+def rare(seed: int, n: int, rate: Array | float, levels: tuple[int, ...], n_arms: int) -> Batch:
+    """Return a uniform random log: outcomes depend on nothing, and some levels are rare."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for k in levels:
+        chance = 1.0 / np.arange(1, k + 1) ** 1.5
+        parts.append(np.eye(k)[rng.choice(k, n, p=chance / chance.sum())])
+    x = np.concatenate((*parts, rng.normal(size=(n, 1))), axis=1)
+    y = (rng.random(n) < rate).astype(float)
+    return batch_of(x, rng.integers(0, n_arms, n), y)
+
+
+def false_dates(n_logs: int, n: int, rate: float, levels: tuple[int, ...], n_arms: int) -> int:
+    instance = market(n_arms, levels)
+    logs = (rare(seed, n, rate, levels, n_arms) for seed in range(n_logs))
+    return sum(
+        bool(certify(log, instance, BANDIT, full=False).as_json()["reward_law"]["change_points"])
+        for log in logs
+    )
+
+
+def test_rare_outcomes_give_no_false_dates() -> None:
+    """10 uniform random logs; more than 1 alarm has a probability of 1 % at 1.7 % a log."""
+    assert false_dates(10, 3000, 0.01, (15, 5), 2) <= 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("n", "rate", "levels", "n_arms"),
+    [(10_000, 0.005, (3, 6, 10), 5), (10_000, 0.005, (), 5), (3000, 0.01, (15, 5), 2)],
+)
+def test_the_level_holds_for_rare_outcomes(
+    n: int, rate: float, levels: tuple[int, ...], n_arms: int
+) -> None:
+    """200 uniform random logs at a threshold of 0.05/3; 10 alarms or more have 0.1 %."""
+    assert false_dates(200, n, rate, levels, n_arms) < 10
+
+
+@pytest.mark.soak
+def test_many_arms_and_rare_outcomes_give_no_false_dates() -> None:
+    """50 logs of 34 arms with 50 successes among them all; 5 alarms or more have 0.2 %."""
+    assert false_dates(50, 10_000, 0.005, (3, 6, 10), 34) < 5
+
+
+def test_a_change_of_rare_outcomes_is_found() -> None:
+    """The rate goes from 0.5 % to 2.5 % at three fifths of 8,000 rows."""
+    n = 8000
+    rate = np.where(np.arange(n) < 0.6 * n, 0.005, 0.025)
+    certificate = certify(rare(0, n, rate, (5,), 3), market(3, (5,)), BANDIT, full=False)
+    (change,) = certificate.as_json()["reward_law"]["change_points"]
+    assert change["what"] == "the level of the reward"
+    assert change["time"] == pytest.approx(0.6 * n, abs=0.06 * n)
+    assert discards(certificate)
+
+
+def test_a_gate_that_rarely_acts_gives_no_false_dates() -> None:
+    """60 gates that act on 6 of 2,000 rows each, in one of 4 strata; at 0.05, 8 alarms have 2 %."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        acted = np.zeros((100, 4, 2))
+        np.add.at(acted[..., 0], (rng.integers(0, 100, 2000), rng.integers(0, 4, 2000)), 1.0)
+        for _ in range(6):
+            acted[rng.integers(0, 100), rng.integers(0, 4), 1] += 1.0
+        acted[..., 1] = np.minimum(acted[..., 0], acted[..., 1])
+        alarms += gate_changes(acted, "person", 0.05).p <= 0.05
+    assert alarms <= 8
+
+
+def test_a_gate_that_begins_to_act_is_dated() -> None:
+    acted = np.full((100, 1, 2), 20.0)
+    acted[..., 1] = 0.0
+    acted[60:, :, 1] = 2.0
+    (change,) = gate_changes(acted, "person", 0.01).changes
+    assert change.split == 60
+    assert (change.before, change.after) == (pytest.approx(1.0), pytest.approx(0.9))
+
+
+# Rows that depend on each other
+
+
+def noise(kind: str, size: float, rng: np.random.Generator, n: int, days: int) -> Array:
+    fresh = rng.normal(size=n)
+    if kind == "lag":
+        for i in range(1, n):
+            fresh[i] = size * fresh[i - 1] + np.sqrt(1 - size**2) * fresh[i]
+    if kind == "day":
+        fresh += size * rng.normal(size=days)[np.arange(n) * days // n]
+    if kind == "step":
+        fresh += size * (np.arange(n) >= 0.6 * n)
+    return fresh
+
+
+def swinging(
+    kind: str, size: float, seed: int, n: int = 3000, days: int = 40, dated: bool = True
+) -> Certificate:
+    rng = np.random.default_rng(seed)
+    x, arm = rng.normal(size=(n, 1)), rng.integers(0, 4, n)
+    y = 0.1 * arm + 0.3 * x[:, 0] + noise(kind, size, rng, n, days)
+    time = T0 + np.arange(n) * (days * DAY / n) if dated else None
+    return certify(batch_of(x, arm, y, time), market(), BANDIT, full=False)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("lag", 0.9), ("day", 0.5)])
+def test_swings_are_no_change_and_discard_nothing(kind: str, size: float) -> None:
+    """Three logs, in which changes are dated that are not there."""
+    dated = 0
+    for seed in range(3):
+        certificate = swinging(kind, size, seed, n=2000)
+        document = certificate.as_json()
+        assert not discards(certificate)
+        assert certificate.dependence.is_found
+        if document["reward_law"]["change_points"]:
+            dated += 1
+            assert document["reward_law"]["is_certain"] is False
+            assert certificate.verdict != "direct"
+            said = " ".join(certificate.reasons)
+            assert "cannot be told from day-to-day swings, so no row is left out" in said
+            assert "Only rows from" not in said
+            page = certificate_page(document)
+            assert "possible changes only" in page
+            assert "so that it is larger" in page  # in the sentence with the error rate
+    assert dated >= 2
+
+
+def test_a_change_of_independent_rows_still_discards() -> None:
+    for seed in range(3):
+        certificate = swinging("step", 0.5, seed)
+        assert certificate.dependence.is_tested
+        assert not certificate.dependence.is_found
+        assert discards(certificate)
+        assert certificate.as_json()["reward_law"]["is_certain"] is True
+
+
+def test_a_few_days_cannot_tell_a_change_from_an_unusual_day() -> None:
+    certificate = swinging("step", 0.5, 0, days=6)
+    assert not discards(certificate)
+    assert certificate.dependence.is_found
+    assert "The log spans 6 days only" in certificate.dependence.says
+
+
+def test_slow_swings_without_dates_are_no_change() -> None:
+    """Ten stretches of 300 rows with levels of their own, and no time that says so."""
+    for seed in range(3):
+        certificate = swinging("day", 0.6, seed, days=10, dated=False)
+        assert certificate.as_json()["reward_law"]["change_points"]
+        assert not discards(certificate)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("n", [2000, 10_000])
+@pytest.mark.parametrize(
+    ("kind", "size", "dated"),
+    [
+        ("lag", 0.9, True),
+        ("lag", 0.3, True),
+        ("day", 0.1, True),
+        ("day", 0.3, True),
+        ("day", 1.0, True),
+        ("day", 0.3, False),
+        ("none", 0.0, True),
+    ],
+)
+def test_rows_are_discarded_by_false_alarm_in_few_logs(
+    kind: str, size: float, dated: bool, n: int
+) -> None:
+    """100 logs in which no law changes; at 2 %, 8 or more of them have a probability of 0.1 %."""
+    lost = sum(discards(swinging(kind, size, seed, n, 50, dated)) for seed in range(100))
+    assert lost < 8
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("dated", [True, False])
+def test_real_changes_discard_in_nearly_all_logs(dated: bool) -> None:
+    """100 independent logs with a step of 0.4 standard deviations; 90 at least are acted on."""
+    kept = sum(discards(swinging("step", 0.4, seed, 5000, 50, dated)) for seed in range(100))
+    assert kept >= 90
+
+
+def test_nothing_to_test_is_said() -> None:
+    rng = np.random.default_rng(0)
+    x, arm = rng.normal(size=(40, 1)), rng.integers(0, 2, 40)
+    certificate = certify(batch_of(x, arm, rng.normal(size=40)), market(2), BANDIT, full=False)
+    assert not certificate.dependence.is_tested
+    assert "was not tested" in certificate.dependence.says
+
+
+# Immature outcomes
+
+
+def sales(
+    seed: int, n: int = 3000, days: float = 120.0, missing: float = 0.0, waits: float = 30.0
+) -> tuple[Batch, Array]:
+    """Return a log of which sales are known after a day, the rest after `waits`; and when."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.random(n)) * days
+    sold = rng.random(n) < 0.53
+    known = t + np.where(sold, min(1.0, waits), waits)
+    is_seen = (known <= days) & (rng.random(n) >= missing)
+    y = np.where(is_seen, sold, np.nan)
+    batch = batch_of(rng.normal(size=(n, 1)), rng.integers(0, 4, n), y, T0 + DAY * t)
+    return batch, np.where(is_seen, T0 + DAY * known, np.nan)
+
+
+def believed(certificate: Certificate) -> float:
+    """Return the mean of the rows that a warm start learns."""
+    plan = certificate.plan
+    state, history = start(certificate, None, plan.instance, plan.bandit, np.zeros(1, dtype=int))
+    assert history is not None
+    log = history.log
+    assert state.bandit is not None
+    return float((log.weight * np.nan_to_num(log.y)).sum() / log.weight.sum())
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.05])
+def test_sales_that_report_first_are_not_taken_for_all(missing: float) -> None:
+    """P(sold) is 0.53; of the last thirty days sales alone are known."""
+    for seed in range(2):
+        certificate = certify(sales(seed, missing=missing)[0], market(), BANDIT, full=False)
+        assert believed(certificate) == pytest.approx(0.53, abs=0.03)
+        document = certificate.as_json()
+        assert document["rows_from"] is None
+        assert document["rows"]["set_aside"] == pytest.approx(3000 * 31 / 120, rel=0.1)
+        assert document["rows"]["read"] == 3000
+        assert certificate.maturity.source == "missing outcomes"
+        assert certificate.maturity.says in certificate.reasons
+        assert "too young for their outcomes" in certificate_page(document)
+
+
+def test_the_rows_set_aside_follow_the_declaration_or_the_times_of_outcomes() -> None:
+    batch, known = sales(0)
+    age = batch.time.max() - batch.time
+    declared = certify(batch, market(), BANDIT, full=False, matures_after=45 * DAY)
+    assert declared.maturity.source == "declared"
+    assert declared.maturity.set_aside == (age < 45 * DAY).sum()
+    timed = certify(replace(batch, observed=known), market(), BANDIT, full=False)
+    assert timed.maturity.source == "outcome times"
+    assert timed.maturity.after == pytest.approx(30 * DAY)
+    for certificate in (declared, timed):
+        assert believed(certificate) == pytest.approx(0.53, abs=0.03)
+
+
+def test_every_way_to_start_warm_leaves_the_same_rows_out() -> None:
+    batch = sales(1)[0]
+    instance, group = market(), np.zeros(1, dtype=np.int64)
+    certificate = certify(batch, instance, BANDIT, full=False)
+    young = ~certificate.maturity.is_mature(batch.time)
+    assert 0 < young.sum() == certificate.maturity.set_aside
+    assert not treated(certificate, batch, group).log.weight[young].any()
+    given, kept = (turn.init(instance, BANDIT, group) for _ in range(2))
+    warm_start(certificate, batch, instance, BANDIT, given, group)
+    kept, _ = start(certificate, None, instance, BANDIT, group)
+    np.testing.assert_array_equal(given.bandit.estimate, kept.bandit.estimate)
+    np.testing.assert_array_equal(given.bandit.weight, kept.bandit.weight)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_outcomes_that_miss_at_any_age_set_no_row_aside(missing: float) -> None:
+    for seed in range(3):
+        certificate = certify(
+            sales(seed, missing=missing, waits=0.0)[0], market(), BANDIT, full=False
+        )
+        assert certificate.maturity.set_aside == 0
+        assert certificate.as_json()["rows"]["set_aside"] == 0
+
+
+def test_an_outage_in_the_middle_is_no_matter_of_age() -> None:
+    batch, _ = sales(0, waits=0.0)
+    is_out = (batch.time > T0 + 50 * DAY) & (batch.time < T0 + 60 * DAY)
+    outage = replace(batch, outcome=np.where(is_out[:, None], np.nan, batch.outcome))
+    assert certify(outage, market(), BANDIT, full=False).maturity.set_aside == 0
+
+
+def test_a_log_that_is_all_too_young_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"all 3,000 rows are too young: outcomes need 200 days"):
+        certify(sales(0)[0], market(), BANDIT, full=False, matures_after=200 * DAY)
+
+
+SHOP = """
+name = "shop"
+context.a = { type = "number", low = -50, high = 50 }
+arms = { part = "list", values = [1.0, 2.0, 3.0, 4.0] }
+composition = { part = "multiply", names = ["e"] }
+gates = []
+reward = { part = "scaled", outcome = ["y"] }
+bandit = { part = "gaussian-thompson" }
+"""
+
+
+def frame_of(batch: Batch) -> pl.DataFrame:
+    y = pl.Series(batch.outcome[:, 0]).fill_nan(None)
+    return pl.DataFrame({"a": batch.x[:, 0], "e": batch.action[:, 0], "y": y, "time": batch.time})
+
+
+def test_the_instances_file_declares_how_long_outcomes_take() -> None:
+    declared = parse(SHOP + '[history]\nmatures_after = "40 days"\n')
+    source = open_log(frame_of(sales(0)[0]), declared.instance, declared.columns)
+    certificate = certify(source, declared.instance, declared.bandit, full=False)
+    assert certificate.maturity.after == 40 * DAY
+    assert certificate.maturity.source == "declared"
+
+
+def test_an_agent_that_set_rows_aside_replays() -> None:
+    declared = parse(SHOP + "[history]\nmatures_after = 2000000\n")
+    agent = Agent(declared.instance, declared.bandit)
+    certificate = agent.warm_up(frame_of(sales(2)[0]), columns=declared.columns)
+    assert certificate.maturity.set_aside > 100
+    again = Agent.replay(agent.events, declared.instance, declared.bandit, agent.seed)
+    np.testing.assert_array_equal(again.state.bandit.estimate, agent.state.bandit.estimate)
+
+
+@pytest.mark.parametrize("span", ["soon", "0 days", -3.0, "30 moons", 0])
+def test_spans_that_cannot_be_are_refused(span: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"history\.matures_after: expected a time such as"):
+        LogColumns(matures_after=span)
+
+
+def test_a_declared_age_needs_times() -> None:
+    declared = parse(SHOP + '[history]\nmatures_after = "3 days"\n')
+    frame = frame_of(sales(0, n=50)[0]).drop("time")
+    with pytest.raises(InvalidInput, match=r"the log has no time column"):
+        open_log(frame, declared.instance, declared.columns)
+
+
+def test_times_of_outcomes_are_read() -> None:
+    batch, known = sales(0, n=400)
+    frame = frame_of(batch).with_columns(
+        sold_at=pl.Series(known).fill_nan(None),
+    )
+    declared = parse(SHOP + '[history]\noutcome_time = "sold_at"\n')
+    (read,) = open_log(frame, declared.instance, declared.columns).batches()
+    np.testing.assert_array_equal(read.observed, known)
