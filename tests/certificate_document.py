@@ -105,7 +105,7 @@ def build(
         },
         "assumptions": [
             rests(say.assumptions.OUTSIDE, say.assumptions.hidden_cause(HIDDEN)),
-            rests(say.assumptions.INDEPENDENT, say.assumptions.independent()),
+            rests(say.assumptions.INDEPENDENT, say.rows_independent(0.4), True),
             rests(say.assumptions.CARRY_OVER, say.assumptions.no_carry_over()),
             rests(say.assumptions.FORM, say.assumptions.form(False, False)),
             rests(

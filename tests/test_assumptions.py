@@ -89,6 +89,7 @@ def test_every_assumption_has_a_name_whether_it_was_tested_and_a_result() -> Non
         "Worth is nearly quadratic in the context x",
     ]
     assert not found["Nothing outside the log was used"]
+    assert found["Rows are independent"]
     assert not found["Nothing carries over from one decision to later outcomes"]
     assert found["What an action earns in a given context did not change"]
 

@@ -170,11 +170,11 @@ def test_nothing_is_said_of_the_very_worst() -> None:
         say.assumptions.hidden_cause(""),
         say.assumptions.hidden_cause(say.sensitivity_arms(1.8, 1.5)),
         say.assumptions.no_carry_over(),
-        say.assumptions.independent(),
         say.assumptions.not_logged(),
         *(say.assumptions.form(a, b) for a in (False, True) for b in (False, True)),
         *(say.assumptions.reviewers(0.1, -0.1, 0.3, one) for one in (False, True)),
         *(say.assumptions.unchanged(n, "p = 0.400") for n in (0, 1, 2)),
+        *(say.assumptions.unchanged(n, "p = 0.400", is_certain=False) for n in (1, 2)),
         *(
             say.assumptions.missing("8 %", p, one)
             for p in ("", "p = 0.400")

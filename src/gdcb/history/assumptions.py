@@ -39,7 +39,8 @@ def assumptions_of(
     elif plan.instance.chain.has_person:
         out.append(_one("Overrides used nothing outside the log", False, told.not_logged()))
     law = found.law
-    changed = told.unchanged(len(law.changes), say.chance(law.p))
+    is_certain = not (rows.is_found or found.possible)
+    changed = told.unchanged(len(law.changes), say.chance(law.p), is_certain)
     out.append(_one("What an action earns in a given context did not change", True, changed))
     is_tested = age.p is not None or age.source == "outcome times"
     out.append(_one("Outcomes had time to come in", is_tested, age.says))

@@ -71,8 +71,8 @@ def reviewers(difference: float, low: float, high: float, is_private: bool) -> s
     )
 
 
-def unchanged(n_changes: int, p: str) -> str:
-    """Say whether the reward law was seen to change.
+def unchanged(n_changes: int, p: str, is_certain: bool = True) -> str:
+    """Say whether the reward law was seen to change; not certain: or whether rows swung.
 
     >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
     ('No change found (p = 0.400 if rows are independent).',
@@ -81,6 +81,9 @@ def unchanged(n_changes: int, p: str) -> str:
     if n_changes == 0:
         return f"No change found ({p} {given(INDEPENDENT)})."
     some = "1 change" if n_changes == 1 else f"{n_changes} changes"
+    if not is_certain:
+        possible = some.replace("change", "possible change")
+        return f"Cannot be told: {possible} found ({p} {given(INDEPENDENT)}), or swings."
     return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
 
 

@@ -14,21 +14,18 @@ def family(level: float, n_tests: int, is_dependent: bool = False) -> str:
     'If nothing is wrong with the history and rows are independent, the chance that any of these 7
      tests raises a false alarm is at most 5 %.'
     >>> family(0.05, 7, is_dependent=True)
-    'If rows were independent, the chance that any of these 7 tests raises a false alarm would be at
-     most 5 %; here rows may depend on each other, so that it is larger, and a change over time that
-     is found discards nothing.'
+    'If nothing is wrong with the history and rows are independent, the chance that any of these 7
+     tests raises a false alarm is at most 5 %; here rows may depend on each other, so that it may be
+     larger, and a change over time that is found discards nothing.'
     """
     these = "this test" if n_tests == 1 else f"any of these {n_tests} tests"
-    rate = f"at most {short(100 * level)} %"
-    if is_dependent:
-        return (
-            f"If rows were independent, the chance that {these} raises a false alarm would be "
-            f"{rate}; here rows may depend on each other, so that it is larger, and a change over "
-            "time that is found discards nothing."
-        )
+    rest = (
+        "; here rows may depend on each other, so that it may be larger, and a change over time "
+        "that is found discards nothing"
+    )
     return (
         f"{given('nothing is wrong with the history', INDEPENDENT).capitalize()}, the chance that "
-        f"{these} raises a false alarm is {rate}."
+        f"{these} raises a false alarm is at most {short(100 * level)} %{rest * is_dependent}."
     )
 
 

@@ -110,8 +110,8 @@ def all_mature(p: float | None = None) -> str:
     if p is None:
         return "No outcome is missing, and no row was set aside as too young."
     return (
-        f"Outcomes are not missing more often in young rows ({chance(p)} {given(INDEPENDENT)}): none "
-        "was set aside."
+        f"Outcomes are not missing more often in young rows ({chance(p)} {given(INDEPENDENT)}): "
+        "none was set aside."
     )
 
 
