@@ -15,8 +15,8 @@ def family(level: float, n_tests: int, is_dependent: bool = False) -> str:
      tests raises a false alarm is at most 5 %.'
     >>> family(0.05, 7, is_dependent=True)
     'If nothing is wrong with the history and rows are independent, the chance that any of these 7
-     tests raises a false alarm is at most 5 %; here rows may depend on each other, so that it may be
-     larger, and a change over time that is found discards nothing.'
+     tests raises a false alarm is at most 5 %; here rows may depend on each other, so that it may
+     be larger, and a change over time that is found discards nothing.'
     """
     these = "this test" if n_tests == 1 else f"any of these {n_tests} tests"
     rest = (
