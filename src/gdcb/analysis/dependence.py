@@ -127,12 +127,15 @@ def _ahead(u: Array, width: int) -> Array:
 
 def _within_groups(starts: Array) -> Form:
     def form(u: Array) -> tuple[Array, Array]:
-        return tuple(  # type: ignore[return-value]
-            0.5 * ((np.add.reduceat(v, starts, axis=0) ** 2).sum(axis=0) - (v * v).sum(axis=0))
-            for v in (u, u * u)
-        )
+        return _together(u, starts), _together(u * u, starts)
 
     return form
+
+
+def _together(u: Array, starts: Array) -> Array:
+    """Return Σ u_i·u_j over pairs of rows of one group, for each column."""
+    total = np.add.reduceat(u, starts, axis=0)
+    return np.asarray(0.5 * ((total**2).sum(axis=0) - (u * u).sum(axis=0)))
 
 
 def _next_of_unit(order: Array, unit: Array, is_next: Array) -> Form:
