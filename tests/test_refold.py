@@ -272,9 +272,9 @@ def test_a_delayed_outcome_is_credited_under_the_scaler_in_force() -> None:
         coordinate = late.proposed["price"] / 100.0 / delta
         if bandit is curve:
             gained = (agent.state.bandit.wins - before.wins)[0]
-            nodes = agent.state.bandit.nodes[0]
-            assert gained.sum() == pytest.approx(1.0)
-            assert gained @ nodes == pytest.approx(coordinate)
+            middle, half = agent.state.bandit.frame[:, 0]
+            assert gained[0] == 1.0
+            assert middle + half * gained[1] == pytest.approx(coordinate)
         else:
             nearest = int(np.abs(np.array([0.8, 1.0, 1.25]) - coordinate).argmin())
             gained = (agent.state.bandit.counts - before.counts)[0, 0]
