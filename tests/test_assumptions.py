@@ -75,6 +75,16 @@ def test_no_hidden_cause_is_cried_and_its_strength_is_shown_with_its_limit(
     assert "It cannot say whether there is such a cause" in says
 
 
+def test_outcomes_that_hardly_vary_bound_no_hidden_cause() -> None:
+    """Nine bookings in 700: residuals of nearly 0 would make any hidden cause look too weak."""
+    one = declared()
+    rare = bookings(4, 0.0).with_columns(booked=(pl.int_range(pl.len()) % 80 == 5).cast(pl.Int64))
+    source = open_log(rare, one.instance, columns=one.columns)
+    found = certify(source, one.instance, one.bandit).as_json()["sensitivity"]["arms"]
+    assert (found["value"], found["low"]) == (None, None)
+    assert "is not known" in found["says"]
+
+
 def test_every_assumption_has_a_name_whether_it_was_tested_and_a_result() -> None:
     document = certified(1, 0.0)
     json.dumps(document, allow_nan=False)

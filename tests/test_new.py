@@ -487,6 +487,12 @@ def noise(frame: pl.DataFrame, rng: np.random.Generator) -> Any:
     return rng.random(frame.height).round(3)
 
 
+def with_noise(name: str) -> pl.DataFrame:
+    """Return bookings with a column of that name that says nothing."""
+    more: dict[str, Any] = {name: noise}
+    return priced(**more)
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
@@ -507,7 +513,7 @@ def noise(frame: pl.DataFrame, rng: np.random.Generator) -> Any:
 )
 def test_reserved_columns_are_never_context(name: str, part: str) -> None:
     """Each is left out; the file says why, and how to put it back."""
-    log = look(priced(**{name: noise}))
+    log = look(with_noise(name))
     asked = {"outcome": "booked"} if part == "a reward" else {}
     found = propose(log, roles_of(log, asked))
     text = toml("mine", found)
@@ -522,7 +528,7 @@ def test_reserved_columns_are_never_context(name: str, part: str) -> None:
 
 @pytest.mark.parametrize("name", ["body_weight", "previous_label", "marital_status", "case_size"])
 def test_names_that_only_sound_reserved_stay_context(name: str) -> None:
-    text = proposed(priced(**{name: noise}))
+    text = proposed(with_noise(name))
     assert name in parse(text).instance.context.columns
 
 

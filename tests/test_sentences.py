@@ -103,7 +103,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("verdict", ("adjust",)),
     ("logged_bias", (0.4, 0.3, 0.12)),
 ]
-PHRASES = {"chance", "day", "duration", "named", "short", "spanned", "when"}
+PHRASES = {"at_most", "chance", "day", "duration", "named", "short", "spanned", "when"}
 
 
 @pytest.mark.parametrize(("name", "arguments"), SAID, ids=lambda value: str(value)[:40])

@@ -35,6 +35,7 @@ from gdcb.streams import DRAW, Stream
 MOST = 5_000  # rows on which variance ratio, sensitivity and transport are worked out
 _EXCITED = 1e-4  # variance of log e at equal contexts from which on a response is known
 _LEAST_ROWS = 50
+_LEAST_OTHER = 20  # outcomes that are not the most common one, below which Λ* is not known
 _DRAWS = 100  # of the variance ratio's bootstrap
 _HARD_ROWS = 200  # in which a hard gate's η is computed
 
@@ -273,6 +274,10 @@ def _of_arms(
         slopes = found.line.slopes[:, 0].mean(axis=0)  # (K, p)
         predicted = found.sums.level + ((z[:, None] - found.sums.mean) * slopes).sum(axis=-1)
     least = float(f"{margin:.2g}")
+    unknown = {"value": None, "low": None, "is_beyond": False, "says": say.sensitivity_arms(None)}
+    counts = np.unique(target_of(history.log)[0], return_counts=True)[1]
+    if counts.size and int(counts.sum() - counts.max()) < _LEAST_OTHER:
+        return unknown  # rows that hardly differ bound nothing
     try:
         propensity = overlap_of(plan, batch, history, is_logged).propensity
         seen = tipping(
@@ -285,8 +290,7 @@ def _of_arms(
             margin=least,
         )
     except InvalidInput:
-        unknown = say.sensitivity_arms(None)
-        return {"value": None, "low": None, "is_beyond": False, "says": unknown}
+        return unknown
     best = names[seen.best] if seen.best >= 0 else ""
     told = (seen.value, seen.low, best, least, seen.is_beyond)
     return {

@@ -88,7 +88,7 @@ def _read(document: Mapping[str, Any]) -> Document:
         logged_bias=_three(document, "logged_bias", ("osc", "tv", "value")),
         odds_ratio=fields.number(arms_part.get("value"), "sensitivity.arms.value"),
         odds_ratio_low=fields.number(arms_part.get("low"), "sensitivity.arms.low"),
-        odds_ratio_is_beyond=bool(arms_part.get("is_beyond")),
+        odds_ratio_is_beyond=bool(_flag(arms_part.get("is_beyond"), "sensitivity.arms.is_beyond")),
         arms_say=fields.text(arms_part.get("says")),
         robustness_value=fields.number(
             slopes.get("robustness_value"), "sensitivity.slopes.robustness_value"

@@ -197,9 +197,9 @@ def _hidden(run: Document) -> list[tuple[str, str, str]]:
     if run.arms_say or run.odds_ratio is not None:
         words = run.arms_say or say.sensitivity_arms(run.odds_ratio, run.odds_ratio_low)
         above = "above" if run.odds_ratio_is_beyond else "="
-        size = NONE if run.odds_ratio is None else f"Λ* {above} {say.short(run.odds_ratio)}"
+        size = NONE if run.odds_ratio is None else f"Λ* {above} {say.at_most(run.odds_ratio)}"
         if run.odds_ratio is not None and run.odds_ratio_low is not None:
-            size += f", at least {say.short(run.odds_ratio_low)}"
+            size += f", at least {say.at_most(run.odds_ratio_low)}"
         found.append(("Hidden cause, arms", size, _meaning(run, words)))
     if run.slopes_say or run.robustness_value is not None:
         words = run.slopes_say or say.sensitivity_slopes(run.robustness_value)

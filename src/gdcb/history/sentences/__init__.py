@@ -33,7 +33,7 @@ from gdcb.history.sentences.hidden import (
     transport,
     variance,
 )
-from gdcb.history.sentences.phrases import chance, day, named, short, spanned, when
+from gdcb.history.sentences.phrases import at_most, chance, day, named, short, spanned, when
 from gdcb.history.sentences.scaler import Span, scaler_at_prior, scaler_taught
 from gdcb.history.sentences.times import (
     contraction,
@@ -76,6 +76,7 @@ __all__ = [
     "arms_judged",
     "arms_refused",
     "assumptions",
+    "at_most",
     "bias_too_large",
     "bias_unclear",
     "bias_within_margin",

@@ -11,7 +11,7 @@ from gdcb.history.sentences.assumptions import (
     OUTSIDE,
     given,
 )
-from gdcb.history.sentences.phrases import chance, short, spanned
+from gdcb.history.sentences.phrases import at_most, chance, short, spanned
 from gdcb.pages.numbers import share
 from gdcb.pages.words import some
 
@@ -177,7 +177,7 @@ def sensitivity_arms(
     if value is None or not math.isfinite(value):
         return "Λ*, how strong a hidden cause could make another arm the best, is not known."
     limit = value if low is None or not math.isfinite(low) else low
-    size = f"Λ* is {'above ' if is_beyond else ''}{_down(value)}"
+    size = f"Λ* is {'above ' if is_beyond else ''}{at_most(value)}"
     arm = f"another arm than “{best}”" if best else "another arm"
     better = f"{arm} the best" if margin <= 0 else f"{arm} the best by more than {short(margin)}"
     rests = given(INDEPENDENT, CARRY_OVER, FORM)
@@ -186,20 +186,11 @@ def sensitivity_arms(
             f"{size}, without a lower limit above 1: sampling error alone may make {better}, "
             f"{rests}, and no hidden cause is needed. {_LIMITS}"
         )
-    sure = "" if low is None else f" (at least {_down(limit)} with 95 % confidence)"
+    sure = "" if low is None else f" (at least {at_most(limit)} with 95 % confidence)"
     return (
         f"{size}{sure}: a hidden cause that changes the odds of choosing an arm by less than a "
-        f"factor of {_down(limit)} cannot make {better}, {rests}. {_LIMITS}"
+        f"factor of {at_most(limit)} cannot make {better}, {rests}. {_LIMITS}"
     )
-
-
-def _down(value: float) -> str:
-    """Write a limit with two decimals, never larger than it is.
-
-    >>> _down(1.839), _down(20.0)
-    ('1.83', '20')
-    """
-    return f"{math.floor(100 * value + 1e-9) / 100:.2f}".rstrip("0").rstrip(".")
 
 
 def sensitivity_slopes(robustness_value: float | None, at_level: float | None = None) -> str:

@@ -64,6 +64,15 @@ def short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−") if 1e-4 <= abs(value) < 1e3 else plain(value)
 
 
+def at_most(value: float) -> str:
+    """Write a limit with at most two decimals, never larger than it is.
+
+    >>> at_most(1.839), at_most(20.0)
+    ('1.83', '20')
+    """
+    return f"{math.floor(100 * value + 1e-9) / 100:.2f}".rstrip("0").rstrip(".")
+
+
 def named(names: Sequence[str]) -> str:
     """Join names, at most six of them, as a sentence does.
 
