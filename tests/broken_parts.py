@@ -721,7 +721,9 @@ def mark(self: Any, y: Array) -> None:
 
 REWARDS: dict[str, Broken] = {
     "settings are frozen": loose(PAYS),
-    "declares what it is": but(Payoff(outcome=["won"])),  # type: ignore[arg-type]
+    "declares what it is": but(
+        PAYS, __post_init__=lambda self: object.__setattr__(self, "outcome", ["won"])
+    ),
     "answers have their shape": but(PAYS, learn=lambda self, y, x: (y[:, 0], np.ones(y.shape[0]))),
     "worth is linear in value": but(
         PAYS, worth=lambda self, value, e, x: Payoff.worth(self, value**2, e, x)

@@ -66,7 +66,7 @@ UNFIT: list[tuple[str, Callable[[], object], str]] = [
     ("a dictionary as context", lambda: shop(context={"base": 1}), "context: expected"),
     ("a list as arms", lambda: shop(arms=[1, 2]), "arms: expected"),
     ("a name as gate", lambda: shop(gate="cap"), "gate: expected a gate"),
-    ("a class as gate", lambda: shop(gate=[gdcb.Cap]), "gates: expected gates"),
+    ("a class as gate", lambda: shop(gate=[gdcb.Cap]), "chain.gates: expected a tuple of gates"),
     ("words as values", lambda: gdcb.ArmList(values=("a", "b")).build(), "expected numbers"),  # type: ignore[arg-type]
     (
         "a prior that is no number",

@@ -16,7 +16,14 @@ import numpy as np
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.logistic import turn_of
-from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
+from gdcb.parts import (
+    Column,
+    check_choice,
+    check_number,
+    check_settings,
+    column,
+    take_all,
+)
 from gdcb.records import Evidence
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -94,8 +101,8 @@ class Adjustment:
     clip: float = 20.0
 
     def __post_init__(self) -> None:
+        check_settings(self, "adjustment")
         check_choice("adjustment.form", self.form, ("centred", "aipw"))
-        check_tuple("adjustment.features", self.features)
         check_number("adjustment.penalty", self.penalty, 0.0, open_low=True)
         check_number("adjustment.every", self.every, 1)
         check_number("adjustment.clip", self.clip, 1.0)

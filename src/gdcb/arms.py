@@ -50,6 +50,12 @@ class Arms:
     places: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        check_settings(self, "arms")
+        for name, kinds in (("coords", "fiu"), ("steps", "fiu"), ("is_exact", "b")):
+            value: Any = getattr(self, name)
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
+                what = "true or false" if kinds == "b" else "numbers"
+                raise InvalidInput(f"arms.{name}: expected an array of {what}, got {value!r}")
         k = len(self.names)
         if k == 0:
             raise InvalidInput("arms: expected at least one arm, got none")

@@ -11,6 +11,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput, UnknownField
+from gdcb.parts import check_settings
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Number:
     about: str = ""
 
     def __post_init__(self) -> None:
+        check_settings(self, "context")
         if not self.low <= self.high:
             raise InvalidInput(f"context: low {self.low} is above high {self.high}")
 
@@ -59,6 +61,9 @@ class Flag:
 
     about: str = ""
 
+    def __post_init__(self) -> None:
+        check_settings(self, "context")
+
     def encode(self, name: str, value: Any) -> list[float]:
         """Return 0 or 1."""
         if not isinstance(value, (bool, np.bool_)):
@@ -78,6 +83,7 @@ class Category:
     about: str = ""
 
     def __post_init__(self) -> None:
+        check_settings(self, "context")
         if len(self.levels) < 2 or len(set(self.levels)) != len(self.levels):
             raise InvalidInput("context: a category needs at least two different levels")
 
@@ -113,6 +119,7 @@ class Schema:
     names: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_settings(self, "context")
         if not self.columns:
             raise InvalidInput("context: expected at least one column")
         positions: dict[str, list[int]] = {}

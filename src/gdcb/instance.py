@@ -17,7 +17,16 @@ from gdcb.composition import ActionColumn, Composition, check_arms
 from gdcb.context import Schema
 from gdcb.errors import InvalidInput, NothingAllowed, UnknownField
 from gdcb.gates import Chain, Gate, Open, chain_of
-from gdcb.parts import Column, bind, check_choice, check_number, column, take_all
+from gdcb.parts import (
+    Column,
+    bind,
+    check_choice,
+    check_number,
+    check_settings,
+    check_text,
+    column,
+    take_all,
+)
 from gdcb.records import Rows
 from gdcb.rewards import Reward, Scaled
 from gdcb.scalers import ConstantScaler, Scaler
@@ -45,6 +54,7 @@ class NullAction:
     teaches: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self, "null")
         if self.action and self.columns:
             raise InvalidInput("null: give its action as numbers or as columns, not both")
         if not callable(self.mean):
@@ -73,6 +83,7 @@ class Cells:
     edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        check_settings(self, "cells")
         if list(self.edges) != sorted(set(self.edges)):
             raise InvalidInput(f"cells.edges: expected rising numbers, got {self.edges}")
 
@@ -106,12 +117,23 @@ class Rules:
     overrides: str = "pooled"
 
     def __post_init__(self) -> None:
+        check_settings(self, "rules")
         check_choice("rules.select", self.select, ("gate", "nominal"))
         check_choice("rules.credit", self.credit, ("executed", "proposed"))
         check_choice("rules.overrides", self.overrides, ("pooled", "all", "approved"))
 
 
 _NEUTRAL = ConstantScaler()  # stands for a constant that leaves the arms as they are
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "context": (Schema,),
+    "arms": (Arms, ArmList, Grid),
+    "null": (NullAction,),
+    "cells": (Cells,),
+    "rules": (Rules,),
+    "adjustment": (Adjustment, type(None)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +179,7 @@ class Instance:
     actions: tuple[ActionColumn, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, kinds in (("context", Schema), ("arms", (Arms, ArmList, Grid))):
-            value = getattr(self, name)
-            if not isinstance(value, kinds):
-                raise InvalidInput(f"{name}: expected {kinds}, got {value!r}")
+        self._check_parts()
         columns = self.context.positions
         arms = self.arms if isinstance(self.arms, Arms) else self.arms.build()
         if self.scaler is _NEUTRAL and getattr(self.composition, "joins", "other") == "sum":
@@ -212,6 +231,21 @@ class Instance:
             f"Instance({self.name!r}: {self.space.n} arms, {type(self.composition).__name__}, "
             f"{type(self.scaler).__name__}, {self.chain.path})"
         )
+
+    def _check_parts(self) -> None:
+        """Refuse what is no part of the kind that belongs there."""
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                words = " or ".join(kind.__name__ for kind in kinds)
+                raise InvalidInput(f"{name}: expected {words}, got {value!r}")
+        methods = {"composition": "compose", "scaler": "predict", "reward": "worth"}
+        for name, method in methods.items():
+            value = getattr(self, name)
+            if isinstance(value, type) or not hasattr(value, method):
+                raise InvalidInput(f"{name}: expected a {name}, got {value!r}")
+        check_text("name", self.name)
+        check_text("title", self.title, may_be_empty=True)
 
     def _check_null(self) -> None:
         """Refuse a null action with a category that is none of its levels."""

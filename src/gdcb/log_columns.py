@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gdcb.errors import InvalidInput
+from gdcb.parts import check_settings
 
 _SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 
@@ -56,6 +57,7 @@ class LogColumns:
     )
 
     def __post_init__(self) -> None:
+        check_settings(self, "history")
         seconds_of(self.matures_after)
 
     @property

@@ -217,6 +217,13 @@ def check_tuple(where: str, value: Any) -> None:
         raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}")
 
 
+def check_columns(where: str, value: Any) -> None:
+    """Refuse what is no tuple of context columns, each by name or position."""
+    check_tuple(where, value)
+    if any(isinstance(one, bool) or not isinstance(one, str | int) for one in value):
+        raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}")
+
+
 def check_text(where: str, value: Any, may_be_empty: bool = False) -> str:
     """Refuse what is not text that can be stored, and empty text unless it may be."""
     if not isinstance(value, str) or not (value or may_be_empty):
@@ -274,7 +281,7 @@ _WORDS = {
     str: "text",
     type(None): "None",
 }
-_SEVERAL = {float: "numbers", int: "whole numbers", str: "names"}
+_SEVERAL = {float: "numbers", int: "whole numbers", str: "names", Any: "parts"}
 
 
 @cache
@@ -361,7 +368,7 @@ def _expected(hint: Any, is_column: bool) -> str:
     for one in _options(hint):
         origin, args = typing.get_origin(one), typing.get_args(one)
         if origin is tuple:
-            words.append(f"a tuple of {_SEVERAL.get(args[0], 'tuples of numbers')}")
+            words.append(f"a tuple of {_several(args[0])}")
         elif origin in (dict, Mapping):
             words.append(f"a dictionary whose values are each {_expected(args[1], False)}")
         elif origin is Callable:
@@ -369,3 +376,9 @@ def _expected(hint: Any, is_column: bool) -> str:
         else:
             words.append(_WORDS.get(one, f"a {getattr(one, '__name__', one)}"))
     return " or ".join(words)
+
+
+def _several(hint: Any) -> str:
+    if typing.get_origin(hint) is tuple:
+        return f"tuples of {_several(typing.get_args(hint)[0])}"
+    return _SEVERAL.get(hint, f"{getattr(hint, '__name__', hint)}s".lower())

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_settings, column, take
 
 
 class Reward(Protocol):
@@ -87,6 +87,7 @@ class Payoff:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "reward")
         check_number("reward.lose", self.lose)
 
     @property
@@ -166,6 +167,9 @@ class Scaled:
     outcome: tuple[str, ...] = ("reward",)
     scale: Column | None = column(None)
     on_device: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self, "reward")
 
     @property
     def target(self) -> str:

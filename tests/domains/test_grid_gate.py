@@ -291,7 +291,7 @@ def test_a_hole_in_the_set_is_never_entered() -> None:
         ({"tolerance": 0.0}, "gate 'power flow': tolerance: expected a number > 0"),
         ({"grid": 0}, "gate 'power flow': grid: expected a number >= 1"),
         ({"network": ""}, "gate 'power flow': network: expected a name"),
-        ({"zone": "zone"}, "gate 'power flow': zone: expected a tuple of names"),
+        ({"zone": "zone"}, r"gate\.zone: expected a tuple of names"),
     ],
 )
 def test_bad_settings_are_refused(changes: dict[str, Any], message: str) -> None:

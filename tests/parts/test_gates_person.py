@@ -558,7 +558,7 @@ def test_ridge_sums_of_a_person_are_plain_sums() -> None:
         (lambda: SimulatedPerson(always(1), own_number, anchor=np.nan), "person.anchor: expected"),
         (
             lambda: SimulatedPerson(always(1), own_number, spread=None),  # type: ignore[arg-type]
-            "person.spread: expected a finite number, got None",
+            "person.spread: expected a number or a function, got None",
         ),
         (lambda: Approval(per="team"), "gate.per: expected one of unit, group"),
         (lambda: NumberKernel(penalty=0.0), "kernel.penalty: expected a number > 0"),

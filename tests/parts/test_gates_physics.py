@@ -255,7 +255,7 @@ def test_reasons_say_how_far_it_was_moved() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Physics(None, (0.0,)), "feasible must be a function"),  # type: ignore[arg-type]
+        (lambda: Physics(None, (0.0,)), "gate.feasible: expected a function, got None"),  # type: ignore[arg-type]
         (lambda: Physics(ring), "towards: name a safe action"),
         (lambda: Physics(ring, (0.0,), (1,)), "give it once"),
         (lambda: Physics(ring, (0.0,), tolerance=0.0), "tolerance: expected a number > 0"),

@@ -245,8 +245,14 @@ def test_reasons_say_what_was_not_safe() -> None:
             r"'shield': denied: 'act' has no category 5; it has 0 \(allow\), 1 \(warn\)",
         ),
         (lambda: Shield(denied=(-1,)).check((CHOICE,)), "'act' has no category -1"),
-        (lambda: Shield(denied=(0.5,)).check((CHOICE,)), "'act' has no category 0.5"),  # type: ignore[arg-type]
-        (lambda: Shield(denied=(True,)).check((CHOICE,)), "'act' has no category True"),
+        (
+            lambda: Shield(denied=(0.5,)).check((CHOICE,)),
+            "gate.denied: expected a tuple of whole numbers",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: Shield(denied=(True,)).check((CHOICE,)),
+            "gate.denied: expected a tuple of whole numbers",
+        ),
         (lambda: Shield(denied=5).check((CHOICE,)), "expected a tuple"),  # type: ignore[arg-type]
         (lambda: Shield(denied=(1,)).check((NUMBER,)), "'dose' is a number, it has no categories"),
         (lambda: Shield(denied=(1,), fallback=(0.5,)).check((CHOICE,)), "expected 0 to 2, got 0.5"),

@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arms import CATEGORIES, Arms
 from gdcb.arrays import Array, like, repeated, zeros
 from gdcb.composition.base import ActionColumn
-from gdcb.parts import check_number
+from gdcb.parts import check_number, check_settings
 from gdcb.records import Located
 
 
@@ -59,6 +59,9 @@ class Identity:
     arm_kind: ClassVar[str] = CATEGORIES
     joins: ClassVar[str] = "other"
     on_device: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self, "composition")
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return the category and, with severity, its score."""
@@ -132,6 +135,7 @@ class Prompt:
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
+        check_settings(self, "composition")
         check_number("composition.examples", self.examples, 0)
         check_number("composition.neutral", self.neutral, 0.0, 1.0)
         check_number("composition.template", self.template, 0)

@@ -13,7 +13,7 @@ from gdcb.composition.base import ActionColumn
 from gdcb.composition.steady import Matrix, table
 from gdcb.errors import InvalidInput
 from gdcb.kalman.riccati import gain
-from gdcb.parts import Column, check_number, column, take, take_all
+from gdcb.parts import Column, check_number, check_settings, column, take, take_all
 from gdcb.records import Located
 
 
@@ -85,6 +85,7 @@ class KalmanGain:
     joins: ClassVar[str] = "other"
 
     def __post_init__(self) -> None:
+        check_settings(self, "composition")
         check_number("composition.step", self.step, 0.0, open_low=True)
         check_number("composition.low", self.low, 0.0, open_low=True)
         check_number("composition.high", self.high, self.low)

@@ -11,7 +11,7 @@ from gdcb.arms import NUMBERS, Arms
 from gdcb.arrays import Array, along, like, namespace, on_host, once, zeros
 from gdcb.composition.base import ActionColumn, base_of
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_tuple, column
+from gdcb.parts import Column, check_settings, column
 from gdcb.records import Located
 
 
@@ -82,8 +82,7 @@ class Multiply:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_tuple("composition.base", self.base)
-        check_tuple("composition.names", self.names)
+        check_settings(self, "composition")
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return one number a coordinate."""
@@ -177,6 +176,9 @@ class Add:
     arm_kind: ClassVar[str] = NUMBERS
     joins: ClassVar[str] = "sum"
     on_device: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self, "composition")
 
     def columns(self, arms: Arms) -> tuple[ActionColumn, ...]:
         """Return one number a coordinate."""

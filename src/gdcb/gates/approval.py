@@ -13,7 +13,7 @@ from gdcb.gates.base import Value
 from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.simulated import SimulatedPerson
-from gdcb.parts import check_choice
+from gdcb.parts import check_choice, check_settings
 from gdcb.records import Rows
 
 
@@ -61,6 +61,7 @@ class Approval:
     is_person: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         check_choice("gate.per", self.per, ("unit", "group"))
 
     @property

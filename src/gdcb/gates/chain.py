@@ -35,6 +35,7 @@ from gdcb.gates.guarded import (
     seal,
 )
 from gdcb.gates.levels import Levels, inside_or_nan, is_outside, levels_of, surely_inside, told
+from gdcb.parts import check_settings
 from gdcb.records import (
     EXPIRED,
     HELD,
@@ -89,6 +90,7 @@ class Chain:
     _levels: Levels = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_settings(self, "chain")
         for gate in self.gates:
             if isinstance(gate, Open):
                 raise InvalidInput("gates: Open() says that there is no gate; give it alone")

@@ -15,7 +15,7 @@ from gdcb.arrays import Array, count, is_all, is_any, place_among, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.gates.jumps import expect_normal, pieces_of
-from gdcb.parts import Column, check_number, column, product_of
+from gdcb.parts import Column, check_number, check_settings, column, product_of
 from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -79,6 +79,7 @@ class CategoryKernel:
     action: int = 0
 
     def __post_init__(self) -> None:
+        check_settings(self, "kernel")
         check_number("kernel.n_categories", self.n_categories, 2)
         check_number("kernel.trust", self.trust, 0.0, open_low=True)
         if list(self.edges) != sorted(set(self.edges)):
@@ -219,6 +220,7 @@ class NumberKernel:
     refit: float = 0.0
 
     def __post_init__(self) -> None:
+        check_settings(self, "kernel")
         for name in ("penalty", "trust", "shrink"):
             check_number(f"kernel.{name}", getattr(self, name), 0.0, open_low=True)
         check_number("kernel.refit", self.refit, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ import numpy as np
 from gdcb.arrays import Array, at_least, at_most, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
-from gdcb.parts import Column, check_choice, column, take
+from gdcb.parts import Column, check_choice, check_settings, column, take
 from gdcb.records import Rows
 
 
@@ -61,6 +62,7 @@ class Bounds(HardGate):
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         check_choice("gate.outside", self.outside, ("project", "veto"))
         if not self.low <= self.high:
             raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
@@ -147,6 +149,11 @@ class Cap(HardGate):
     version: str = "1"
     keeps_nan: ClassVar[bool] = True
     on_device: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self, "gate")
+        if math.isnan(self.limit):  # nothing is above it, and everything would pass
+            raise InvalidInput("gate.limit: expected a number, got nan")
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""

@@ -14,7 +14,7 @@ from gdcb.errors import InvalidInput
 from gdcb.gates import rules
 from gdcb.gates.base import HardGate, require_number, status_of
 from gdcb.gates.rules import Question, StandIn
-from gdcb.parts import Column, check_number, column
+from gdcb.parts import Column, check_number, check_settings, column
 from gdcb.records import Rows
 
 
@@ -79,16 +79,13 @@ class Physics(HardGate):
     python_only: ClassVar[str] = "Physics(feasible=..., towards=...), feasible is a function"
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         where = f"gate '{self.name}'"
-        if not callable(self.feasible):
-            raise InvalidInput(f"{where}: feasible must be a function, got {self.feasible!r}")
         rules.check_stand_in(f"{where}: towards", self.towards, self.towards_columns)
         if self.towards == () and not self.towards_columns:
             raise InvalidInput(f"{where}: towards: name a safe action")
         check_number(f"{where}: tolerance", self.tolerance, 0.0, 0.5, open_low=True)
         check_number(f"{where}: grid", self.grid, 0)
-        if not isinstance(self.grid, int):
-            raise InvalidInput(f"{where}: grid: expected a whole number, got {self.grid}")
 
     @property
     def n_calls(self) -> int:

@@ -12,7 +12,7 @@ from gdcb.arrays import Array, is_finite, like, namespace, put_where, zeros
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
 from gdcb.gates.rules import check_categories
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_settings, column, take
 from gdcb.records import Rows
 
 
@@ -59,6 +59,7 @@ class PolicyFilter(HardGate):
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         check_number(f"gate '{self.name}': at_least", self.at_least)
         for cost in self.cost:
             check_number(f"gate '{self.name}': cost", cost)

@@ -18,7 +18,7 @@ from gdcb.gates.hold import Hold
 from gdcb.gates.learned import CategoryKernel, NumberKernel
 from gdcb.gates.rules import Question
 from gdcb.gates.simulated import SimulatedPerson
-from gdcb.parts import Column, check_choice, check_number, column, name_of, take
+from gdcb.parts import Column, check_choice, check_number, check_settings, column, name_of, take
 from gdcb.records import PASSED, Rows
 
 
@@ -83,6 +83,7 @@ class Review:
     _approval: Approval = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         where = f"gate '{self.name}'"
         check_choice(f"{where}: match", self.match, ("any", "all"))
         rules.check_force(self.name, self.when, self.at_least, self.at_most)

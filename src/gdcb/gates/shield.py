@@ -13,7 +13,7 @@ from gdcb.errors import InvalidInput
 from gdcb.gates import rules
 from gdcb.gates.base import HardGate, require_number
 from gdcb.gates.rules import Question, StandIn
-from gdcb.parts import Column, column, take
+from gdcb.parts import Column, check_settings, column, take
 from gdcb.records import Rows
 
 
@@ -71,6 +71,7 @@ class Shield(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         rules.check_limits(self.name, self.low, self.high)
         rules.check_force(self.name, self.when, self.at_least, self.at_most)
         rules.check_stand_in(f"gate '{self.name}': fallback", self.fallback, self.fallback_columns)

@@ -12,7 +12,7 @@ from gdcb.arrays import Array, full, like, maybe_any, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing, status_of
 from gdcb.gates.contraction import is_mixed
-from gdcb.parts import check_number
+from gdcb.parts import check_number, check_settings
 from gdcb.records import VETOED, Rows
 
 # The person's own action scatters on three points, so that the operator is a finite sum.
@@ -43,6 +43,7 @@ class SimulatedPerson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "person")
         if not callable(self.spread):
             check_number("person.spread", self.spread, 0.0)
         check_number("person.veto", self.veto, 0.0, 1.0)

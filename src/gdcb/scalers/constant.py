@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arrays import Array, full, on_host, repeated, rows_at
-from gdcb.parts import check_number
+from gdcb.parts import check_number, check_settings
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class ConstantScaler:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "scaler")
         check_number("scaler.value", self.value)
 
     @property

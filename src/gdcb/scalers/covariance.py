@@ -11,7 +11,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, column, take
+from gdcb.parts import Column, check_choice, check_number, check_settings, column, take
 from gdcb.regression import RidgeSums
 from gdcb.scalers.settings import check_whole, numbers_of
 
@@ -129,6 +129,7 @@ class CovarianceScaler:
     n_columns: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
+        check_settings(self, "scaler")
         check_whole("scaler.n_modes", self.n_modes, 1)
         check_whole("scaler.axes", self.axes, 1)
         check_whole("scaler.every", self.every, 1)

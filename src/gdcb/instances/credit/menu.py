@@ -11,7 +11,7 @@ import numpy as np
 from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_settings, column, take
 from gdcb.records import Rows
 
 
@@ -59,6 +59,7 @@ class Menu(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         for value in self.values:
             check_number(f"gate '{self.name}': values", value)
         check_number(f"gate '{self.name}': typical", self.typical, 0.0, open_low=True)

@@ -11,7 +11,7 @@ from gdcb.arms import NUMBERS, Arms
 from gdcb.arrays import Array
 from gdcb.composition import ActionColumn
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, check_tuple, column, product_of, take
+from gdcb.parts import Column, check_number, check_settings, column, product_of, take
 from gdcb.records import Located
 
 
@@ -61,7 +61,7 @@ class Offer:
     joins: ClassVar[str] = "product"
 
     def __post_init__(self) -> None:
-        check_tuple("composition.base", self.base)
+        check_settings(self, "composition")
         if not self.base:
             raise InvalidInput("composition.base: expected the list rate's columns, got none")
         check_number("composition.typical", self.typical, 0.0, open_low=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_settings, column, take
 
 OUTCOME = ("accepted", "repaid", "loss")
 
@@ -72,6 +72,7 @@ class NetInterest:
     is_exact: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_settings(self, "reward")
         check_number("reward.lgd", self.lgd, 0.0, 1.0)
         check_number("reward.growth", self.growth)
         check_number("reward.unit", self.unit, 0.0, open_low=True)

@@ -11,7 +11,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.gates import HardGate
 from gdcb.gates.base import require_number
-from gdcb.parts import Column, check_number, column, take
+from gdcb.parts import Column, check_number, check_settings, column, take
 from gdcb.records import Rows
 
 
@@ -59,6 +59,7 @@ class BolusLimits(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         for name in ("most", "per_kg", "on_board"):
             check_number(f"gate '{self.name}': {name}", getattr(self, name), 0.0)
 

@@ -13,7 +13,15 @@ from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number, status_of
 from gdcb.instances.grid.columns import ZONES
 from gdcb.instances.grid.network import CIGRE, Network, margin_of, open_network
-from gdcb.parts import Column, check_number, check_text, check_tuple, column, take, take_all
+from gdcb.parts import (
+    Column,
+    check_number,
+    check_settings,
+    check_text,
+    column,
+    take,
+    take_all,
+)
 from gdcb.records import Rows
 
 SLACK = 1e-6  # margin that a boundary keeps: solves agree to 1e-8, and must not undo each other
@@ -80,8 +88,8 @@ class PowerFlow(HardGate):
     keeps_nan: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         where = f"gate '{self.name}'"
-        check_tuple(f"{where}: zone", self.zone)
         check_text(f"{where}: network", self.network)
         check_number(f"{where}: tolerance", self.tolerance, 0.0, 0.1, open_low=True)
         check_number(f"{where}: grid", self.grid, 1)

@@ -11,7 +11,14 @@ import numpy as np
 from gdcb.arrays import Array, is_all, logistic
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, check_choice, check_number, check_tuple, column, take_all
+from gdcb.parts import (
+    Column,
+    check_choice,
+    check_number,
+    check_settings,
+    column,
+    take_all,
+)
 from gdcb.records import Rows
 
 
@@ -66,10 +73,8 @@ class AppealFilter(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         where = f"gate '{self.name}'"
-        check_tuple(f"{where}: levels", self.levels)
-        check_tuple(f"{where}: weights", self.weights)
-        check_tuple(f"{where}: columns", self.columns)
         for value in (*self.levels, *self.weights):
             check_number(f"{where}: levels and weights", value)
         if len(self.columns) != len(self.weights):

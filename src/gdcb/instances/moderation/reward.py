@@ -8,7 +8,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, column, take
+from gdcb.parts import Column, check_settings, column, take
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class ModerationReward:
     outcome: tuple[str, ...] = ("satisfied", "violation", "appeal")
 
     def __post_init__(self) -> None:
+        check_settings(self, "reward")
         if len(self.outcome) != 3:
             raise InvalidInput(f"reward.outcome: expected 3 names, got {self.outcome!r}")
 

@@ -12,7 +12,7 @@ import numpy as np
 from gdcb.arrays import Array, along
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
-from gdcb.parts import Column, check_number, check_text, check_tuple, column, take
+from gdcb.parts import Column, check_number, check_settings, check_text, check_tuple, column, take
 from gdcb.records import Rows
 
 # What a flag says of the request, in the order in which the rules are asked.
@@ -87,6 +87,7 @@ class ToolPolicy(HardGate):
     keeps_nan: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_settings(self, "gate")
         where = f"gate '{self.name}'"
         for field in ("tools", "denied", "clean"):
             names = getattr(self, field)

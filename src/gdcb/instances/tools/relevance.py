@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, check_tuple, column, take_all
+from gdcb.parts import Column, check_number, check_settings, check_tuple, column, take_all
 from gdcb.records import Rows
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers import Trunk
@@ -153,6 +153,7 @@ class RelevanceScaler(LinearHead):
     trunk: Trunk | None = field(default=None, metadata={"reads": Trunk.read})
 
     def __post_init__(self) -> None:
+        check_settings(self, "scaler")
         object.__setattr__(self, "near", columns_of("scaler.near", self.near))
         object.__setattr__(self, "past", columns_of("scaler.past", self.past))
         if len(self.near) != len(self.past):

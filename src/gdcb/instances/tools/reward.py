@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, all_finite
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number, check_tuple
+from gdcb.parts import check_number, check_settings
 from gdcb.rewards import Payoff
 
 
@@ -51,7 +51,7 @@ class Latency:
     target: ClassVar[str] = "class"
 
     def __post_init__(self) -> None:
-        check_tuple("reward.latency", self.latency)
+        check_settings(self, "reward")
         for one in self.latency:
             check_number("reward.latency", one, 0.0)
         if not self.latency:
