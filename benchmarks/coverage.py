@@ -9,8 +9,8 @@ from it row by row. Estimators are asked as a user would ask: once without decla
 once with the range of rewards. An estimator may answer that it has no interval; how often it does
 is counted by itself, and only intervals that were given are counted as holding the truth or not.
 
-The designs 'skewed', 'noisy' and 'few' are those that the estimators were mended on. The others
-were made afterwards and nothing was changed for them.
+The intervals were mended on 'skewed', 'noisy', 'few', 'heavy', 'rare' and 'short'. The other
+designs were measured afterwards, and nothing was changed for them.
 """
 
 from __future__ import annotations
@@ -118,6 +118,17 @@ def _skewed_noise(rng: np.random.Generator, mean: Array, x: Array) -> Array:
     return np.where(rng.random(mean.size) < mean / size, size, 0.0)
 
 
+def _tied_noise(rng: np.random.Generator, mean: Array, x: Array) -> Array:
+    """Draw 0 or 1, or 0 or 10 where |x₀| > 1.5, which is where weights are largest."""
+    size = np.where(np.abs(x[:, 0]) > 1.5, 10.0, 1.0)
+    return np.where(rng.random(mean.size) < mean / size, size, 0.0)
+
+
+def _windfalls(rng: np.random.Generator, mean: Array, x: Array) -> Array:  # noqa: ARG001
+    """Draw 0, or 50 times the mean once in 50 rows."""
+    return np.where(rng.random(mean.size) < 0.02, 50.0 * mean, 0.0)
+
+
 @cache
 def designs() -> dict[str, Design]:
     """Return all designs by name."""
@@ -199,7 +210,20 @@ def designs() -> dict[str, Design]:
             logged=True,
             clip=20.0,
         ),
-        "short": Design("150 rows", x, some, against, coin, _coins, unit, 150),
+        "short": Design("a short log", x, some, against, coin, _coins, unit, 150),
+        "tied": Design(
+            "rewards vary most where weights are largest",
+            x,
+            some,
+            against,
+            coin,
+            _tied_noise,
+            (0.0, 10.0),
+            1000,
+        ),
+        "windfalls": Design(
+            "rare, large rewards", x, some, against, coin, _windfalls, (0.0, 50.0), 1500
+        ),
     }
 
 
