@@ -1,7 +1,7 @@
 """Intervals of all off-policy estimators hold the truth as often as they say, or are not given.
 
-The full table, 1,000 logs of twelve designs, is made by `python -m benchmarks.coverage`; the soak test
-makes it with 200.
+The full table, 1,000 logs of twelve designs, is made by `python -m benchmarks.coverage`; the soak
+test makes it with 200.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def test_the_bound_of_what_clipping_moves_is_one(estimator: str) -> None:
 def test_the_table_of_all_designs() -> None:
     """200 logs each: every interval that is given covers 91 % or more.
 
-    95 % would fall below that once in 100; twelve designs have some 150 intervals, most of which hold
-    more often than they say.
+    95 % would fall below that once in 100; twelve designs have some 150 intervals, most of which
+    hold more often than they say.
     """
     table = study.coverage(tuple(study.designs()), 200, engine="pool")
     assert len(table) == len(study.designs()) * len(study.ASKED)
