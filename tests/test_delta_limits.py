@@ -96,6 +96,28 @@ def test_a_warm_delta_stays_within_what_ran() -> None:
     assert line["says"] in str(certificate)
 
 
+def test_where_there_is_room_every_arm_stays_within_what_ran() -> None:
+    """Prices of half to twice the base ran: 0.5/0.8 ≤ δ ≤ 2/1.2, up to 0.1 % of the rows."""
+    rng = np.random.default_rng(4)
+    n = 4_000
+    lead, base = rng.normal(size=n), rng.uniform(80, 120, n)
+    e = np.exp(rng.uniform(np.log(0.5), np.log(2.0), n))
+    p = 1.0 / (1.0 + np.exp(-(1.0 - 3.0 * np.log(e) + 3.0 * lead)))
+    frame = pl.DataFrame(
+        {"base": base, "lead": lead, "price": base * e, "booked": (rng.random(n) < p).astype(int)}
+    )
+    agent = gdcb.Agent(shop(by_outcomes()), gdcb.BetaThompson(), seed=1)
+    certificate = agent.warm_up(frame)
+    assert certificate.verdict != "refuse"
+    delta = delta_at(agent, LEADS)
+    assert delta.min() == pytest.approx(0.5 / 0.8, rel=0.005)
+    assert delta.max() == pytest.approx(2.0 / 1.2, rel=0.005)
+    cases = [agent.decide({"base": 100, "lead": one}).executed for one in LEADS[::5]]
+    ran = np.array([case["price"] / 100 for case in cases if case is not None])
+    assert e.min() <= ran.min() <= ran.max() <= e.max()
+    assert certificate.as_json()["scaler"]["actions_outside"] == 0.0
+
+
 def test_rows_at_refused_arms_do_not_teach_the_scaler() -> None:
     """Four of five arms ran 15 times, with labels log δ = lead; arm 1 says 0 in 3,000 rows.
 

@@ -21,9 +21,9 @@ class DeltaLimits:
     """Limits of δ, for M arms (1 where they share one δ) and q columns.
 
     An action that ran, relative to its base, is compared with an arm at neutral δ: e divided by
-    the arm where δ is a factor, e less the arm where it is added. The highest that ran is compared
-    with the second highest arm, the lowest with the second lowest (each arm with itself where it
-    has a δ of its own). So at its limits δ leaves all arms but the outermost within what ran.
+    the arm where δ is a factor, e less the arm where it is added. What ran after the start is
+    compared with the second highest and the second lowest arm (each arm with itself where it has a
+    δ of its own): where an outermost arm was run, δ may follow by as much as one step of the arms.
 
     Parameters
     ----------
@@ -103,13 +103,17 @@ class DeltaLimits:
 def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaLimits:
     """Return the limits that executed actions (N, D) set to δ: one owner, who stands for all.
 
-    They hold the range of what ran, without its outermost 0.1 % on either side, and the prior δ of
-    the same contexts: at neutral δ the arms are what somebody declared. There is no limit where
-    the scaler learns nothing, and where δ is no factor or shift of the action.
+    Within them every arm stays within what ran, its outermost 0.1 % on either side apart. Where
+    that leaves less, δ may still move by one step of the arms, as long as only the outermost arm
+    leaves what ran; and by as much as the prior δ of the same contexts, at which the arms are what
+    somebody declared. There is no limit where the scaler learns nothing, and where δ is no factor
+    or shift of the action.
 
     Examples
     --------
-    Arms 0.8, 1 and 1.25: the second from either side is 1. Prices of 0.9 to 2 times the base ran.
+    Arms 0.8, 1 and 1.25; prices of 0.9 to 2 times the base ran. The highest arm stays within it up
+    to δ = 2/1.25 = 1.6. The lowest would for no δ below 0.9/0.8; one step, 0.8/1, is more than
+    the arm 1 has room for: 0.9/1.
 
     >>> import gdcb
     >>> instance = gdcb.Instance(
@@ -123,7 +127,7 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
     >>> x = np.array([[100.0, 0.2], [50.0, 0.7]])
     >>> found = limits_of(instance, np.array([[90.0], [100.0]]), x, np.ones(2, dtype=bool))
     >>> found.low.ravel().round(3).tolist(), found.high.ravel().round(3).tolist()
-    ([0.901], [1.999])
+    ([0.901], [1.599])
     """
     scaler, rows = instance.scaler, np.flatnonzero(ran)
     found = DeltaLimits.none(1, scaler.n_arms, scaler.n_columns)
@@ -132,15 +136,22 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
     arms = _arms(instance, x[rows[:1]])
     if arms is None:
         return found
-    found.lower[0], found.upper[0] = arms
+    lowest, found.lower[0], found.upper[0], highest = arms
     owner = np.zeros(x.shape[0], dtype=np.int64)
     below, above = found.placed(instance, owner[rows], action[rows], x[rows])
     known = np.isfinite(below).all(axis=(1, 2))
     if not known.any():
         return found
     prior = scaler.predict(scaler.init(1), owner, x)
-    low = np.quantile(below[known], _OUTERMOST, axis=0)
-    high = np.quantile(above[known], 1.0 - _OUTERMOST, axis=0)
+    least = np.quantile(below[known], _OUTERMOST, axis=0)  # by the second lowest arm
+    most = np.quantile(above[known], 1.0 - _OUTERMOST, axis=0)
+    if instance.composition.joins == "product":
+        down, up = lowest / found.lower[0], highest / found.upper[0]  # one step of the arms
+        low, high = least / down, most / up
+    else:
+        down, up = lowest - found.lower[0], highest - found.upper[0]
+        low, high = least - down, most - up
+    low, high = np.minimum(low, np.maximum(least, down)), np.maximum(high, np.minimum(most, up))
     found.low[0] = np.minimum(low, prior.min(axis=0))
     found.high[0] = np.maximum(high, prior.max(axis=0))
     found.ran_low, found.ran_high = found.low.copy(), found.high.copy()
@@ -148,8 +159,8 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
     return found
 
 
-def _arms(instance: Instance, x: Array) -> tuple[Array, Array] | None:
-    """Return the arms that what ran is compared with, lower and upper, relative to their base."""
+def _arms(instance: Instance, x: Array) -> tuple[Array, Array, Array, Array] | None:
+    """Return the lowest two and the highest two arms, in rising order, relative to their base."""
     scaler: Any = instance.scaler
     q, is_product = scaler.n_columns, instance.composition.joins == "product"
     neutral = np.full((1, scaler.n_arms, q), 1.0 if is_product else 0.0)
@@ -158,8 +169,9 @@ def _arms(instance: Instance, x: Array) -> tuple[Array, Array] | None:
     if is_product and not (arms > 0).all():
         return None  # a factor moves no arm at 0, and turns one below it
     if scaler.n_arms > 1:
-        return np.asarray(arms), np.asarray(arms).copy()
+        return arms, arms, arms, arms
     steps = [np.unique(column) for column in arms.T]
     lower = [column[min(1, column.size - 1)] for column in steps]
     upper = [column[max(column.size - 2, 0)] for column in steps]
-    return np.array([lower]), np.array([upper])
+    ends = [column[0] for column in steps], [column[-1] for column in steps]
+    return np.array([ends[0]]), np.array([lower]), np.array([upper]), np.array([ends[1]])

@@ -241,6 +241,8 @@ def overridden(certificate: Certificate, reason: str) -> Certificate:
     certificate.override = (reason, without)
     judged = {name: verdicts.count(name) for name in VERDICTS}
     said = (say.override_of_verdict(reason, without), say.verdict(verdict), say.arms_judged(judged))
-    rest = [text for text in certificate.reasons[1:] if not text.startswith("Of ")]
+    rest = [
+        text for text in certificate.reasons[1:] if not text.startswith(("Of ", "Refused for "))
+    ]
     certificate.reasons = (*said, *rest)
     return certificate

@@ -83,19 +83,15 @@ def _rows(certificate: Certificate) -> tuple[int, int]:
 
 
 def _beyond(certificate: Certificate, delta: Array, x: Array) -> float:
-    """Return the share of what the arms propose in these contexts that lies beyond what ran."""
-    instance, ran = certificate.plan.instance, certificate.plan.limits
+    """Return the share of what the arms propose in these contexts that lies beyond all that ran."""
+    instance, pilot = certificate.plan.instance, certificate.plan.pilot
+    ran = np.isfinite(pilot.action).all(axis=1)
+    seen = instance.composition.relative(pilot.action[ran], pilot.x[ran])[:, : delta.shape[2]]
     actions = instance.composition.compose(instance.space, delta, x)
-    n, k, d = actions.shape
-    at = np.repeat(x, k, axis=0)
-    zero = np.zeros(n * k, dtype=np.int64)
-    below, above = ran.placed(instance, zero, actions.reshape(-1, d), at)  # (n·k, M, q)
-    if below.shape[1] > 1:  # every arm by itself
-        own = np.tile(np.arange(k), n)
-        below, above = below[np.arange(n * k), own, None], above[np.arange(n * k), own, None]
-        low, high = ran.low[0][own, None], ran.high[0][own, None]
-    else:
-        low, high = ran.low[0], ran.high[0]
-    slack = 1e-9 * (1.0 + np.abs(above))
-    inside = (below >= low - slack) & (above <= high + slack)
-    return float(1.0 - inside.all(axis=(1, 2)).mean())
+    k, d = actions.shape[1:]
+    proposed = instance.composition.relative(actions.reshape(-1, d), np.repeat(x, k, axis=0))
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    slack = 1e-9 * (1.0 + np.abs(high))
+    proposed = proposed[:, : delta.shape[2]]
+    inside = (proposed >= low - slack) & (proposed <= high + slack)
+    return float(1.0 - inside.all(axis=1).mean())
