@@ -15,9 +15,11 @@ from gdcb import records
 from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.bandits.gp_curve import GPCurveState, GPCurveThompson
-from gdcb.bandits.nodes import grid_of
+from gdcb.bandits.nodes import corners, grid_of
+from gdcb.bandits.prequential import at_nodes
 from gdcb.checks.lists import report
 from gdcb.errors import InvalidInput
+from gdcb.logistic import LogisticPosterior
 from gdcb.records import Evidence, Located, Setting
 from tests.parts.builders import bytes_of, evidence, evidences, fixed, rng_of, stream, take
 
@@ -170,6 +172,66 @@ def test_logistic_agrees_with_a_classifier() -> None:
     k = sklearn_kernel(bandit, ARMS)(grid_of(state.nodes), some.coord)
     latent = k @ (some.y - peer.base_estimator_.pi_)
     np.testing.assert_allclose(moments(bandit, state)[0], latent, atol=1e-4)
+
+
+def off_the_mode(arms: Arms, n: int) -> float:
+    """Return how far the curve at its nodes lies from the mode of the rows where they ran, in sds.
+
+    That mode is a regression on the interpolated curve at every row's own coordinate; log odds
+    move by 6 over the arms. The worst node with five rows and more around it.
+    """
+    rng, bandit = rng_of(9), replace(LOGISTIC, amplitude=3.0)
+    low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+    coord = low + (high - low) * rng.uniform(size=(n, arms.n_coords))
+    u = 2.0 * (coord[:, 0] - low[0]) / (high[0] - low[0]) - 1.0
+    y = rng.uniform(size=n) < special.expit(0.3 - 3.0 * u - 1.5 * u**2)
+    state = learned(bandit, arms, evidence(np.zeros(n), np.full(n, -1), y, coord))
+    index, share, _ = corners(state.nodes, coord)
+    table = at_nodes(index, share, state.basis.shape[0])
+    exact = LogisticPosterior.fit(
+        table @ state.basis, y.astype(float), None, 0.0, 1.0, np.full(n, bandit.prior_mean)
+    )
+    sd = np.sqrt(np.diagonal(state.basis @ exact.covariance[0] @ state.basis))
+    off = np.abs(state.basis @ (state.mean[0] - exact.mean[0])) / sd
+    return float(off[table.sum(axis=0) > 5.0].max())
+
+
+@pytest.mark.parametrize("arms", [ARMS, TWO], ids=["one", "two"])
+def test_outcomes_between_nodes_are_learned_where_they_ran(arms: Arms) -> None:
+    """The mode is that of the rows' own coordinates, to two hundredths of a posterior sd."""
+    assert off_the_mode(arms, 1500) < 0.02
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("arms", "n"), [(ARMS, 50_000), (TWO, 20_000)], ids=["one", "two"])
+def test_outcomes_between_nodes_are_learned_where_they_ran_at_length(arms: Arms, n: int) -> None:
+    """As above, with many rows: a twentieth."""
+    assert off_the_mode(arms, n) < 0.05
+
+
+@pytest.mark.parametrize("arms", [ARMS, TWO], ids=["one", "two"])
+def test_rows_between_nodes_add_up_in_any_order(arms: Arms) -> None:
+    """One batch, a loop, two merged halves and rows scored on the way; no cell shows in another."""
+    rng, n = rng_of(4), 40 if arms is ARMS else 12
+    low, high = arms.coords.min(axis=0), arms.coords.max(axis=0)
+    coord = low + (high - low) * rng.uniform(-0.1, 1.1, size=(n, arms.n_coords))
+    coord[::4] = arms.coords[rng.integers(0, arms.n, n // 4)]
+    some = evidence(np.arange(n) % 3, np.full(n, -1), rng.integers(0, 2, n), coord)
+    batch = learned(LOGISTIC, arms, some)
+    close(learned(LOGISTIC, arms, *(take(some, [i]) for i in range(n))), batch)
+    half = learned(LOGISTIC, arms, take(some, np.arange(5)))
+    LOGISTIC.merge(half, learned(LOGISTIC, arms, take(some, np.arange(5, n))))
+    close(half, batch)
+    for cell in range(3):
+        own = take(some, some.cell == cell)
+        alone = learned(LOGISTIC, arms, own)
+        np.testing.assert_array_equal(batch.mean[cell], alone.mean[cell])
+        scored, loop = learned(LOGISTIC, arms), learned(LOGISTIC, arms)
+        found = LOGISTIC.prequential(scored, own)
+        for i in range(own.y.size):
+            row = take(own, [i])
+            assert found[i] == pytest.approx(LOGISTIC.predictive(loop, row)[0], rel=1e-7)
+            LOGISTIC.update(loop, row)
 
 
 def test_separated_outcomes_have_a_finite_mode() -> None:

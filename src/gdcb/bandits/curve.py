@@ -16,6 +16,7 @@ from gdcb.bandits.nodes import (
     boxes_of,
     boxes_with_rows,
     check_degree,
+    corner_and_width,
     exponents_of,
     frame_of,
     grid_of,
@@ -496,8 +497,9 @@ class CurveThompson:
                 shift[some],
                 start[some],
             )
-        for rows, moments, low, width in boxes_with_rows(counts.moments, state.borders):
-            coord, weight = points_of(moments, low, width)
+        low, width = corner_and_width(state.borders)
+        for rows, box, moments in boxes_with_rows(counts.moments):
+            coord, weight = points_of(moments, low[box], width[box])
             scaled = np.where(
                 weight[..., None] > 0.0, (coord - state.frame[0]) / state.frame[1], 0.0
             )

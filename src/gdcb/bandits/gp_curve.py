@@ -12,13 +12,22 @@ from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
 from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.nodes import (
+    boxes_between,
+    boxes_with_rows,
     corners,
-    count_outcomes,
+    count_wins,
+    exponents_of,
     frame_of,
     grid_of,
+    in_box,
+    n_boxes,
     nodes_of,
+    on_level,
+    places_of,
     require_metric,
     require_same_arms,
+    share_of_corners,
+    within_nodes,
 )
 from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
 from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead
@@ -39,7 +48,10 @@ class GPCurveState:
     ----------
     nodes : C arrays, the node positions along each coordinate
     basis : (B, B) symmetric root of the prior covariance K of the curve at the nodes
-    trials, wins : (cells, B) weighted counts at the nodes (logistic link)
+    trials : (cells, B) Σ w of the rows on each node (logistic link)
+    moments : (cells, boxes, q) Σ w·(1, t, t², t³) of the other rows in each box between the nodes,
+        t their place in it; `gdcb.bandits.nodes` says what they are of two coordinates
+    wins : (cells, B) Σ w·y of all rows, shared by the nodes around them (logistic link)
     precision, shift : (cells, B, B), (cells, B) natural parameters of z (identity link)
     mean : (cells, B) posterior mean of z
     root : (cells, B, B) with root·rootᵀ = posterior covariance of z
@@ -48,6 +60,7 @@ class GPCurveState:
     nodes: tuple[Array, ...] = field(metadata={"axis": "constant"})
     basis: Array = field(metadata={"axis": "constant"})
     trials: Array
+    moments: Array
     wins: Array
     precision: Array
     shift: Array
@@ -66,8 +79,9 @@ class GPCurveThompson:
     I + Σ w·s²·φφᵀ/noise² has eigenvalues of 1 and more, however smooth the kernel.
 
     `link='identity'`: r = s·η + N(0, noise²), conjugate, exact for the interpolated curve.
-    `link='logistic'`: P(y=1) = σ(η), a Laplace posterior around the exact mode of weighted counts
-    at the nodes, between which outcomes are shared linearly. Either way sums add up in any order,
+    `link='logistic'`: P(y=1) = σ(η), a Laplace posterior around the mode of the likelihood of the
+    interpolated curve at the executed coordinates. Rows between the nodes are kept by their first
+    three moments, as in `CurveThompson`. Either way sums add up in any order,
     and only touched cells are worked out anew.
 
     Parameters
@@ -158,6 +172,13 @@ class GPCurveThompson:
             nodes,
             basis,
             np.zeros((cells, n_counts)),
+            np.zeros(
+                (
+                    cells,
+                    n_boxes(boxes_between(nodes)) if n_counts else 0,
+                    len(exponents_of(arms.n_coords)),
+                )
+            ),
             np.zeros((cells, n_counts)),
             np.tile(np.eye(n_sums), (cells, 1, 1)),
             np.zeros((cells, n_sums)),
@@ -256,18 +277,35 @@ class GPCurveThompson:
             return self._density(rows, self.prior_mean + eta, variance)
         # Only the nodes that were ever touched say something of each other: the curve there is
         # again m + root·z, with as many z.
-        index, share, inside = corners(state.nodes, rows.coord)
+        index, share, _ = corners(state.nodes, rows.coord)
         nearest = np.take_along_axis(index, share.argmax(axis=1)[:, None], axis=1)
         index = np.where(share > 0.0, index, nearest)  # a row on a node touches no other
-        used = np.union1d(np.flatnonzero(state.trials[cell]), index)
-        trials, wins, whole = state.trials[cell, used], state.wins[cell, used], state.basis[used]
+        n, (around, low, width) = y.size, within_nodes(state.nodes, boxes_between(state.nodes))
+        added = [np.zeros((n, *part.shape[1:])) for part in (state.trials, state.moments)]
+        own = np.arange(n)
+        weight = self._count(state.nodes, added[0], added[1], own, rows.coord, rows.weight)
+        touched = (state.moments[cell, :, 0] > 0.0) | (added[1][:, :, 0] > 0.0).any(axis=0)
+        box = np.flatnonzero(touched)
+        seen = np.flatnonzero((state.trials[cell] != 0.0) | (state.wins[cell] != 0.0))
+        used = np.unique(np.concatenate((seen, index.ravel(), around[box].ravel())))
+        whole = state.basis[used]
         basis = _root_of(whole @ whole.T)
-        p = logistic(self.prior_mean + whole @ state.mean[cell])
-        start = np.broadcast_to(basis @ (wins - trials * p), (y.size, used.size))
         table = at_nodes(np.searchsorted(used, index), share, used.size)
-        added = table * np.where(inside, rows.weight, 0.0)[:, None]
-        trials, wins = before(trials, added), before(wins, added * y[:, None])
-        modes, precision = _mode(basis, self.prior_mean, trials, wins, start)
+        trials = before(state.trials[cell, used], added[0][:, used])
+        wins = before(state.wins[cell, used], table * (weight * y)[:, None])
+        moments = before(state.moments[cell, box], added[1][:, box])
+        start = np.zeros((n, used.size))
+        pull = (basis @ wins[..., None])[..., 0]
+        if box.size:
+            corner = np.searchsorted(used, around[box])
+            where = [
+                np.broadcast_to(one, (n, *one.shape)) for one in (corner, low[box], width[box])
+            ]
+            modes, precision = _mode_between(
+                basis, self.prior_mean, trials, moments, where, pull, start
+            )
+        else:
+            modes, precision = _mode(basis, self.prior_mean, trials, pull, start)
         phi = table @ basis
         reach = np.linalg.solve(precision, phi[..., None])[..., 0]
         eta = self.prior_mean + (phi * modes).sum(axis=1)
@@ -297,7 +335,8 @@ class GPCurveThompson:
             return
         coord = evidence.coord[known]
         if self.link == "logistic":
-            count_outcomes(state.trials, state.wins, state.nodes, cell, coord, y, weight)
+            self._count(state.nodes, state.trials, state.moments, cell, coord, weight)
+            count_wins(state.wins, state.nodes, cell, coord, weight * y)
         else:
             scale = 1.0 if evidence.scale is None else evidence.scale[known]
             phi, inside = self._features(state, coord)
@@ -307,11 +346,52 @@ class GPCurveThompson:
             _add_products(state.precision, cell, phi, strength * scale)
         self._refresh(state, np.unique(cell))
 
+    def _count(
+        self,
+        nodes: tuple[Array, ...],
+        trials: Array,
+        moments: Array,
+        owner: Array,
+        coord: Array,
+        weight: Array,
+    ) -> Array:
+        """Add rows where they ran, in place: on a node, or in a box; return the weights that count.
+
+        What lies beyond the margin is left out.
+        """
+        index, own, inside = in_box(boxes_between(nodes), coord)
+        weight = np.where(inside, weight, 0.0)
+        place, is_on = on_level(nodes, coord)
+        flat = (owner * trials.shape[1] + place)[is_on]
+        scatter_add(trials.reshape(-1), flat, weight[is_on])
+        off = np.flatnonzero(~is_on & inside)
+        flat = (owner * moments.shape[1] + index)[off]
+        scatter_add(moments.reshape(-1, own.shape[1]), flat, weight[off, None] * own[off])
+        return weight
+
     def _refresh(self, state: GPCurveState, cell: Array) -> None:
         """Work out the posterior of some cells from their sums."""
         if self.link == "logistic":
-            trials, wins, start = state.trials[cell], state.wins[cell], state.mean[cell]
-            mean, precision = _mode(state.basis, self.prior_mean, trials, wins, start)
+            trials, moments, start = state.trials[cell], state.moments[cell], state.mean[cell]
+            pull = (state.basis @ state.wins[cell][..., None])[..., 0]
+            mean, precision = np.empty_like(start), np.empty((*start.shape, start.shape[1]))
+            plain = np.flatnonzero(~(moments[:, :, 0] > 0.0).any(axis=1))
+            if plain.size:  # all rows are on nodes, as without a gate
+                mean[plain], precision[plain] = _mode(
+                    state.basis, self.prior_mean, trials[plain], pull[plain], start[plain]
+                )
+            places = within_nodes(state.nodes, boxes_between(state.nodes))
+            for rows, box, own in boxes_with_rows(moments):
+                where = [part[box] for part in places]
+                mean[rows], precision[rows] = _mode_between(
+                    state.basis,
+                    self.prior_mean,
+                    trials[rows],
+                    own,
+                    where,
+                    pull[rows],
+                    start[rows],
+                )
         else:
             precision = state.precision[cell]
             mean = np.linalg.solve(precision, state.shift[cell][..., None])[..., 0]
@@ -324,7 +404,7 @@ class GPCurveThompson:
             return
         eye = np.eye(state.precision.shape[-1])
         state.precision[cell] = eye + factor * (state.precision[cell] - eye)
-        for part in (state.shift, state.trials, state.wins):
+        for part in (state.shift, state.trials, state.moments, state.wins):
             part[cell] *= factor
         self._refresh(state, cell)
 
@@ -341,6 +421,7 @@ class GPCurveThompson:
         state.precision += other.precision - np.eye(state.precision.shape[-1])
         state.shift += other.shift
         state.trials += other.trials
+        state.moments += other.moments
         state.wins += other.wins
         self._refresh(state, np.arange(state.mean.shape[0]))
 
@@ -370,32 +451,74 @@ def _root_of(covariance: Array) -> Array:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def _mode(
-    basis: Array, offset: float, trials: Array, wins: Array, start: Array
+def _with_points(
+    basis: Array, trials: Array, moments: Array, corner: Array, low: Array, width: Array
 ) -> tuple[Array, Array]:
-    """Find the mode of z (n, B) under N(0, I) and logistic counts at the nodes (n, B).
+    """Return features (n, B + P, B) and weights of the nodes, and behind them of points in boxes.
 
-    Newton steps, damped as in `gdcb.logistic.logistic_mode`, whose sums by columns would cost
-    B² passes here. Each of the n stops by itself. Returns the mode and the precision there.
+    moments : (n, b, q) of the boxes; corner, low, width : (n, b, ...) as of `within_nodes`
+    """
+    place, weight = places_of(moments, low.shape[-1])
+    share = share_of_corners(low[:, :, None] + width[:, :, None] * place)
+    n, b, points, _ = share.shape
+    rows = basis[corner]  # (n, b, 2^C, B)
+    inner = (share @ rows).reshape(n, b * points, -1)
+    nodes = np.broadcast_to(basis, (n, *basis.shape))
+    design = np.concatenate((nodes, inner), axis=1)
+    return design, np.concatenate((trials, weight.reshape(n, -1)), axis=1)
+
+
+def _mode_between(
+    basis: Array,
+    offset: float,
+    trials: Array,
+    moments: Array,
+    where: list[Array],
+    pull: Array,
+    start: Array,
+) -> tuple[Array, Array]:
+    """Find the mode as `_mode` does, of rows on nodes and in boxes; a few states at a time."""
+    n, b = start.shape
+    mean, precision = np.empty_like(start), np.empty((n, b, b))
+    points = b + moments.shape[1] * 2 * where[1].shape[-1]
+    step = max(1, _MOST // (points * b))
+    for first in range(0, n, step):
+        some = slice(first, first + step)
+        design, mass = _with_points(
+            basis, trials[some], moments[some], *(part[some] for part in where)
+        )
+        mean[some], precision[some] = _mode(design, offset, mass, pull[some], start[some])
+    return mean, precision
+
+
+def _mode(
+    design: Array, offset: float, trials: Array, pull: Array, start: Array
+) -> tuple[Array, Array]:
+    """Find the mode of z (n, B) under N(0, I): zᵀpull − Σ trials·log(1 + exp(offset + design·z)).
+
+    design : (P, B) shared by all, or (n, P, B). Newton steps, damped as in
+    `gdcb.logistic.logistic_mode`, whose sums by columns would cost B² passes here. Each of the n
+    stops by itself. Returns the mode and the precision there.
     """
     mean = start.copy()
     active = np.arange(start.shape[0])
     for _ in range(200):
-        z = mean[active]
-        p, precision = _precision(basis, offset, trials[active], z)
-        residual = wins[active] - trials[active] * p
-        gradient = (basis @ residual[..., None])[..., 0] - z
+        z, here = mean[active], design if design.ndim == 2 else design[active]
+        p, precision = _precision(here, offset, trials[active], z)
+        expected = (here.swapaxes(-1, -2) @ (trials[active] * p)[..., None])[..., 0]
+        gradient = pull[active] - expected - z
         step = np.linalg.solve(precision, gradient[..., None])[..., 0]
-        reach = np.abs(basis @ step[..., None])[..., 0].max(axis=1, initial=1e-300)
+        reach = np.abs(here @ step[..., None])[..., 0].max(axis=1, initial=1e-300)
         mean[active] = z + step * (np.log1p(reach) / reach)[:, None]
         active = active[reach > 1e-7]  # the error after a step is of the order of its square
         if active.size == 0:
             break
-    return mean, _precision(basis, offset, trials, mean)[1]
+    return mean, _precision(design, offset, trials, mean)[1]
 
 
-def _precision(basis: Array, offset: float, trials: Array, z: Array) -> tuple[Array, Array]:
-    """Return the nodes' probabilities (n, B) and I + basis·diag(trials·p·(1 − p))·basis."""
-    p = logistic(offset + (basis @ z[..., None])[..., 0])
+def _precision(design: Array, offset: float, trials: Array, z: Array) -> tuple[Array, Array]:
+    """Return the probabilities (n, P) and I + designᵀ·diag(trials·p·(1 − p))·design."""
+    p = logistic(offset + (design @ z[..., None])[..., 0])
+    turned = design.swapaxes(-1, -2)
     curvature = trials * p * (1.0 - p)
-    return p, np.eye(basis.shape[1]) + (basis * curvature[:, None, :]) @ basis
+    return p, np.eye(z.shape[1]) + (turned * curvature[:, None, :]) @ design

@@ -99,28 +99,57 @@ def corners(nodes: tuple[Array, ...], coord: Array) -> tuple[Array, Array, Array
     return index, share, inside
 
 
-def count_outcomes(
-    trials: Array,
-    wins: Array,
-    nodes: tuple[Array, ...],
-    cell: Array,
-    coord: Array,
-    y: Array,
-    weight: Array,
+def share_of_corners(place: Array) -> Array:
+    """Return the multilinear share (..., 2^C) that each corner of a box has of places t (..., C).
+
+    In the order of `corners`. Places outside the box have shares below 0 or above 1.
+    """
+    share = np.ones((*place.shape[:-1], 1))
+    for j in range(place.shape[-1]):
+        part = place[..., j : j + 1]
+        share = np.concatenate((share * (1.0 - part), share * part), axis=-1)
+    return share
+
+
+def boxes_between(nodes: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return the borders of boxes none of which reaches across a node: several to a gap in 2-D."""
+    parts = np.arange(_PARTS if len(nodes) > 1 else 1) / (_PARTS if len(nodes) > 1 else 1)
+    return tuple(
+        np.append((along[:-1, None] + parts * np.diff(along)[:, None]).ravel(), along[-1])
+        for along in nodes
+    )
+
+
+def within_nodes(nodes: tuple[Array, ...], borders: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return where boxes lie between the nodes: corners (boxes, 2^C), and low, width (boxes, C).
+
+    The corners are places in the product grid of the nodes; low and width are the lowest corner of
+    a box and its size, of the nodes around it: 0 and 1 where it fills all between them.
+    """
+    low, width = corner_and_width(borders)
+    inside = [
+        np.searchsorted(along, low[:, j] + width[:, j] / 2) - 1 for j, along in enumerate(nodes)
+    ]
+    start = np.stack([along[i] for along, i in zip(nodes, inside, strict=True)], axis=1)
+    gap = np.stack([np.diff(along)[i] for along, i in zip(nodes, inside, strict=True)], axis=1)
+    return corners(nodes, low + width / 2)[0], (low - start) / gap, width / gap
+
+
+def count_wins(
+    wins: Array, nodes: tuple[Array, ...], cell: Array, coord: Array, weighted: Array
 ) -> None:
-    """Add weighted outcomes to the nodes (cells, B) around each coordinate, in place.
+    """Add w·y of rows to the nodes (cells, B) around each coordinate, in place.
 
     What lies beyond the margin is left out.
     """
     index, share, inside = corners(nodes, coord)
-    flat = (cell[:, None] * trials.shape[1] + index)[inside]
-    share, y = (weight[:, None] * share)[inside], y[inside]
-    scatter_add(trials.reshape(-1), flat.ravel(), share.ravel())
-    scatter_add(wins.reshape(-1), flat.ravel(), (share * y[:, None]).ravel())
+    flat = (cell[:, None] * wins.shape[1] + index)[inside]
+    scatter_add(wins.reshape(-1), flat.ravel(), (weighted[:, None] * share)[inside].ravel())
 
 
 _WIDEST = (1 / 8, 1 / 6, 1 / 4)  # box between the arms, of their range: by coordinates, up to 3
 _BEYOND = ((0.5, 1.0, 2.0, 4.0), (0.5, 1.5, 4.0))  # borders beyond the end arms, in end gaps
+_PARTS = 2  # boxes along each coordinate from a node to the next, where there are two coordinates
 _NO_SPREAD = 1e-13  # variance in box widths below which all rows of a box are at one place
 
 
@@ -215,22 +244,27 @@ def in_box(borders: tuple[Array, ...], coord: Array) -> tuple[Array, Array, Arra
     return index, moments, inside
 
 
-def boxes_with_rows(moments: Array, borders: tuple[Array, ...]) -> Iterator[tuple[Array, ...]]:
-    """Yield states (m,), the moments (m, b, q) of boxes in which they have rows, and the places.
+def boxes_with_rows(moments: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield states (m,), boxes in which they have rows (m, b), and the moments there (m, b, q).
 
-    moments : (n, boxes, q). The places are the lowest corner and the width of every box: (m, b, C)
-    each. How many boxes b are looked at depends on a state's own rows only, so that its bits do
-    not depend on the states beside it; those behind a state's own are empty.
+    moments : (n, boxes, q). How many boxes b are looked at depends on a state's own rows only, so
+    that its bits do not depend on the states beside it; those behind a state's own are empty.
     """
-    low = grid_of(tuple(part[:-1] for part in borders))
-    width = grid_of(tuple(np.diff(part) for part in borders))
     is_used = moments[:, :, 0] > 0.0
     count = is_used.sum(axis=1)
-    size = np.minimum(2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64), low.shape[0])
+    size = np.minimum(
+        2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64), moments.shape[1]
+    )
     for b in np.unique(size[count > 0]):
         some = np.flatnonzero((size == b) & (count > 0))
         which = np.argsort(~is_used[some], axis=1, kind="stable")[:, :b]
-        yield some, moments[some[:, None], which], low[which], width[which]
+        yield some, which, moments[some[:, None], which]
+
+
+def corner_and_width(borders: tuple[Array, ...]) -> tuple[Array, Array]:
+    """Return the lowest corner and the width of every box: (boxes, C) each."""
+    width = tuple(np.diff(part) for part in borders)
+    return grid_of(tuple(part[:-1] for part in borders)), grid_of(width)
 
 
 def points_of(moments: Array, low: Array, width: Array) -> tuple[Array, Array]:
@@ -238,6 +272,14 @@ def points_of(moments: Array, low: Array, width: Array) -> tuple[Array, Array]:
 
     moments : (n, boxes, q), sums of weight · moment of rows; low, width : (n, boxes, C). Returns
     coordinates (n, P, C) and weights (n, P), P = 2·C·boxes; points of an empty box weigh 0.
+    """
+    place, weight = places_of(moments, low.shape[-1])
+    coord = low[:, :, None] + place * width[:, :, None]
+    return coord.reshape(low.shape[0], -1, low.shape[-1]), weight.reshape(low.shape[0], -1)
+
+
+def places_of(moments: Array, c: int) -> tuple[Array, Array]:
+    """Return places t (n, boxes, 2·C, C) in each box that have its moments, and their weights.
 
     For one coordinate these are the two points of Gauss's quadrature for the rows of the box: Σ w·f
     is exact for cubic f, and for any f where the rows are at one or two places. The error is at
@@ -251,12 +293,11 @@ def points_of(moments: Array, low: Array, width: Array) -> tuple[Array, Array]:
 
     >>> place = np.array([[0.2], [0.2], [0.8]])
     >>> moments = in_box((np.array([0.0, 1.0]),), place)[1].sum(axis=0)
-    >>> corner, one = np.zeros((1, 1, 1)), np.ones((1, 1, 1))
-    >>> coord, weight = points_of(moments[None, None], corner, one)
-    >>> coord.ravel().round(9).tolist(), weight.ravel().round(9).tolist()
+    >>> found, weight = places_of(moments[None, None], 1)
+    >>> found.ravel().round(9).tolist(), weight.ravel().round(9).tolist()
     ([0.2, 0.8], [2.0, 1.0])
     """
-    c, (n, boxes, _) = low.shape[-1], moments.shape
+    n, boxes, _ = moments.shape
     at = {factors: moments[..., i] for i, factors in enumerate(exponents_of(c))}
     total = at[()]
     safe = np.where(total > 0.0, total, 1.0)
@@ -287,6 +328,5 @@ def points_of(moments: Array, low: Array, width: Array) -> tuple[Array, Array]:
                 step = root[i, j] if i >= j else 0.0
                 coord[:, :, 2 * j + side, i] = mean[i] + out * step
     if c == 1:
-        coord = coord.clip(0.0, 1.0)  # they are there but for rounding
-    coord = low[:, :, None] + coord * width[:, :, None]
-    return coord.reshape(n, -1, c), weight.reshape(n, -1)
+        coord = coord.clip(0.0, 1.0)  # they lie there but for rounding
+    return coord, weight
