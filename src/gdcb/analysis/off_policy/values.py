@@ -212,8 +212,8 @@ def difference(
     --------
     The same target twice differs by 0.
 
-    >>> even = np.full((4, 2), 0.5)
-    >>> rows = Feedback(np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 1.0]), even, even)
+    >>> even, cell = np.full((40, 2), 0.5), np.tile([0, 0, 1, 1], 10)
+    >>> rows = Feedback(cell, np.tile([1.0, 0.0, 1.0, 1.0], 10), even, even)
     >>> tuple(difference(rows, rows, "ips"))
     (0.0, 0.0, 0.0)
     """

@@ -151,8 +151,8 @@ def reweighted(
     >>> reweighted(20.0, 0.013, 0.004)
     'Rows are weighted by the inverse of the probability of what was executed, estimated from the
      log. Weights above 20 were cut to 20, which concerns 1 % of the rows looked at and moves the
-     weighted mean of an arm's rows by at most 0.004; of contexts in which an arm never ran, weights
-     say nothing.'
+     weighted mean of an arm by at most 0.004; of contexts in which an arm never ran, weights say
+     nothing.'
     >>> reweighted(20.0, 0.0, 0.0, is_logged=True)
     'Rows are weighted by the inverse of the probability of what was executed, as the log states it.
      Weights above 20 are cut to 20; none of the rows looked at had one.'
@@ -171,7 +171,7 @@ def reweighted(
     if bias_bound is None:
         return f"{told}."
     return (
-        f"{told} and moves the weighted mean of an arm's rows by at most {short(bias_bound)}; of "
+        f"{told} and moves the weighted mean of an arm by at most {short(bias_bound)}; of "
         "contexts in which an arm never ran, weights say nothing."
     )
 
