@@ -246,9 +246,9 @@ def test_reasons_say_what_was_not_safe() -> None:
         ),
         (lambda: Shield(denied=(-1,)).check((CHOICE,)), "'act' has no category -1"),
         (
-            lambda: Shield(denied=(0.5,)).check((CHOICE,)),
+            lambda: Shield(denied=(0.5,)).check((CHOICE,)),  # type: ignore[arg-type]
             "gate.denied: expected a tuple of whole numbers",
-        ),  # type: ignore[arg-type]
+        ),
         (
             lambda: Shield(denied=(True,)).check((CHOICE,)),
             "gate.denied: expected a tuple of whole numbers",
