@@ -16,7 +16,7 @@ import numpy as np
 
 COLUMNS = {  # what has a row a decision, in the order of the fields
     "DecisionMade": "id batch row unit x mask arm action delta scaler_version worth share instead "
-    "by sealed key",
+    "by sealed key nonce",
     "GateApplied": "id status action trail statuses reason",
     "ReviewRequested": "id gate reason",
     "ActionExecuted": "id action is_null",

@@ -59,6 +59,9 @@ Warmed = tuple[RoundState, Array, Log | None]
 class Agent(Fold):
     """A bandit at work on one instance, in this process.
 
+    Its random numbers follow from its seed and the ids: whoever sets the seed can foresee what an
+    id will draw. A service, whose callers must not, adds a nonce to every request.
+
     Examples
     --------
     >>> import gdcb

@@ -231,6 +231,7 @@ def made_event(
     rows: Rows,
     launched: tuple[Array | None, str, Array | None] = (None, "decision", None),
     by: list[str] | None = None,
+    nonce: list[str] | None = None,
 ) -> ev.DecisionMade:
     """Write proposals down; `launched` is share, drawn_by and instead of `events.DecisionMade`."""
     share, drawn_by, instead = launched
@@ -251,6 +252,7 @@ def made_event(
         drawn_by,
         instead,
         by,
+        nonce=nonce,
     )
 
 

@@ -88,6 +88,8 @@ class Fold(Outlook):
             places = self.places(event.unit)
             for unit in event.unit:
                 self.units.setdefault(unit, len(self.units))
+            if event.share is not None and event.drawn_by == "unit":
+                self._note_sides(event, event.share)
             self.records.add(event, places)
         else:
             if isinstance(event, ev.OutcomeObserved):
@@ -107,6 +109,17 @@ class Fold(Outlook):
                 self.kept.add(log, HISTORY)
         self._made = event if isinstance(event, ev.DecisionMade) else None
         self.events.append(event)
+
+    def _note_sides(self, event: ev.DecisionMade, share: Array) -> None:
+        """Remember with which nonce each unit's side was drawn first; a share of 0 or 1 draws none.
+
+        A nonce is on record from its first decision on. So it decides a unit's side only where it
+        came with that very draw.
+        """
+        nonces = event.nonce or [""] * len(event.unit)
+        for unit, nonce, chance in zip(event.unit, nonces, share.tolist(), strict=True):
+            if 0.0 < chance < 1.0:
+                self.drawn.setdefault(unit, nonce)
 
     def teach(self, event: ev.Event) -> None:
         """Update the learners; raises before it writes."""

@@ -34,10 +34,27 @@ from gdcb.streams import DRAW, GATE, LAUNCH, Stream, check_seed, key_of
 VERDICTS = dict(zip(ev.ANSWERS, (PASSED, MODIFIED, VETOED), strict=True))
 WORDS = {"approve": "approved", "edit": "edited", "veto": "vetoed"}
 
-# What random numbers of a row are keyed by: its request, and its place there.
+# What random numbers of a row are keyed by: its request (with its nonce), and its place there.
 Key = tuple[str, int]
 # Shares and what they are drawn by, and the incumbent's actions (N, D): `events.DecisionMade`.
 Launched = tuple[Array | None, str, Array | None]
+
+
+def keyed(name: str, nonce: str) -> str:
+    """Return what the random numbers of a request or unit are keyed by.
+
+    >>> keyed("r-17", "9f3c"), keyed("r-17", "")
+    ('9f3c:r-17', 'r-17')
+    """
+    return f"{nonce}:{name}" if nonce else name
+
+
+def keys_of(made: ev.DecisionMade) -> list[Key]:
+    """Return what the random numbers of decisions are keyed by."""
+    rows: list[int] = made.row.tolist()
+    if made.nonce is None:
+        return list(zip(made.batch, rows, strict=True))
+    return list(zip(map(keyed, made.batch, made.nonce), rows, strict=True))
 
 
 class Outlook:
@@ -48,6 +65,7 @@ class Outlook:
     state : what the learners know
     units, group : place of each unit by name, and the group of each place
     kept : finished rows that a refit or a correction may read
+    drawn : by unit, the nonce with which a launch first drew its side; empty: it had none
     """
 
     def __init__(self, instance: Instance, bandit: Bandit, seed: int = 0) -> None:
@@ -65,6 +83,7 @@ class Outlook:
         self.bandit = instance.bind(bandit)
         self.units: dict[str, int] = {}
         self.kept = Kept()
+        self.drawn: dict[str, str] = {}
         self.group = np.zeros(1, dtype=np.int64)
         self._random = Stream((self.seed, 0), 0, 1)
         self.state = turn.init(instance, self.bandit, self.group)
@@ -84,21 +103,37 @@ class Outlook:
         return turn.decide(stream, self.instance, self.bandit, state, rows)
 
     def launched(
-        self, keys: Sequence[Key], units: Sequence[str], share: Array, drawn_by: str, instead: Array
+        self,
+        keys: Sequence[Key],
+        units: Sequence[str],
+        share: Array,
+        drawn_by: str,
+        instead: Array,
+        nonce: Sequence[str] | None = None,
     ) -> Launched:
         """Draw whether the proposal or the incumbent's action (N, D) enters the gates.
 
         With `drawn_by` 'unit' a unit always draws the same number, so that a rising share only
-        ever adds units.
+        ever adds units. It is drawn with the nonce of the unit's first decision in such a launch.
         """
-        is_live = self.is_live(keys, units, share, drawn_by)[:, None]
+        is_live = self.is_live(keys, units, share, drawn_by, nonce)[:, None]
         return share, drawn_by, np.where(is_live, np.nan, instead)
 
     def is_live(
-        self, keys: Sequence[Key], units: Sequence[str], share: Array, drawn_by: str
+        self,
+        keys: Sequence[Key],
+        units: Sequence[str],
+        share: Array,
+        drawn_by: str,
+        nonce: Sequence[str] | None = None,
     ) -> Array:
         """Return the rows (N,) whose draw lies below their share: their proposals are live."""
-        drawn = keys if drawn_by == "decision" else [(unit, 0) for unit in units]
+        drawn = keys
+        if drawn_by == "unit":
+            new: dict[str, str] = {}
+            for unit, fresh in zip(units, nonce or [""] * len(units), strict=True):
+                new.setdefault(unit, self.drawn.get(unit, fresh))
+            drawn = [(keyed(unit, new[unit]), 0) for unit in units]
         below: Array = self.stream(drawn, LAUNCH).uniform(len(keys)) < share
         return below
 
@@ -113,8 +148,7 @@ class Outlook:
         if made.instead is not None:
             runs = np.isfinite(made.instead).all(axis=1, keepdims=True)
             entered = np.where(runs, made.instead, made.action)
-        keys = list(zip(made.batch, made.row.tolist(), strict=True))
-        verdict = self.judge(keys, entered, rows)
+        verdict = self.judge(keys_of(made), entered, rows)
         return gate_event(list(made.id), verdict, self.instance.chain.reasons(verdict, rows))
 
     def reason(
@@ -158,8 +192,9 @@ class Outlook:
 
     def draws_of(self, record: Record) -> tuple[Any, ...]:
         """Return the gates' random numbers of one decision."""
-        key = (record.made.batch[record.at], int(record.made.row[record.at]))
-        return self.instance.chain.draw(self.stream([key], GATE), 1)
+        made, at = record.made, record.at
+        name = made.batch[at] if made.nonce is None else keyed(made.batch[at], made.nonce[at])
+        return self.instance.chain.draw(self.stream([(name, int(made.row[at]))], GATE), 1)
 
     def requested(self, judged: ev.GateApplied) -> ev.ReviewRequested | None:
         """Work out who is to be asked after a verdict; None: nobody."""

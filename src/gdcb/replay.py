@@ -27,7 +27,7 @@ from gdcb.arguments import (
 from gdcb.cases import Record, made_event, rows_at, rows_of
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.fold import Fold
-from gdcb.outlook import Key
+from gdcb.outlook import Key, keys_of
 from gdcb.parts import check_text
 from gdcb.records import Rows
 
@@ -195,11 +195,20 @@ def decided_again(agent: Fold, made: ev.DecisionMade) -> ev.DecisionMade:
             check_text(name, text)
     rows = _rows(agent, made)
     agent.instance.check_rows(rows, int(rows.unit.max()) + 1)
-    keys = list(zip(made.batch, made.row.tolist(), strict=True))
+    keys = keys_of(made)
     decision = agent.propose(keys, rows)
     launched = (made.share, made.drawn_by, made.instead)
     again = made_event(
-        decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched, made.by
+        decision,
+        made.id,
+        made.batch,
+        made.row,
+        made.version,
+        made.unit,
+        rows,
+        launched,
+        made.by,
+        made.nonce,
     )
     if again != made or not _is_drawn(agent, made, keys):
         raise Conflict(f"decision {made.id[0]} comes out differently")
@@ -210,7 +219,7 @@ def _is_drawn(agent: Fold, made: ev.DecisionMade, keys: list[Key]) -> bool:
     """Whether the incumbent's action entered the gates where that was drawn, and only there."""
     if made.share is None or made.instead is None:
         return made.share is None and made.instead is None
-    is_live = agent.is_live(keys, made.unit, made.share, made.drawn_by)
+    is_live = agent.is_live(keys, made.unit, made.share, made.drawn_by, made.nonce)
     return bool((np.isnan(made.instead).any(axis=1) == is_live).all())
 
 

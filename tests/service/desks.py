@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,6 +89,12 @@ class Clock:
         self.at += round(seconds * SECOND)
 
 
+def counted() -> Callable[[], str]:
+    """Return what draws 1, 2, 3, … where a service draws nonces, so that tests repeat."""
+    numbers = count(1)
+    return lambda: f"{next(numbers):032x}"
+
+
 def night(busy: float = 0.0, base: float = 100.0) -> dict[str, float]:
     """Return a context; the manager is asked from busy 0.5 on."""
     return {"base": base, "busy": busy}
@@ -100,15 +107,16 @@ class Office:
     store: Store
     chain: str
     clock: Clock
+    nonce: Callable[[], str] = field(default_factory=lambda: counted())
     desk: Desk = field(init=False)
 
     def __post_init__(self) -> None:
-        self.desk = Desk(self.store, self.chain, self.clock)
+        self.desk = Desk(self.store, self.chain, self.clock, nonce=self.nonce)
 
     def restart(self) -> None:
         """Close the desk, and open another one on the same chain."""
         self.desk.close()
-        self.desk = Desk(self.store, self.chain, self.clock)
+        self.desk = Desk(self.store, self.chain, self.clock, nonce=self.nonce)
 
     # Commands
 
@@ -235,6 +243,7 @@ def everything(live: Live) -> dict[str, Any]:
         "history": None if live.history is None else to_json(live.history),
         "paused": _told(live.paused),
         "retired": _told(live.retired),
+        "drawn": live.drawn,
         "proposals": {number: _told(told) for number, told in live.proposals.items()},
     }
 

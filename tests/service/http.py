@@ -223,6 +223,7 @@ def served(
     for name, seed in ((ROOMS, 7), (CABINS, 8)):
         operating.create(store, called(text, name), "cy", "first", seed=seed, clock=clock)
     house = House(store, settings or Settings(BASE, tick=0, rates=PLENTY), clock)
+    house.nonce = desks.counted()
     house.door.cost = CHEAP
     app = build(house)
     assert isinstance(app, Application)

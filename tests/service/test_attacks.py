@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gdcb import Agent, declaration
+from gdcb import events as ev
+from gdcb.cases import made_event
+from gdcb.codec import from_body
+from gdcb.ledger.audit import verify_chain
+from gdcb.ledger.evidence import evidence_of, verify
+from gdcb.ledger.replaying import replay_chain
+from gdcb.service.house import House
 from tests.service import desks
 from tests.service.http import ROOMS, Site, site, visitor
 
@@ -58,7 +69,6 @@ def test_declarations_are_read_before_the_transaction(
     fresh: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads a declaration, proposed or agreed to, keeps nobody at the desk waiting."""
-    from gdcb import declaration
     from gdcb.ledger.sql import SqlStore
 
     is_writing: list[str] = []
@@ -90,3 +100,133 @@ def test_declarations_are_read_before_the_transaction(
     agreed = fresh.post(f"{AT}/changes/{made.json()['number']}/agree", fresh.ann, {"reason": ""})
     assert agreed.status_code == 200, agreed.text
     assert fresh.get(f"{AT}/declaration", fresh.ann).json()["declaration"] == said["declaration"]
+
+
+# Ids that are chosen by what would be drawn for them
+
+HOLDBACK = """execution = "release"
+[service.launch]
+mode = "holdback"
+share = 0.5
+incumbent = { price = 111 }
+drawn_by = "%s"
+"""
+
+
+def ground(declared: str, seed: int, wanted: Callable[[Agent, str], bool], n: int) -> list[str]:
+    """Return ids (or units) of which an agent of one's own, with the same seed, says yes."""
+    read = declaration.parse(declared)
+    agent = Agent(read.instance, read.bandit, seed)
+    tried = (f"x{i}" for i in count())
+    return list(islice((one for one in tried if wanted(agent, one)), n))
+
+
+def reopen(there: Site) -> None:
+    """Open the instance once more, with the nonces of a service and not with those of tests."""
+    house = there.house
+    house.nonce = getattr(House(house.store), "nonce", None)  # type: ignore[assignment]
+    house._desks.pop(ROOMS).close()
+
+
+def asked(there: Site, id: str, unit: str = "flat") -> Any:
+    """Decide a night, or return what was decided under this id before."""
+    said = {"id": id, "unit": unit, "context": desks.night()}
+    answer = there.post(f"{AT}/decisions", there.shop, said)
+    assert answer.status_code in (200, 201), answer.text
+    return answer.json()
+
+
+def seed_of(there: Site) -> int:
+    """Return the instance's seed, as anybody reads it in a decision's evidence."""
+    event = from_body("InstanceChanged", next(iter(there.house.store.read(ROOMS, 0, 1))).body)
+    assert isinstance(event, ev.InstanceChanged)
+    return event.seed
+
+
+def test_an_arm_cannot_be_ground_for(sqlite_template: Path, tmp_path: Path) -> None:
+    """Without outcomes each of three arms comes a third of the time: 24 hits by chance, 4e-12."""
+    with site(sqlite_template, tmp_path, desks.plain()) as there:
+        reopen(there)
+        seed = seed_of(there)
+
+        def is_dear(agent: Agent, id: str) -> bool:
+            return agent.decide(desks.night(), id=id).arm == "1.2"
+
+        ids = ground(desks.plain(), seed, is_dear, 24)
+        found = [asked(there, id)["arm"] for id in ids]
+        assert found.count("1.2") < len(ids)
+        assert [asked(there, id)["arm"] for id in ids] == found
+        check_replay(there, ids)
+
+
+@pytest.mark.parametrize("drawn_by", ["decision", "unit"])
+def test_a_side_of_a_holdback_cannot_be_ground_for(
+    sqlite_template: Path, tmp_path: Path, drawn_by: str
+) -> None:
+    """Half of the decisions, or of the units, are live: 40 hits by chance, 1e-12."""
+    declared = desks.plain(HOLDBACK % drawn_by)
+    with site(sqlite_template, tmp_path, declared) as there:
+        reopen(there)
+
+        def is_live(agent: Agent, name: str) -> bool:
+            half = np.array([0.5])
+            return bool(agent.is_live([(name, 0)], [name], half, drawn_by)[0])
+
+        names = ground(declared, seed_of(there), is_live, 40)
+        sides = [asked(there, name, name)["live"] for name in names]
+        assert 0 < sum(sides) < len(names)
+        assert [asked(there, name, name)["live"] for name in names] == sides
+        again = [asked(there, f"{name}-2", name)["live"] for name in names]
+        assert (again == sides) == (drawn_by == "unit")  # a unit's side is drawn once and for all
+        reopen(there)
+        later = [asked(there, f"{name}-3", name)["live"] for name in names]
+        assert (later == sides) == (drawn_by == "unit")
+        check_replay(there, names[:1])
+
+
+def check_replay(there: Site, ids: list[str]) -> None:
+    """Check that all comes out again, and that a document alone proves what was drawn."""
+    report = replay_chain(there.house.store, ROOMS)
+    assert (report.verdict, report.as_json()["differing"]) == ("equal", [])
+    assert verify_chain(there.house.store, ROOMS).ok
+    for id in ids[:1]:
+        told = evidence_of(there.house.store, ROOMS, id)
+        assert verify(told) == []
+        assert told["recomputed"]["verdict"] == "equal"
+        assert len(told["request"]["nonce"]) == 32
+        other = told | {"request": told["request"] | {"nonce": "0" * 32}}
+        assert any("nonce" in wrong for wrong in verify(other))
+
+
+def test_decisions_of_older_ledgers_come_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no nonce; their units keep their sides, and new units get nonces."""
+
+    def unsalted(*given: Any, **named: Any) -> ev.DecisionMade:
+        return dataclasses.replace(made_event(*given, **named), nonce=None)
+
+    with desks.office(desks.plain(HOLDBACK % "unit")) as made:
+        with monkeypatch.context() as old:
+            old.setattr("gdcb.service.deciding.made_event", unsalted)
+            made.nonce = lambda: ""
+            made.restart()
+            before = [made.rows(f"a{i}", unit=f"u{i}")[0]["live"] for i in range(12)]
+        made.nonce = desks.counted()
+        made.restart()
+        after = [made.rows(f"b{i}", unit=f"u{i}")[0]["live"] for i in range(24)]
+        assert after[:12] == before
+        assert [made.rows(f"c{i}", unit=f"u{i}")[0]["live"] for i in range(24)] == after
+        made.check()
+        drawn = made.look(lambda live: dict(live.drawn))
+        assert [bool(drawn[f"u{i}"]) for i in range(24)] == [False] * 12 + [True] * 12
+
+
+def test_a_new_instance_has_a_seed_of_its_own(fresh: Site) -> None:
+    said = {"declaration": desks.plain().replace('"rooms"', '"huts"'), "reason": "first"}
+    assert fresh.post("/v1/instances", fresh.ann, said).status_code == 201
+    more = {"declaration": desks.plain().replace('"rooms"', '"tents"'), "reason": "first"}
+    assert fresh.post("/v1/instances", fresh.ann, more).status_code == 201
+    seeds = {
+        fresh.house.desk(name).look(lambda live: live.seed).result() for name in ("huts", "tents")
+    }
+    assert len(seeds) == 2
+    assert 0 not in seeds

@@ -28,6 +28,9 @@ class DecisionMade(Told):
     by : (N) who asked for them, where that is known
     sealed, key : (N) personal numbers of x under a key, and the key's name; None: x is all there
         is. As written, x has NaN in their place; as read, too, once the key is destroyed
+    nonce : (N) what the service drew for each request once it had taken it; random numbers are
+        keyed by it too, so that nobody can choose an id by what would be drawn for it. None: they
+        are keyed by request and row alone
     """
 
     columns = (
@@ -47,6 +50,7 @@ class DecisionMade(Told):
         "by",
         "sealed",
         "key",
+        "nonce",
     )
     id: list[str]
     batch: list[str]
@@ -66,6 +70,7 @@ class DecisionMade(Told):
     by: list[str] | None = None
     sealed: list[str] | None = None
     key: list[str] | None = None
+    nonce: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

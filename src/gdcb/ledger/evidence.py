@@ -29,6 +29,7 @@ from gdcb.ledger.proof import alone, proof_of
 from gdcb.ledger.recalled import Recall, declared_in, recall
 from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
+from gdcb.outlook import keys_of
 from gdcb.records import Decision, Rows
 from gdcb.round import factors_of
 
@@ -54,7 +55,8 @@ def evidence_of(
 
     format : 2
     chain, id, unit, at, asked_by : which decision, whose, when, and who asked for it
-    request : {id, row, rows}: the request that it was part of
+    request : {id, row, rows, nonce}: the request that it was part of, and what was drawn for it
+        when it was taken; no nonce where the decision is from before there were any
     status, reason : where it stands now, and why
     input : the context by name
     version : entries behind the state that it was decided on
@@ -100,7 +102,7 @@ def evidence_of(
     rows = rows_of(live.places([made.unit[0]]), made.x, made.mask)
     decision = None
     if np.isfinite(made.x).all() and not live.is_lossy:
-        decision = live.propose([(made.batch[0], int(made.row[0]))], rows)
+        decision = live.propose(keys_of(made), rows)
     in_force = _in_force(store, live, said)
     declared = Declared(tuple((one.entry.seq, _instance(live, one)) for one in in_force))
     together = made_in(said[0]).batch.count(made.batch[0])
@@ -212,7 +214,16 @@ def _recomputed(
     decision = chosen(made, decision, tolerance)
     launched = (made.share, made.drawn_by, made.instead)
     again = made_event(
-        decision, made.id, made.batch, made.row, made.version, made.unit, rows, launched, made.by
+        decision,
+        made.id,
+        made.batch,
+        made.row,
+        made.version,
+        made.unit,
+        rows,
+        launched,
+        made.by,
+        made.nonce,
     )
     if made.key is not None:
         again = replace(again, sealed=made.sealed, key=made.key)

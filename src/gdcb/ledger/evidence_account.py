@@ -32,13 +32,16 @@ def account_of(
     """
     first, made = said[0], made_in(said[0])
     number = first.entry.seq
+    request: dict[str, Any] = {"id": made.batch[0], "row": int(made.row[0]), "rows": together}
+    if made.nonce is not None:
+        request["nonce"] = made.nonce[0]
     return {
         "chain": first.entry.chain,
         "id": made.id[0],
         "unit": made.unit[0],
         "at": written(first.entry.at),
         "asked_by": first.entry.by if made.by is None else made.by[0],
-        "request": {"id": made.batch[0], "row": int(made.row[0]), "rows": together},
+        "request": request,
         **_standing(said),
         **_choice(declared.at(number), made),
         **story_of(declared, said),

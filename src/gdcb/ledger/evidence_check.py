@@ -46,7 +46,7 @@ UNPROVEN_IN_BATCHES = (
     "proofs[].rows",
 )
 _BESIDE = ("format", "declarations", "proofs", "propensity", "recomputed", "head")
-_OPTIONAL = ("mask", "share", "instead", "by", "sealed", "key", "label")
+_OPTIONAL = ("mask", "share", "instead", "by", "sealed", "key", "nonce", "label")
 _UNREADABLE = (
     GdcbError,
     LookupError,

@@ -30,7 +30,7 @@ from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.records import Log, Verdict, from_bytes, to_bytes
 
-FORMAT = 3
+FORMAT = 4
 T = TypeVar("T", bound=ev.Told)
 
 
@@ -284,6 +284,7 @@ class Live(Agent):
             "fitted": self.fitted_at,
             "at": self.at,
             "by": self.by,
+            "drawn": self.drawn,
         }
         arrays = {"state": np.frombuffer(to_bytes(self.state), np.uint8)}
         if kept is not None:
@@ -318,6 +319,7 @@ class Live(Agent):
             if proposal is not None:
                 self.proposals[number] = proposal
         self.fitted_at, self.at, self.by = found["fitted"], found["at"], found["by"]
+        self.drawn = dict(found["drawn"])
         self.history_at = found["history"]
         if self.history_at is not None:
             history = self.events[self.history_at]

@@ -31,6 +31,7 @@ from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
 from gdcb.ledger.replay_report import ReplayReport, check_state
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot, Store
+from gdcb.outlook import keys_of
 from gdcb.records import Decision, Rows
 from gdcb.replay import check_event
 
@@ -231,19 +232,19 @@ class _Replayer:
             self.report.unknown += int((~is_gone).sum())
             return made
         live.instance.check_rows(rows, int(rows.unit.max()) + 1)
-        keys = list(zip(made.batch, made.row.tolist(), strict=True))
+        keys = keys_of(made)
         decision = live.propose(keys, rows)
         if (made.share is None) != (made.instead is None):
             raise Conflict("a share without the incumbent's action, or the other way round")
         launched = (made.share, made.drawn_by, made.instead)
         if made.share is not None and made.instead is not None:
-            is_live = live.is_live(keys, made.unit, made.share, made.drawn_by)
+            is_live = live.is_live(keys, made.unit, made.share, made.drawn_by, made.nonce)
             if ((np.isnan(made.instead).any(axis=1)) != is_live).any():
                 raise Conflict("the incumbent's action entered the gates where it was not drawn")
         decision = chosen(made, decision, self.report.tolerance)
         ids, batch, units = made.id, made.batch, made.unit
         again = made_event(
-            decision, ids, batch, made.row, made.version, units, rows, launched, made.by
+            decision, ids, batch, made.row, made.version, units, rows, launched, made.by, made.nonce
         )
         return again if made.key is None else replace(again, sealed=made.sealed, key=made.key)
 

@@ -18,6 +18,7 @@ from gdcb.instance import Instance
 from gdcb.ledger.changing import settings_of
 from gdcb.ledger.entry import check_names
 from gdcb.ledger.live import Live
+from gdcb.outlook import keyed
 from gdcb.parts import check_text
 from gdcb.records import STATUS, Rows
 from gdcb.service.incumbents import incumbents_of
@@ -236,17 +237,19 @@ def _decided(turn: Turn, requests: Sequence[Request]) -> list[Answer]:
     by = [one.by for one in requests for _ in one.units]
     x = np.concatenate([one.x for one in requests]) if len(requests) > 1 else requests[0].x
     rows = rows_of(live.places(units), x, _masks(requests, live.instance.space.n))
-    keys = list(zip(batch, row.tolist(), strict=True))
+    # Drawn here, where the request is taken and its id can no longer be another one.
+    nonce = [text for one in requests for text in [turn.nonce()] * len(one.units)]
+    keys = list(zip(map(keyed, batch, nonce), row.tolist(), strict=True))
     share = policy.launch.live_share(turn.now)
     launched: Any = (None, "decision", None)
     if share is not None:
         given = [one.incumbent for one in requests if one.incumbent is not None]
         instead = np.concatenate(given)
         shares = np.full(len(ids), share)
-        launched = live.launched(keys, units, shares, policy.launch.drawn_by, instead)
+        launched = live.launched(keys, units, shares, policy.launch.drawn_by, instead, nonce)
     decision = live.propose(keys, rows)
     version = len(live.events)
-    made = made_event(decision, ids, batch, row, version, units, rows, launched, by)
+    made = made_event(decision, ids, batch, row, version, units, rows, launched, by, nonce)
     judged = live.gated(made, rows)
     who = by[0] if len(set(by)) == 1 else "several"
     subjects = [subject for one in requests for subject in one.subjects or ()]

@@ -19,7 +19,7 @@ from gdcb.ledger.live import Live, follow, opened
 from gdcb.ledger.store import Store, Writing
 from gdcb.service.line import Job, Line, answer
 from gdcb.service.policy import policy_of
-from gdcb.service.turn import Turn
+from gdcb.service.turn import Turn, new_nonce
 
 log = logging.getLogger("gdcb.service")
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class Desk:
     store, chain : where its ledger is, and the instance's name there
     clock : µs since 1970
     limit : commands that may wait; more are turned away
+    nonce : draws what nobody can know before, for each request that is taken
 
     Attributes
     ----------
@@ -56,8 +57,16 @@ class Desk:
     trouble : what kept the store from writing the last time; None: it wrote
     """
 
-    def __init__(self, store: Store, chain: str, clock: Clock = now, limit: int = 2_000) -> None:
+    def __init__(
+        self,
+        store: Store,
+        chain: str,
+        clock: Clock = now,
+        limit: int = 2_000,
+        nonce: Callable[[], str] = new_nonce,
+    ) -> None:
         self.store, self.chain, self.clock = store, chain, clock
+        self._nonce = nonce
         self._live: Live | None = opened(store, chain)
         self.instance = self._live.instance
         self.policy = policy_of(self._live.declared.service, self.instance)
@@ -188,7 +197,7 @@ class Desk:
         with self.store.writing(self.chain) as writing:
             self._catch_up(live, writing)
             first = len(live.events)
-            turn = Turn(live, self.policy, max(self.clock(), live.at), writing)
+            turn = Turn(live, self.policy, max(self.clock(), live.at), writing, self._nonce)
             waiting = list(jobs)
             while waiting:
                 job = waiting.pop(0)

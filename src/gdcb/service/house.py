@@ -20,6 +20,7 @@ from gdcb.service.metrics import Metrics
 from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
 from gdcb.service.tidying import Tidying
+from gdcb.service.turn import new_nonce
 from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
 
@@ -59,12 +60,17 @@ class House:
     store : where the ledgers are, and who may do what
     settings : how this process runs
     clock : µs since 1970
+
+    Attributes
+    ----------
+    nonce : draws what nobody can know before, for each request that is taken
     """
 
     def __init__(
         self, store: SqlStore, settings: Settings | None = None, clock: Callable[[], int] = now
     ) -> None:
         self.store, self.clock = store, clock
+        self.nonce: Callable[[], str] = new_nonce
         self.settings = settings or Settings()
         self.books: Books = open_books(store.engine, clock)
         self.door = Door(self.books, self.settings.base_url)
@@ -145,7 +151,7 @@ class House:
             is_there = False
         if not is_there:
             raise UnknownInstance(f"no instance '{name[:80]}' here")
-        desk = Desk(self.store, name, self.clock, self.settings.waiting)
+        desk = Desk(self.store, name, self.clock, self.settings.waiting, self.nonce)
         desk.listeners.append(self.metrics.heard)
         desk.listeners.append(self.sender.heard)
         desk.followers.append(self._erased)

@@ -299,7 +299,7 @@ class CreateBody(Body):
 
     declaration: Annotated[str, Field(min_length=1, max_length=1_000_000)]
     reason: Reason
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
 
 
 class ChangeBody(Body):

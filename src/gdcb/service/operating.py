@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from gdcb import declaration
@@ -50,14 +51,19 @@ def create(
     reason: str,
     *,
     name: str | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     clock: Clock = now,
 ) -> str:
-    """Write an instance's first event; return its name. An instance is declared once."""
+    """Write an instance's first event; return its name. An instance is declared once.
+
+    Without a `seed` one is drawn, and written down. It alone decides nothing: each request gets a
+    nonce, which nobody knows before.
+    """
     declared = read_declaration(text)
     chain = declared.instance.name if name is None else name
     check_name(chain)
     check_said("reason", reason, "say why the instance is made")
+    seed = secrets.randbits(63) if seed is None else seed
     agent = Agent(declared.instance, declared.bandit, seed)
     event = ev.InstanceChanged(text, seed, agent.fingerprint(), None, reason)
     with store.writing(chain) as writing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -23,6 +25,11 @@ class TooLate(Conflict):
     """It came after its time: an approval after the deadline, an outcome after its window."""
 
 
+def new_nonce() -> str:
+    """Draw 128 bits that nobody can know before, as text."""
+    return secrets.token_hex(16)
+
+
 @dataclass(slots=True)
 class Turn:
     """What commands see of an instance inside one transaction, and what they add to it.
@@ -34,12 +41,14 @@ class Turn:
     now : time of the command that runs, µs; its events have it
     writing : the store's transaction; None where nothing will be written
     until : when the first deadline of an answer in it passes, µs; None: there is none
+    nonce : draws a text that nobody can have known before
     """
 
     live: Live
     policy: Policy
     now: int
     writing: Writing | None = None
+    nonce: Callable[[], str] = new_nonce
     drafts: list[Draft] = field(default_factory=list)
     until: int | None = None
     _fresh: set[str] = field(default_factory=set)
