@@ -3,8 +3,9 @@
 A stream is a place in one counter-based generator (Philox): its key says *what* is drawn, its
 counter says *for whom*. So no result depends on the worker, on the order of work or on what runs
 beside. In a simulation the place is (seed, stage, round, block of replicates); live it is
-(seed, request, stage, row), where a service puts a nonce before the request's id. Every draw is made for every row, in row order, whether or not
-the row uses it; a row's numbers therefore never depend on another row's state.
+(seed, request, stage, row), where a service puts a nonce before the request's id. Every draw is
+made for every row, in row order, whether or not the row uses it; a row's numbers therefore never
+depend on another row's state.
 """
 
 from __future__ import annotations
