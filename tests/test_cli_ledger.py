@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import shutil
 import sqlite3
@@ -249,6 +250,8 @@ def test_evidence_is_printed_and_filed(written: Path, tmp_path: Path) -> None:
     is_whole(page.read_text(encoding="utf-8"))
     code, told = _json("evidence", "b38.7", "--db", written, "--instance", "list")
     assert code == 0
+    nonce = told["request"].pop("nonce")
+    assert re.fullmatch("[0-9a-f]{32}", nonce)
     assert told["request"] == {"id": "b38", "row": 7, "rows": 20}
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from gdcb.ledger import Store, open_store
+from tests.nonces import counted_nonces, repeatable_nonces
 from tests.postgres import Cluster
+
+__all__ = ["counted_nonces", "repeatable_nonces"]
 
 Opener = Callable[[], Store]
 

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from gdcb.service.access import Books
+from tests.nonces import counted_nonces, repeatable_nonces
 from tests.postgres import Cluster
 from tests.service.access_builders import books_at
+
+__all__ = ["counted_nonces", "repeatable_nonces"]
 
 
 @pytest.fixture

@@ -118,6 +118,11 @@ class Office:
         self.desk.close()
         self.desk = Desk(self.store, self.chain, self.clock, nonce=self.nonce)
 
+    def snapshot(self) -> None:
+        """Keep all that is known now."""
+        head = self.store.head(self.chain)
+        self.store.put_snapshot(self.look(lambda live: live.to_snapshot(head.hash)))
+
     # Commands
 
     def do(self, command: Callable[..., T], *given: Any) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from itertools import count, islice
@@ -18,8 +19,9 @@ from gdcb.cases import made_event
 from gdcb.codec import from_body
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
+from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.replaying import replay_chain
-from gdcb.service.house import House
+from gdcb.ledger.store import Snapshot
 from tests.service import desks
 from tests.service.http import ROOMS, Site, site, visitor
 
@@ -124,7 +126,7 @@ def ground(declared: str, seed: int, wanted: Callable[[Agent, str], bool], n: in
 def reopen(there: Site) -> None:
     """Open the instance once more, with the nonces of a service and not with those of tests."""
     house = there.house
-    house.nonce = getattr(House(house.store), "nonce", None)  # type: ignore[assignment]
+    house.nonce = lambda: secrets.token_hex(16)
     house._desks.pop(ROOMS).close()
 
 
@@ -230,3 +232,95 @@ def test_a_new_instance_has_a_seed_of_its_own(fresh: Site) -> None:
     }
     assert len(seeds) == 2
     assert 0 not in seeds
+
+
+# Snapshots that somebody with a SQL shell has put there
+
+WIDER = desks.held().replace("high = 300", "high = 2000")
+
+
+def forge(there: Site, change: Callable[[Live], None]) -> Snapshot:
+    """Put another state into the place of the one that is known, with all that binds it."""
+    store = there.house.store
+    live = opened(store, ROOMS)
+    change(live)
+    forged = live.to_snapshot(store.head(ROOMS).hash)
+    store.put_snapshot(forged)
+    there.house._desks.pop(ROOMS).close()
+    return forged
+
+
+def dear(there: Site, id: str) -> Any:
+    """Ask for a night whose price no arm leaves below 800."""
+    said = {"id": id, "context": desks.night(base=1000.0)}
+    return there.post(f"{AT}/decisions", there.shop, said)
+
+
+def test_a_forged_snapshot_does_not_widen_the_bounds(
+    fresh: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """800 to 1,200 ran under a declared limit of 300, and `verify` passed."""
+    fresh.decide("a1")
+
+    def wider(live: Live) -> None:
+        live.text = WIDER
+
+    forge(fresh, wider)
+    ran = dear(fresh, "d1").json()
+    assert ran["action"] == {"price": 300.0}
+    assert "its snapshot after 4 entries is not used" in caplog.text
+    assert fresh.get(f"{AT}/declaration", fresh.ann).json() == {"declaration": desks.held()}
+    found = verify_chain(fresh.house.store, ROOMS).findings
+    assert [(one.seq, one.what) for one in found] == [(4, "snapshot")]
+    assert "text" in found[0].says
+    assert replay_chain(fresh.house.store, ROOMS).verdict == "differs"
+
+
+def test_a_forged_snapshot_does_not_end_a_pause(fresh: Site) -> None:
+    fresh.decide("a1")
+    assert fresh.post(f"{AT}/pause", fresh.ann, {"reason": "a look"}).status_code == 200
+
+    def go_on(live: Live) -> None:
+        live.paused = None
+
+    forge(fresh, go_on)
+    assert dear(fresh, "d1").status_code == 409
+    assert [one.what for one in verify_chain(fresh.house.store, ROOMS).findings] == ["snapshot"]
+
+
+def test_forged_knowledge_is_found_by_verify(fresh: Site) -> None:
+    """Its digest can be worked out by whoever writes to the database, and its learners not."""
+    fresh.decide("a1")
+
+    def biased(live: Live) -> None:
+        live.state.bandit.counts[:, 0, 2] += 1000.0
+
+    forge(fresh, biased)
+    found = verify_chain(fresh.house.store, ROOMS).findings
+    assert [(one.seq, one.what) for one in found] == [(4, "snapshot")]
+    assert "state" in found[0].says
+
+
+@pytest.mark.parametrize("what", ["body", "hash", "size"])
+def test_a_snapshot_that_was_changed_is_not_used(fresh: Site, what: str) -> None:
+    fresh.decide("a1")
+    first = forge(fresh, lambda live: None)
+    assert verify_chain(fresh.house.store, ROOMS).ok
+    body, size = bytearray(first.body), first.size
+    if what == "body":
+        body[-3] ^= 1
+    elif what == "size":
+        fresh.decide("a2")
+        size = fresh.size()
+    digest = bytes(32) if what == "hash" else first.hash
+    fresh.house.store.put_snapshot(Snapshot(ROOMS, size, digest, bytes(body)))
+    known = desks.everything(begun_whole(fresh))
+    assert desks.everything(opened(fresh.house.store, ROOMS)) == known
+    assert [one.what for one in verify_chain(fresh.house.store, ROOMS).findings] == ["snapshot"]
+
+
+def begun_whole(there: Site) -> Live:
+    """Fold the chain from its first entry on."""
+    live = begun(there.house.store, ROOMS)
+    follow(live, there.house.store.read(ROOMS))
+    return live

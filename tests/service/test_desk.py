@@ -136,7 +136,7 @@ def test_all_of_a_transaction_has_one_time_and_time_never_goes_back() -> None:
         made.clock.at -= 10**9
         made.decide("b")
         made.restart()
-        made.store.put_snapshot(made.look(lambda live: live.to_snapshot(b"")))
+        made.snapshot()
         made.restart()
         made.decide("c")
         assert {entry.at for entry in made.store.read("rooms")} == {late}

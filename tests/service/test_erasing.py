@@ -193,7 +193,7 @@ def test_the_desk_goes_on_and_a_restart_knows_the_same(made: Office) -> None:
 def test_nothing_of_it_is_left_in_the_database(made: Office, tmp_path: Path) -> None:
     live_a_little(made)
     made.decide("held", night(BUSY), subject=ANN)
-    made.look(lambda live: made.store.put_snapshot(live.to_snapshot(b"x" * 32)))
+    made.snapshot()
     secrets = _secrets(tmp_path)
     assert len(secrets) == 4  # of three subjects, and the chain's own
     done = erase(made)
@@ -220,7 +220,7 @@ def test_even_before_an_erasure_nothing_personal_is_in_the_clear(
     made: Office, tmp_path: Path
 ) -> None:
     live_a_little(made)
-    made.look(lambda live: made.store.put_snapshot(live.to_snapshot(b"x" * 32)))
+    made.snapshot()
     made.store.scrub()
     data = (tmp_path / "ledger.db").read_bytes()
     assert struct.pack("<d", 100.0) in data  # 'base' is nobody's
@@ -234,7 +234,7 @@ def test_even_before_an_erasure_nothing_personal_is_in_the_clear(
 
 def test_old_snapshots_go_with_their_key(made: Office) -> None:
     live_a_little(made)
-    made.look(lambda live: made.store.put_snapshot(live.to_snapshot(b"x" * 32)))
+    made.snapshot()
     old = made.store.snapshot("rooms")
     assert old is not None
     erase(made)

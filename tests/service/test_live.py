@@ -17,7 +17,7 @@ from gdcb.ledger import live as lives
 from gdcb.ledger import recalled
 from gdcb.ledger import story as stories
 from gdcb.ledger.entry import Draft
-from gdcb.ledger.live import Live, begun, follow, opened
+from gdcb.ledger.live import Live, begun, follow, opened, restored
 from gdcb.ledger.memory import MemoryStore
 from gdcb.ledger.recalled import recall
 from gdcb.ledger.replaying import replay_chain
@@ -121,6 +121,12 @@ class At(MemoryStore):
 # Snapshots
 
 
+def last(store: Store, size: int) -> bytes:
+    """Return the hash of the last of so many entries."""
+    (entry,) = store.get("rooms", [size - 1])
+    return entry.hash
+
+
 def test_a_snapshot_at_every_point_is_the_fold_from_the_start(story: Store) -> None:
     entries = list(story.read("rooms"))
     live, store = begun(story, "rooms"), At(story)
@@ -128,6 +134,7 @@ def test_a_snapshot_at_every_point_is_the_fold_from_the_start(story: Store) -> N
         follow(live, [entry])
         store.own = live.to_snapshot(entry.hash)
         assert store.own.size == entry.seq + 1
+        assert restored(Live, store, "rooms", entry.seq + 1) is not None
         again = opened(store, "rooms", entry.seq + 1)
         assert len(again.events) == entry.seq + 1
         assert everything(again) == everything(live)
@@ -139,7 +146,8 @@ def test_what_follows_a_snapshot_is_folded_on_it_to_the_bit(story: Store, start:
     store = At(story)
     whole = everything(opened(story, "rooms"))
     place = 1 + start * (size - 2) // 90
-    store.own = opened(story, "rooms", place).to_snapshot(b"")
+    store.own = opened(story, "rooms", place).to_snapshot(last(story, place))
+    assert restored(Live, store, "rooms", size) is not None
     again = opened(store, "rooms")
     assert everything(again) == whole
 
@@ -163,7 +171,7 @@ def test_a_desk_goes_on_from_a_snapshot() -> None:
             for step in steps:
                 step()
                 if with_snapshots:
-                    made.store.put_snapshot(made.look(lambda live: live.to_snapshot(b"")))
+                    made.snapshot()
                     made.restart()
             made.check()
             ends.append(made.look(everything))
@@ -172,7 +180,7 @@ def test_a_desk_goes_on_from_a_snapshot() -> None:
 
 def test_a_snapshot_of_another_version_is_left_aside(story: Store) -> None:
     store = At(story)
-    snapshot = opened(story, "rooms", 30).to_snapshot(b"")
+    snapshot = opened(story, "rooms", 30).to_snapshot(last(story, 30))
     values = unpack(snapshot.body)
     arrays = {name: value for name, value in values.items() if hasattr(value, "dtype")}
     fields = {name: value for name, value in values.items() if name not in arrays}

@@ -281,7 +281,7 @@ class Days(RuleBasedStateMachine):
     @rule(is_kept=st.booleans())
     def restart(self, is_kept: bool) -> None:
         if is_kept:
-            self.made.store.put_snapshot(self.made.look(lambda live: live.to_snapshot(b"")))
+            self.made.snapshot()
         self.made.restart()
 
     # Agree

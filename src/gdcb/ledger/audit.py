@@ -1,8 +1,8 @@
-"""Verify a chain where it is kept: hashes and head, roots over rows, and the index beside it.
+"""Verify a chain where it is kept: hashes and head, roots over rows, the index and the snapshots.
 
 Nothing is believed but the declared format. Hashes show whether entries are as they were written,
 roots whether the proof of a single row will hold, and the index (places and touches) whether a
-decision that is looked up is the one in the entries.
+decision that is looked up is the one in the entries. Snapshots are worked out of the entries again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from sqlalchemy import cast, select, union
 
 from gdcb import events as ev
 from gdcb.codec import from_body, leaves
-from gdcb.errors import InvalidInput, StoreError, UnknownInstance
+from gdcb.errors import GdcbError, InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger import merkle
 from gdcb.ledger.chain_check import Lost, read_to_head
+from gdcb.ledger.differing import TOLERANCE
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.indexing import Indexing
 from gdcb.ledger.inspection import Finding, Inspection
+from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
+from gdcb.ledger.replay_report import check_snapshot
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import Head, Place, Store, Touch
 from gdcb.ledger.tables import chains, entries, places, touches
@@ -144,6 +147,8 @@ def verify_chain(store: Store, chain: str, progress: Progress | None = None) -> 
     audit.places, audit.touches = sums.places, sums.touches
     if is_whole:  # else nobody knows what the index must say
         _check_index(store, sums, audit)
+        if audit.ok:  # else nobody knows what a snapshot must say
+            _check_snapshots(store, audit)
     if not check.size and not audit.size and audit.ok:
         raise UnknownInstance(f"no instance '{chain}' in this ledger")
     audit.findings.sort(key=lambda finding: finding.seq)
@@ -212,6 +217,41 @@ def _check_index(store: Store, sums: _Sums, audit: Audit) -> None:
 
 def _is_sql(store: Store) -> TypeGuard[SqlStore]:
     return isinstance(store, SqlStore)
+
+
+def _check_snapshots(store: Store, audit: Audit) -> None:
+    """Fold the entries, and hold every snapshot against what is known after as many."""
+    chain, size = audit.chain, audit.size
+    latest = store.snapshot(chain)
+    if latest is not None and latest.size > store.head(chain).size:
+        says = f"There is a snapshot after {latest.size} entries, and the chain has {size}."
+        audit.note(Finding(size, "snapshot", says))
+    sizes = snapshot_sizes(store, chain, size)
+    if not sizes:
+        return
+    try:
+        live = recall(store, chain)
+        for entry in store.read(chain, 0, sizes[-1]):
+            live.take(live.event_of(entry), entry.at, entry.by)
+            if entry.seq + 1 == sizes[0]:
+                _check_snapshot(live, sizes.pop(0), entry, audit)
+    except StoreError:
+        raise
+    except (GdcbError, *_UNREADABLE) as error:
+        said = " ".join(str(error).split())[:_SAID] or type(error).__name__
+        says = f"The snapshot after {sizes[0]} entries cannot be worked out again: {said}."
+        audit.note(Finding(sizes[0], "snapshot", says))
+
+
+def _check_snapshot(live: Recall, size: int, entry: Entry, audit: Audit) -> None:
+    stored = live.store.snapshot(live.chain, size)
+    if stored is None or stored.size != size or live.is_lossy:
+        return  # it went meanwhile, or what taught it was erased
+    found = check_snapshot(live, stored, entry.hash, TOLERANCE)
+    if found is not None and found.verdict == "differs":
+        odd = ", ".join(found.odd[:5])
+        says = f"The snapshot after {size} entries is not what these entries make of it: {odd}."
+        audit.note(Finding(size, "snapshot", says))
 
 
 class _Rows(Protocol):

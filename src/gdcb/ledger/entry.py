@@ -106,6 +106,13 @@ def hash_of(
     return sha256(b"".join([b"%d:%b," % (len(part), part) for part in parts])).digest()
 
 
+def is_as_written(entry: Entry) -> bool:
+    """Return whether an entry has the hash of what it says."""
+    body = sha256(entry.body).digest()
+    given = (entry.chain, entry.seq, entry.at, entry.by, entry.kind, body, entry.root, entry.prev)
+    return hash_of(*given) == entry.hash
+
+
 def check_names(what: str, names: Iterable[str]) -> None:
     """Refuse texts that a store cannot keep: empty, too long, with NUL, or not Unicode.
 

@@ -93,7 +93,7 @@ def evidence_of(
     head = store.head(chain)
     said = entries_about(store, chain, id)
     number = said[0].entry.seq
-    live = recall(store, chain, store.snapshot(chain, number))
+    live = recall(store, chain, number)
     based_on = len(live.events)
     follow(live, store.read(chain, based_on, number))
     # What stands under a subject's key is told while the key is there; proven is what is written.

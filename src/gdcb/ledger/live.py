@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
+import logging
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,20 +18,22 @@ from gdcb.agent import Agent
 from gdcb.cases import Case, Record
 from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
-from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownInstance
+from gdcb.errors import BrokenChain, Conflict, GdcbError, InvalidInput, UnknownInstance
 from gdcb.events import to_json
 from gdcb.fold import Past
 from gdcb.instance import Instance
 from gdcb.kept import Kept, Weights
 from gdcb.ledger.changing import check_change, kernels_under
-from gdcb.ledger.entry import Entry
+from gdcb.ledger.entry import Entry, is_as_written
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.records import Log, Verdict, from_bytes, to_bytes
 
 FORMAT = 4
-T = TypeVar("T", bound=ev.Told)
+log = logging.getLogger("gdcb.ledger")
+# What a snapshot raises that somebody has changed, or that is of another chain.
+_FORGED = (GdcbError, ValueError, TypeError, AttributeError, LookupError, struct.error)
 
 
 @dataclass(slots=True)
@@ -162,6 +164,19 @@ class Live(Agent):
         return {}
 
     def _note_act(self, event: ev.Event, number: int) -> None:
+        self.note_rule(event, number)
+        if isinstance(event, ev.InstanceChanged):
+            self._change(event)
+        elif isinstance(event, ev.SubjectErased):
+            self._erase(event)
+        elif isinstance(event, ev.StateSealed):
+            found = sealed_state(self.sealer, event)
+            if found is not None:
+                self._take_learners(found)
+                self.is_lossy = False
+
+    def note_rule(self, event: ev.Event, number: int) -> None:
+        """Remember what an act means for the rules in force, but for the declaration itself."""
         if isinstance(event, ev.Paused):
             self.paused = (event, self.at, self.by)
         elif isinstance(event, ev.Resumed):
@@ -173,14 +188,7 @@ class Live(Agent):
         elif isinstance(event, ev.ChangeRefused):
             self.proposals.pop(event.proposal, None)
         elif isinstance(event, ev.InstanceChanged):
-            self._change(event)
-        elif isinstance(event, ev.SubjectErased):
-            self._erase(event)
-        elif isinstance(event, ev.StateSealed):
-            found = sealed_state(self.sealer, event)
-            if found is not None:
-                self._take_learners(found)
-                self.is_lossy = False
+            self.proposals.clear()  # they were made against what is no longer in force
 
     def _erase(self, event: ev.SubjectErased) -> None:
         """Forget what stands under destroyed keys, wherever it is in memory."""
@@ -194,7 +202,6 @@ class Live(Agent):
 
     def _change(self, event: ev.InstanceChanged) -> None:
         """Put another declaration in force; what was learned stays, but of gates that changed."""
-        self.proposals.clear()  # they were made against what is no longer in force
         if event.declaration == self.text:
             return
         first, self.text = not self.text, event.declaration
@@ -258,29 +265,28 @@ class Live(Agent):
 
     # Snapshots
 
-    def to_snapshot(self, hash: bytes) -> Snapshot:
-        """Write everything known down, under the chain's key where subjects' contexts are in it."""
+    def to_snapshot(self, last: bytes) -> Snapshot:
+        """Write everything known down, under the chain's key where subjects' contexts are in it.
+
+        `last` is the hash of the last entry that was folded.
+        """
         body = self.to_bytes()
         if self.kept.keys or self.erasures:
             body = self.sealer.boxed(body, self.erasures)
-        return Snapshot(self.chain, len(self.events), hash, body)
+        return Snapshot.of(self.chain, len(self.events), last, body)
 
     def to_bytes(self) -> bytes:
         """Write everything known down; decisions are found by their events."""
         kept = self.kept.log
         head: dict[str, Any] = {
             "format": FORMAT,
-            "text": self.text,
-            "seed": self.seed,
+            **self.rules(),
             "units": list(self.units),
             "room": int(self.group.size),
             "discounts": self.discounts,
             "voids": self.voids,
             "history": self.history_at,
             "waiting": [[getattr(w, f.name) for f in fields(w)] for w in self.waiting.values()],
-            "paused": _told(self.paused),
-            "retired": _told(self.retired),
-            "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
             "fitted": self.fitted_at,
             "at": self.at,
             "by": self.by,
@@ -298,8 +304,21 @@ class Live(Agent):
             head |= {"erased": sorted(self.erased), "erasures": self.erasures}
         return pack(head, arrays)
 
+    def rules(self) -> dict[str, Any]:
+        """Return which rules are in force, as a snapshot has them."""
+        return {
+            "text": self.text,
+            "seed": self.seed,
+            "paused": _told(self.paused),
+            "retired": _told(self.retired),
+            "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
+        }
+
     def restore(self, snapshot: Snapshot) -> None:
-        """Take over what a snapshot of this chain says, as `unsealed` returns it."""
+        """Take over what a snapshot of this chain says, as `unsealed` returns it.
+
+        Not the rules in force: who restores has them from the chain.
+        """
         found = unpack(snapshot.body)
         if found["format"] != FORMAT:
             raise InvalidInput(f"snapshot: expected format {FORMAT}, got {found['format']!r}")
@@ -312,12 +331,6 @@ class Live(Agent):
         self.discounts = [(since, factor) for since, factor in found["discounts"]]
         self.voids = [(start, stop) for start, stop in found["voids"]]
         self.waiting = {one[0]: Waiting(*one) for one in found["waiting"]}
-        self.paused = _read(found["paused"], ev.Paused)
-        self.retired = _read(found["retired"], ev.Retired)
-        for number, *told in found["proposals"]:
-            proposal = _read(told, ev.ChangeProposed)
-            if proposal is not None:
-                self.proposals[number] = proposal
         self.fitted_at, self.at, self.by = found["fitted"], found["at"], found["by"]
         self.drawn = dict(found["drawn"])
         self.history_at = found["history"]
@@ -359,19 +372,75 @@ def opened(store: Store, chain: str, to: int | None = None, pasts: Pasts | None 
 
     `pasts` are folds up to earlier events that learners were put back to, where some are known.
     """
-    snapshot = unsealed(store, store.snapshot(chain, to))
     size = store.head(chain).size if to is None else to
-    head = {} if snapshot is None else unpack(snapshot.body)
-    if snapshot is None or head.get("format") != FORMAT:  # one of another version saves no time
-        live = begun(store, chain)
-    else:
-        live = Live(store, chain, declaration.parse(head["text"], is_recorded=True), head["seed"])
-        live.text = head["text"]
-        live.restore(snapshot)
+    live = restored(Live, store, chain, size) or begun(store, chain)
     live._pasts = {} if pasts is None else pasts
     follow(live, store.read(chain, len(live.events), size))
     live._pasts = None  # from here on events come one by one, and nothing is kept for long
     return live
+
+
+L = TypeVar("L", bound=Live)
+
+
+def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
+    """Return what the latest snapshot of at most `size` entries says; None: none can be used.
+
+    The rules in force (declaration, seed, pause, end, changes that wait) are read from the chain's
+    own entries. A snapshot that tells them otherwise, or that is not bound to the chain as it
+    stands, is refused: somebody has changed one of the two. Then an earlier one is tried.
+    """
+    stored = store.snapshot(chain, size)
+    while stored is not None:
+        try:
+            live = _restored(kind, store, stored)
+            if live is not None:
+                return live
+        except _FORGED as error:
+            log.error(
+                "instance %s: its snapshot after %d entries is not used, it does not fit the "
+                "chain (%s); check with gdcb ledger verify who changed it",
+                chain,
+                stored.size,
+                error,
+            )
+        stored = store.snapshot(chain, stored.size - 1)
+    return None
+
+
+def _restored(kind: type[L], store: Store, stored: Snapshot) -> L | None:
+    """Take a snapshot over; None: it is of another version, or its key was destroyed."""
+    chain, size = stored.chain, stored.size
+    snapshot = unsealed(store, stored)
+    head = {} if snapshot is None else unpack(snapshot.body)
+    if snapshot is None or head.get("format") != FORMAT:
+        return None
+    (last,) = store.get(chain, [size - 1])
+    if not stored.is_after(last.hash):
+        raise Conflict("its digest is another one")
+    acts = store.acts(chain, size)
+    for entry in acts:
+        if not is_as_written(entry):
+            raise Conflict(f"entry {entry.seq} is not as it was written")
+    declared = [event for event in map(_act, acts) if isinstance(event, ev.InstanceChanged)]
+    if not declared or acts[0].seq != 0:
+        raise UnknownInstance(f"no instance '{chain}' in this ledger")
+    text, seed = declared[-1].declaration, declared[0].seed
+    live = kind(store, chain, declaration.parse(text, is_recorded=True), seed)
+    live.text = text
+    for entry in acts:
+        live.at, live.by = entry.at, entry.by
+        live.note_rule(_act(entry), entry.seq)
+    live.restore(snapshot)
+    told = live.rules()
+    odd = [name for name in told if told[name] != head.get(name)]
+    if odd:
+        raise Conflict(f"it says otherwise which {', '.join(odd)} is in force")
+    return live
+
+
+def _act(entry: Entry) -> ev.Event:
+    return from_body(entry.kind, entry.body)
 
 
 def begun(store: Store, chain: str) -> Live:
@@ -393,11 +462,3 @@ def follow(live: Live, entries: Iterable[Entry]) -> None:
 
 def _told(told: tuple[Any, int, str] | None) -> list[Any]:
     return [] if told is None else [to_json(told[0]), told[1], told[2]]
-
-
-def _read(told: list[Any], kind: type[T]) -> tuple[T, int, str] | None:
-    if not told:
-        return None
-    values = json.loads(told[0])
-    values.pop("event")
-    return kind(**values), told[1], told[2]

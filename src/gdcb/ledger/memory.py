@@ -22,7 +22,7 @@ from gdcb.ledger.refusals import (
     repeated,
     slot_of,
 )
-from gdcb.ledger.store import EMPTY, PATIENCE, Head, Key, Place, Snapshot, Touch, is_kept
+from gdcb.ledger.store import ACTS, EMPTY, PATIENCE, Head, Key, Place, Snapshot, Touch, is_kept
 
 
 @dataclass(slots=True)
@@ -165,6 +165,10 @@ class MemoryStore:
         """Read entries in order."""
         check_range(start, stop)
         return iter(self._kept(chain).entries[start:stop])
+
+    def acts(self, chain: str, stop: int) -> list[Entry]:
+        """Return the entries before `stop` that say which rules are in force, in order."""
+        return [entry for entry in self._kept(chain).entries[:stop] if entry.kind in ACTS]
 
     def get(self, chain: str, seqs: Sequence[int]) -> list[Entry]:
         """Return entries by number, in the order asked for."""

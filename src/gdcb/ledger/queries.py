@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.session import Session
 from gdcb.ledger.store import EMPTY, Head, Key, Place, Touch
+from gdcb.ledger.tables import IS_ACT
 
 _LAST = 2**63 - 1
 
@@ -44,6 +45,15 @@ def entries(session: Session, chain: str, start: int, stop: int | None) -> list[
         f"SELECT {session.entry} FROM entries WHERE chain = ? AND seq >= ? AND seq < ? ORDER BY seq"
     )
     [rows] = session.ask((sql, (chain, start, _LAST if stop is None else stop)))
+    return [Entry(chain, *row) for row in rows]
+
+
+def acts(session: Session, chain: str, stop: int) -> list[Entry]:
+    """Return the entries before `stop` that say which rules are in force, in order."""
+    sql = (
+        f"SELECT {session.entry} FROM entries WHERE chain = ? AND seq < ? AND {IS_ACT} ORDER BY seq"
+    )
+    [rows] = session.ask((sql, (chain, stop)))
     return [Entry(chain, *row) for row in rows]
 
 

@@ -15,11 +15,10 @@ from typing import overload
 from gdcb import declaration
 from gdcb import events as ev
 from gdcb.cases import Record, about
-from gdcb.codec import from_body, unpack
+from gdcb.codec import from_body
 from gdcb.errors import UnknownInstance
 from gdcb.ledger.entry import Entry
-from gdcb.ledger.live import FORMAT, Live, Pasts, follow
-from gdcb.ledger.sealing import unsealed
+from gdcb.ledger.live import Live, Pasts, follow, restored
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
 from gdcb.outlook import Outlook
@@ -148,14 +147,13 @@ class Recall(Live):
         return past
 
 
-def recall(store: Store, chain: str, snapshot: Snapshot | None = None) -> Recall:
-    """Return a chain's instance before its first event, or as a snapshot of this version says."""
-    snapshot = unsealed(store, snapshot)
-    head = {} if snapshot is None else unpack(snapshot.body)
-    if snapshot is not None and head.get("format") == FORMAT:
-        live = Recall(store, chain, declaration.parse(head["text"], is_recorded=True), head["seed"])
-        live.text = head["text"]
-        live.restore(snapshot)
+def recall(store: Store, chain: str, size: int = 0) -> Recall:
+    """Return a chain's instance before its first event, or as a snapshot of some entries says.
+
+    `size`: how many entries the snapshot may have; the latest that fits the chain is taken.
+    """
+    live = restored(Recall, store, chain, size) if size else None
+    if live is not None:
         return live
     first = next(iter(store.read(chain, 0, 1)), None)
     event = None if first is None else declared_in(first)

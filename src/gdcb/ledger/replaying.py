@@ -28,8 +28,7 @@ from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import follow
 from gdcb.ledger.possible import Possible
 from gdcb.ledger.recalled import Recall, recall, snapshot_sizes
-from gdcb.ledger.replay_report import ReplayReport, check_state
-from gdcb.ledger.sealing import unsealed
+from gdcb.ledger.replay_report import ReplayReport, check_snapshot, check_state
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.outlook import keys_of
 from gdcb.records import Decision, Rows
@@ -67,8 +66,7 @@ def replay_chain(
         raise InvalidInput(f"from: expected an entry from 0 to {size}, got {start}")
     report = ReplayReport(chain, tolerance, start, size)
     begun = time.perf_counter()
-    snapshot = store.snapshot(chain, start) if start else None
-    live = recall(store, chain, snapshot)
+    live = recall(store, chain, start)
     report.based_on = len(live.events)
     if start > len(live.events):
         follow(live, store.read(chain, len(live.events), start))
@@ -83,9 +81,10 @@ def replay_chain(
         replayer.take(entry)
         done = entry.seq + 1
         if sizes and sizes[0] <= done:
-            stored = unsealed(store, store.snapshot(chain, sizes.pop(0)))
+            stored = store.snapshot(chain, sizes.pop(0))
             if stored is not None and stored.size == done:
-                report.states.append(check_state(live, stored, entry.hash, tolerance))
+                found = check_snapshot(live, stored, entry.hash, tolerance)
+                report.states += [] if found is None else [found]
         if progress is not None and done % 64 == 0:
             progress(done - start, size - start)
     report.seconds = time.perf_counter() - begun
@@ -196,7 +195,7 @@ class _Replayer:
             self.report.seals.append(entry.seq)
             return
         stored = Snapshot(live.chain, entry.seq, entry.prev, data)
-        found = check_state(live, stored, entry.prev, self.report.tolerance)
+        found = check_state(live, stored, self.report.tolerance)
         self.report.states.append(found)
 
     def _is_sound(self, event: ev.OutcomeObserved) -> bool:

@@ -104,6 +104,11 @@ class SqlStore:
             yield from found
             start = end
 
+    def acts(self, chain: str, stop: int) -> list[Entry]:
+        """Return the entries before `stop` that say which rules are in force, in order."""
+        with self._session() as session:
+            return queries.acts(session, chain, stop)
+
     def get(self, chain: str, seqs: Sequence[int]) -> list[Entry]:
         """Return entries by number, in the order asked for."""
         with self._session() as session:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,18 @@ from gdcb.ledger.entry import GENESIS, Draft, Entry
 SNAPSHOTS_KEPT = 3
 SNAPSHOT_EVERY = 100_000
 PATIENCE = 10.0
+# What is done to an instance as a whole, and decides which rules are in force. The names are part
+# of an index (`gdcb.ledger.tables`): another one needs a migration.
+ACTS = (
+    "InstanceChanged",
+    "ChangeProposed",
+    "ChangeRefused",
+    "Paused",
+    "Resumed",
+    "Retired",
+    "LedgerSetBack",
+    "SetBackAcknowledged",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +86,28 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Hold the state after the first `size` entries of a chain, the last of which has `hash`."""
+    """Hold the state after the first `size` entries of a chain.
+
+    `hash` binds it to them: SHA-256 over chain, size, the last entry's hash and body, each as in
+    `gdcb.ledger.entry.link`. Whoever writes to the database can work it out too, so a snapshot is
+    believed only as far as the chain bears it out; see `gdcb.ledger.live.restored`.
+    """
 
     chain: str
     size: int
     hash: bytes
     body: bytes
+
+    @staticmethod
+    def of(chain: str, size: int, last: bytes, body: bytes) -> Snapshot:
+        """Bind a state to the entry after which it was taken, whose hash is `last`."""
+        parts = (b"snapshot", chain.encode(), b"%d" % size, last, body)
+        digest = sha256(b"".join([b"%d:%b," % (len(part), part) for part in parts])).digest()
+        return Snapshot(chain, size, digest, body)
+
+    def is_after(self, last: bytes) -> bool:
+        """Return whether it was taken after the entry with this hash, and is as it was then."""
+        return self.hash == Snapshot.of(self.chain, self.size, last, self.body).hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +175,9 @@ class Store(Protocol):
 
     def read(self, chain: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Read entries in order, page by page, in memory that does not grow with the chain."""
+
+    def acts(self, chain: str, stop: int) -> list[Entry]:
+        """Return the entries before `stop` that say which rules are in force, in order."""
 
     def get(self, chain: str, seqs: Sequence[int]) -> list[Entry]:
         """Return entries by number, in the order asked for."""

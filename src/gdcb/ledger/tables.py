@@ -11,9 +11,15 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 
+from gdcb.ledger.store import ACTS
+
 VERSION_TABLE = "gdcb_version"
+
+_KINDS = ", ".join(f"'{kind}'" for kind in ACTS)
+IS_ACT = f"kind IN ({_KINDS})"
 
 metadata = MetaData()
 
@@ -43,6 +49,7 @@ entries = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("clock", BigInteger, nullable=False),
     Index("entries_clock", "chain", "clock", "seq"),
+    Index("entries_acts", "chain", "seq", sqlite_where=text(IS_ACT), postgresql_where=text(IS_ACT)),
 )
 
 # Where the rows of a request stand.

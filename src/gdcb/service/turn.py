@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
+from secrets import token_hex
 
 from gdcb import events as ev
 from gdcb.cases import about
@@ -27,7 +27,7 @@ class TooLate(Conflict):
 
 def new_nonce() -> str:
     """Draw 128 bits that nobody can know before, as text."""
-    return secrets.token_hex(16)
+    return token_hex(16)
 
 
 @dataclass(slots=True)
