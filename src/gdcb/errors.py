@@ -58,6 +58,10 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached, is locked for too long, or cannot be read."""
 
 
+class LedgerPutBack(StoreUnavailable):
+    """An earlier state of a ledger was put back; an administrator must acknowledge it first."""
+
+
 class StoreFull(StoreError):
     """The store has no room for more."""
 

@@ -248,7 +248,7 @@ def everything(live: Live) -> dict[str, Any]:
         "history": None if live.history is None else to_json(live.history),
         "paused": _told(live.paused),
         "retired": _told(live.retired),
-        "drawn": live.drawn,
+        "drawn": getattr(live, "drawn", None),
         "proposals": {number: _told(told) for number, told in live.proposals.items()},
     }
 

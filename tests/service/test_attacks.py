@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from gdcb import Agent, declaration
 from gdcb import events as ev
 from gdcb.cases import made_event
+from gdcb.cli.app import app
 from gdcb.codec import from_body
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.store import Snapshot
+from gdcb.service import deciding, operating
+from gdcb.service.desk import Desk
 from tests.service import desks
 from tests.service.http import ROOMS, Site, site, visitor
 
@@ -324,3 +331,137 @@ def begun_whole(there: Site) -> Live:
     live = begun(there.house.store, ROOMS)
     follow(live, there.house.store.read(ROOMS))
     return live
+
+
+# A ledger that somebody puts back
+
+
+def file_of(there: Site) -> Path:
+    found = there.house.store.engine.url.database or ""
+    return Path(found.removeprefix("file:").partition("?")[0])
+
+
+def kept_copy(there: Site) -> Path:
+    """Return a copy of the database as it is now."""
+    kept = file_of(there).with_suffix(".kept")
+    with closing(sqlite3.connect(file_of(there))) as now, closing(sqlite3.connect(kept)) as then:
+        now.backup(then)
+    return kept
+
+
+def put_back(there: Site, kept: Path) -> None:
+    """Put an earlier state of the file into its place."""
+    path = file_of(there)
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    shutil.copy(kept, f"{kept}.again")
+    Path(f"{kept}.again").rename(path)
+
+
+def dealt(there: Site, id: str) -> int:
+    said = {"id": id, "context": desks.night()}
+    status: int = there.post(f"{AT}/decisions", there.shop, said).status_code
+    return status
+
+
+def test_a_ledger_that_was_put_back_stops_the_instance(fresh: Site) -> None:
+    """It was noticed once, and the second request was decided as if nothing had been."""
+    fresh.decide("a1")
+    fresh.decide("h1", 0.9)
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    seen = fresh.seen("h1")
+    put_back(fresh, kept)
+    assert [dealt(fresh, "b1"), dealt(fresh, "b2"), dealt(fresh, "a1")] == [503] * 3
+    outcome = fresh.post(f"{AT}/decisions/a1/outcome", fresh.shop, {"outcome": {"booked": 1}})
+    answer = {"verdict": "approve", "code": "fits", **seen}
+    review = fresh.post(f"{AT}/decisions/h1/review", fresh.ann, answer)
+    assert [outcome.status_code, review.status_code] == [503, 503]
+    ready = fresh.get("/readyz")
+    assert ready.status_code == 503
+    assert "somebody put an earlier state back" in ready.json()["why"]
+    # A process that starts now reads it in the ledger.
+    fresh.house._desks.pop(ROOMS).close()
+    assert dealt(fresh, "b1") == 503
+    assert fresh.get("/readyz").status_code == 503
+    about = fresh.get(AT, fresh.ann).json()["set_back"]
+    assert (about["had"], about["has"]) == (10, 7)
+    # Who may not administer, or gives no reason, does not end it.
+    said = {"reason": "the disk was replaced; a2 ran, and is on file"}
+    assert fresh.post(f"{AT}/acknowledge", fresh.shop, said).status_code == 403
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, {"reason": " "}).status_code == 422
+    assert dealt(fresh, "b1") == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": False}
+    assert fresh.get("/readyz").status_code == 200
+    assert dealt(fresh, "b1") == 201
+    kinds = fresh.kinds(7)
+    assert kinds[:3] == ["LedgerSetBack", "SetBackAcknowledged", "DecisionMade"]
+    assert replay_chain(fresh.house.store, ROOMS).verdict == "equal"
+    assert verify_chain(fresh.house.store, ROOMS).ok
+
+
+def test_it_is_noticed_also_where_the_ledger_has_grown_since(fresh: Site) -> None:
+    """Another process went on with the earlier state: as long as before, and not the same."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    other = Desk(fresh.house.store, ROOMS, fresh.clock)
+    for id in ("c1", "c2"):
+        wanted = deciding.request_of(
+            other.instance, other.policy, id, [desks.night()], True, "shop", "flat"
+        )
+        other.put(deciding.job(wanted)).result()
+    other.close()
+    assert dealt(fresh, "b1") == 503
+    assert fresh.get("/readyz").status_code == 503
+
+
+def test_a_look_notices_it_and_a_page_lets_an_administrator_go_on(fresh: Site) -> None:
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    cy = visitor(fresh, "cy", ("administer", "*"), ("operate", "*"))
+    eve = visitor(fresh, "eve", ("operate", "*"))
+    for browser in (cy, eve):
+        page = browser.get(f"/i/{ROOMS}/queue").text
+        assert "had 7 entries and was found with 4" in " ".join(page.split())
+        assert ("Acknowledge, and go on" in page) == (browser is cy)
+    said = {"reason": "the disk was replaced"}
+    assert eve.post(f"/i/{ROOMS}/acknowledge", said).status_code == 403
+    assert dealt(fresh, "b1") == 503
+    assert cy.post(f"/i/{ROOMS}/acknowledge", said).status_code == 303
+    assert "was found with" not in cy.get(f"/i/{ROOMS}/queue").text
+    assert dealt(fresh, "b1") == 201
+
+
+def test_other_processes_are_told_once(fresh: Site) -> None:
+    """Who had read as much, or less, of what is gone gives no second alarm."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    late = Desk(fresh.house.store, ROOMS, fresh.clock)
+    fresh.decide("a3")
+    put_back(fresh, kept)
+    assert dealt(fresh, "b1") == 503
+    said = {"reason": "the disk was replaced"}
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).status_code == 200
+    assert late.submit(lambda turn: operating.pause(turn, "a look", "cy")).result()
+    late.close()
+    assert fresh.kinds(4) == ["LedgerSetBack", "SetBackAcknowledged", "Paused"]
+
+
+def test_the_command_line_acknowledges(fresh: Site) -> None:
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    assert dealt(fresh, "b1") == 503
+    given = ["ledger", "acknowledge", "--db", str(file_of(fresh)), "--instance", ROOMS]
+    done = CliRunner().invoke(app, [*given, "--reason", "the disk was replaced"])
+    assert (done.exit_code, "it goes on" in done.output) == (0, True)
+    again = CliRunner().invoke(app, [*given, "--reason", "the disk was replaced"])
+    assert again.exit_code == 1
+    assert dealt(fresh, "b1") == 201

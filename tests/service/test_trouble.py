@@ -202,7 +202,11 @@ def test_an_earlier_state_that_is_put_back(sqlite_file: Path) -> None:
         assert said.status_code == 503
         assert "somebody put an earlier state back" in said.json()["error"]["message"]
         assert there.read("d2").status_code == 404
-        there.n -= 1
+        check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
+        there.n -= 2
+        desk = Desk(there.store, CHAIN)  # as another process, or the command line
+        assert operating.acknowledge(desk, "a disk was replaced", "cy").result()
+        desk.close()
         check_over(there, 1)  # d1 of the earlier state, d2 once more, and d3
 
 

@@ -1,4 +1,4 @@
-"""`gdcb ledger verify | replay | export | evidence`: what an auditor asks of a ledger."""
+"""`gdcb ledger verify | replay | export | evidence | acknowledge`: what an auditor asks of it."""
 
 from __future__ import annotations
 
@@ -142,6 +142,34 @@ def _show_replay(report: Any, told: dict[str, Any]) -> None:
         out.print(f"  snapshot after {one.size:,} entries: {one.verdict}{odd}")
     found = sorted((d for kind in report.kinds.values() for d in kind.found), key=lambda d: d.seq)
     _some([one.says for one in found], len(found))
+
+
+@ledger_app.command("acknowledge")
+def acknowledge(
+    db: Url,
+    instance: Annotated[str, typer.Option("--instance", help="Which instance stands still.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="Who put it back, and what became of what ran since.")
+    ],
+) -> None:
+    """Let an instance go on of whose ledger an earlier state was put back.
+
+    It stands still since a process found fewer entries than it had read. What was decided in
+    between may have run, and is not on record. The reason is written into the ledger.
+    """
+    from gdcb.service import operating
+    from gdcb.service.desk import Desk
+
+    with open_ledger(db, to_read=False) as store:
+        _chosen(store.chains(), instance)
+        desk = Desk(store, instance)
+        try:
+            news = operating.acknowledge(desk, reason, "command line [console]").result()
+        finally:
+            desk.close()
+    if not news:
+        fail(f"{instance}: no earlier state was put back, or it is acknowledged already")
+    out.print(f"[bold]{escape(instance)}[/bold]: acknowledged; it goes on")
 
 
 @ledger_app.command("export")

@@ -50,6 +50,17 @@ class Operating(Asking[One, Many]):
             post("v1", "instances", instance, "resume", said=said, is_repeatable=False)
         )
 
+    def acknowledge(self, instance: str, *, reason: str) -> One:
+        """Acknowledge that an earlier state of the ledger was put back, so that decisions go on.
+
+        It needs a person: a key is refused. Where no answer comes back it is not asked again: by
+        then another one may have been put back.
+        """
+        said = {"reason": reason}
+        return self._one(
+            post("v1", "instances", instance, "acknowledge", said=said, is_repeatable=False)
+        )
+
     def retire(self, instance: str, *, reason: str) -> One:
         """End an instance; outcomes may still come. It needs a person: a key is refused."""
         return self._one(post("v1", "instances", instance, "retire", said={"reason": reason}))

@@ -13,9 +13,11 @@ from gdcb.events.acts import (
     ChangeProposed,
     ChangeRefused,
     InstanceChanged,
+    LedgerSetBack,
     Paused,
     Resumed,
     Retired,
+    SetBackAcknowledged,
     Shown,
     StateSealed,
     SubjectErased,
@@ -55,9 +57,11 @@ Act = (
     | ChangeProposed
     | ChangeRefused
     | InstanceChanged
+    | LedgerSetBack
     | Paused
     | Resumed
     | Retired
+    | SetBackAcknowledged
     | Shown
     | StateSealed
     | SubjectErased
@@ -100,6 +104,7 @@ __all__ = [
     "HistoryImported",
     "InstanceChanged",
     "LabelObserved",
+    "LedgerSetBack",
     "OutcomeCorrected",
     "OutcomeObserved",
     "Paused",
@@ -109,6 +114,7 @@ __all__ = [
     "Reviewed",
     "RolledBack",
     "ScalerFitted",
+    "SetBackAcknowledged",
     "Shown",
     "StateSealed",
     "SubjectErased",

@@ -69,6 +69,28 @@ class Retired(Told):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LedgerSetBack(Told):
+    """Somebody put an earlier state of this chain back; nothing is decided from here on.
+
+    Parameters
+    ----------
+    had, hash : entries that were there before, as a process had read them, and the hash of the last
+    has : entries that there were when this was found
+    """
+
+    had: int
+    hash: str
+    has: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetBackAcknowledged(Told):
+    """An administrator knows that an earlier state was put back; decisions are made again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Shown(Told):
     """A person opened a held decision; `content` is the hash of what they were shown."""
 

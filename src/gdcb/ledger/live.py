@@ -61,6 +61,8 @@ class Live(Agent):
     declared, text : the declaration in force, and its TOML
     waiting : held decisions, oldest first
     paused, retired : the act that stopped it, with who and when; None: it runs
+    set_back : what was found when an earlier state had been put back; None: acknowledged, or never
+    set_backs : number of each such event, and how many entries there had been
     proposals : changes that wait for a second pair of eyes, by the numbers of their events
     fitted_at : when the scaler was last refitted, µs; 0: never
     at, by : of the last event: when it was, and who brought it about
@@ -80,6 +82,8 @@ class Live(Agent):
         self.waiting: dict[str, Waiting] = {}
         self.paused: tuple[ev.Paused, int, str] | None = None
         self.retired: tuple[ev.Retired, int, str] | None = None
+        self.set_back: tuple[ev.LedgerSetBack, int, str] | None = None
+        self.set_backs: list[tuple[int, int]] = []
         self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
         self.fitted_at = 0
         self.at, self.by = 0, ""
@@ -183,6 +187,11 @@ class Live(Agent):
             self.paused = None
         elif isinstance(event, ev.Retired):
             self.retired = (event, self.at, self.by)
+        elif isinstance(event, ev.LedgerSetBack):
+            self.set_back = (event, self.at, self.by)
+            self.set_backs.append((number, event.had))
+        elif isinstance(event, ev.SetBackAcknowledged):
+            self.set_back = None
         elif isinstance(event, ev.ChangeProposed):
             self.proposals[number] = (event, self.at, self.by)
         elif isinstance(event, ev.ChangeRefused):
@@ -311,6 +320,7 @@ class Live(Agent):
             "seed": self.seed,
             "paused": _told(self.paused),
             "retired": _told(self.retired),
+            "set_back": _told(self.set_back),
             "proposals": [[n, *_told(told)] for n, told in self.proposals.items()],
         }
 

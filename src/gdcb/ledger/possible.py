@@ -84,6 +84,10 @@ def _time(since: datetime | str | float) -> float:
     return number * 1e6 if abs(number) <= _LAST_SECOND else number * 1e3
 
 
+# What is written while nobody has acknowledged that an earlier state was put back.
+_WHILE_SET_BACK = (ev.LedgerSetBack, ev.SetBackAcknowledged)
+
+
 class Possible:
     """Asks of each event, before it is folded, whether it can have happened then."""
 
@@ -102,10 +106,13 @@ class Possible:
             ev.Paused: self._paused,
             ev.Resumed: self._resumed,
             ev.Retired: self._alive,
+            ev.SetBackAcknowledged: self._acknowledged,
         }
 
     def check(self, event: ev.Event, at: int, by: str) -> None:
         """Refuse what nobody could do at this point; `at` and `by` are the entry's."""
+        if self.live.set_back is not None and not isinstance(event, _WHILE_SET_BACK):
+            raise Conflict("an earlier state had been put back, and nobody had acknowledged it")
         check = self._checks.get(type(event))
         if check is not None:
             check(event, at, by)
@@ -214,6 +221,12 @@ class Possible:
         self._alive(event, at, by)
         if self.live.paused is None:
             raise Conflict("it was resumed, and was not paused")
+
+    def _acknowledged(self, event: ev.SetBackAcknowledged, at: int, by: str) -> None:
+        if self.live.set_back is None:
+            raise Conflict(
+                "it was acknowledged that an earlier state had been put back, and none was"
+            )
 
     def _alive(self, event: ev.Event, at: int, by: str) -> None:
         if self.live.retired is not None:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from gdcb.errors import GdcbError, StoreError, StoreUnavailable
+from gdcb import events as ev
+from gdcb.errors import GdcbError, LedgerPutBack, StoreError, UnknownInstance
+from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import Live, follow, opened
-from gdcb.ledger.store import Store, Writing
+from gdcb.ledger.possible import POLICY
+from gdcb.ledger.store import Head, Store, Writing
 from gdcb.service.line import Job, Line, answer
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn, new_nonce
@@ -54,7 +58,9 @@ class Desk:
     ----------
     listeners : hear what this desk has committed, once it is answered
     followers : hear every event once, also those that other processes have written, in order
+    forgetters : are called where an earlier state was put back, so that what was read is let go
     trouble : what kept the store from writing the last time; None: it wrote
+    set_back : an earlier state of the ledger was put back, and nobody has acknowledged it
     """
 
     def __init__(
@@ -72,8 +78,11 @@ class Desk:
         self.policy = policy_of(self._live.declared.service, self.instance)
         self._text = self._live.text
         self._snapshot_at = len(self._live.events)
+        self._last = self._hash_of(self._live)
+        self.set_back: LedgerPutBack | None = _put_back(self._live)
         self.listeners: list[Listener] = []
         self.followers: list[Listener] = []
+        self.forgetters: list[Callable[[], None]] = []
         self._followed = len(self._live.events)
         self.trouble: StoreError | None = None
         self._line = Line(self._work, f"desk {chain}", limit)
@@ -136,9 +145,7 @@ class Desk:
 
     def _read(self, jobs: list[Job]) -> None:
         try:
-            live = self._fresh()
-            follow(live, self.store.read(self.chain, len(live.events)))
-            self._adopt(live)
+            live = self._read_on()
         except BaseException as error:
             self._live = None  # an event may have been folded half
             self._fail(jobs, error)
@@ -152,10 +159,32 @@ class Desk:
                 job.error = error
         answer(jobs)
 
+    def _read_on(self) -> Live:
+        """Return the fold, brought up to the head of the chain."""
+        try:
+            live = self._fresh()
+            head = self.store.head(self.chain)
+            if (head.size, head.hash) != (len(live.events), self._last):
+                self._follow(live, head, partial(self.store.read, self.chain))
+            self._adopt(live)
+        except _SetBack as found:
+            self._write_down(found)
+            live = self._fresh()
+        return live
+
     def _write(self, jobs: list[Job]) -> None:
         """Run jobs in one transaction; where one spoils it, each in its own."""
         try:
             first, stop = self._commit(jobs)
+        except _SetBack as found:
+            try:
+                self._write_down(found)
+            except BaseException as error:
+                self._live = None
+                self._fail(jobs, error)
+                return
+            self._write(jobs)  # which refuses them, all but an acknowledgement
+            return
         except StoreError as error:
             self.trouble = error
             self._live = None  # what was folded and not committed is worked out again
@@ -199,6 +228,10 @@ class Desk:
             first = len(live.events)
             turn = Turn(live, self.policy, max(self.clock(), live.at), writing, self._nonce)
             waiting = list(jobs)
+            if self.set_back is not None:
+                for job in jobs:
+                    job.error = None if job.despite else _put_back(live)
+                waiting = [job for job in jobs if job.despite]
             while waiting:
                 job = waiting.pop(0)
                 turn.now = max(self.clock(), turn.now)  # the one before may have taken long
@@ -210,21 +243,62 @@ class Desk:
                 job.together(turn, [job, *same])
             turn.check_time(self.clock())
             turn.write(writing)
+        self._last = writing.head.hash
         self._adopt(live)
         return first, len(live.events)
 
     def _catch_up(self, live: Live, writing: Writing) -> None:
-        if writing.head.size < len(live.events):
-            raise StoreUnavailable(
-                f"instance '{self.chain}': its ledger had {len(live.events)} entries and has "
-                f"{writing.head.size}; somebody put an earlier state back, ask again"
-            )
-        if writing.head.size > len(live.events):
-            follow(live, writing.read(len(live.events)))
+        head = writing.head
+        if (head.size, head.hash) != (len(live.events), self._last):
+            self._follow(live, head, writing.read)
         self._adopt(live)  # also where the fold was opened again, and has caught up by that
 
+    def _follow(self, live: Live, head: Head, read: Callable[[int], Iterable[Entry]]) -> None:
+        """Fold what others have written behind what is known; `_SetBack` where that is gone."""
+        size = len(live.events)
+        found = iter(read(size - 1) if head.size >= size else ())
+        known = next(found, None)
+        if known is None or known.hash != self._last:
+            raise _SetBack(size, self._last)
+        for entry in found:
+            follow(live, [entry])
+            self._last = entry.hash
+
+    def _write_down(self, found: _SetBack) -> None:
+        """Write that an earlier state was put back; the instance then stops, in all processes."""
+        log.error(
+            "instance %s: its ledger had %d entries; somebody put an earlier state back. It stops "
+            "until an administrator acknowledges it",
+            self.chain,
+            found.had,
+        )
+        self._live = None
+        self.set_back = LedgerPutBack(
+            f"instance '{self.chain}': its ledger had {found.had} entries and is gone; somebody "
+            "put an earlier state back. Restore the ledger"
+        )
+        live = self._fresh()
+        with self.store.writing(self.chain) as writing:
+            self._catch_up(live, writing)
+            # Another process may have found it before, and it may be acknowledged by now.
+            if not any(number < found.had <= had for number, had in live.set_backs):
+                turn = Turn(live, self.policy, max(self.clock(), live.at), writing)
+                event = ev.LedgerSetBack(found.had, found.last.hex(), len(live.events))
+                turn.add(event, POLICY)
+                turn.write(writing)
+        self._last = writing.head.hash
+        self.set_back, self._followed = _put_back(live), len(live.events)
+        for one in self.forgetters:
+            one()
+
+    def _hash_of(self, live: Live) -> bytes:
+        """Return the hash of the last entry that was folded."""
+        (entry,) = self.store.get(self.chain, [len(live.events) - 1])
+        return entry.hash
+
     def _adopt(self, live: Live) -> None:
-        """Take the policy of the declaration that is in force."""
+        """Take the policy of the declaration that is in force, and whether all stands still."""
+        self.set_back = _put_back(live)
         if live.text != self._text:
             self.instance = live.instance
             self.policy = policy_of(live.declared.service, live.instance)
@@ -242,7 +316,11 @@ class Desk:
 
     def _fresh(self) -> Live:
         if self._live is None:
-            self._live = opened(self.store, self.chain)
+            try:
+                self._live = opened(self.store, self.chain)
+            except UnknownInstance as error:
+                raise error if self.set_back is None else self.set_back from error
+            self._last = self._hash_of(self._live)
             if self._live.text == self._text:  # requests that wait were encoded for this one
                 self._live.instance = self.instance
         return self._live
@@ -265,6 +343,27 @@ class Desk:
         except Exception:
             log.exception("snapshot of %s", self.chain)
             self._snapshot_at = len(live.events)
+
+
+class _SetBack(Exception):
+    """The chain no longer has the entries that were read of it."""
+
+    def __init__(self, had: int, last: bytes) -> None:
+        super().__init__(had)
+        self.had, self.last = had, last
+
+
+def _put_back(live: Live) -> LedgerPutBack | None:
+    """Return why nothing is decided; None: no earlier state was put back, or it is known."""
+    if live.set_back is None:
+        return None
+    event = live.set_back[0]
+    return LedgerPutBack(
+        f"instance '{live.chain}': its ledger had {event.had} entries and was found with "
+        f"{event.has}; somebody put an earlier state back. What was decided in between may have "
+        "run and is not on record. Nothing is done until an administrator acknowledges it, on the "
+        "instance's page, through the API, or by 'gdcb ledger acknowledge'"
+    )
 
 
 def _look(read: Callable[[Live], Any]) -> Job:

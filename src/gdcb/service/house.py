@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from gdcb.errors import InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger.live import Live
@@ -155,10 +156,21 @@ class House:
         desk.listeners.append(self.metrics.heard)
         desk.listeners.append(self.sender.heard)
         desk.followers.append(self._erased)
+        desk.forgetters.append(partial(self._forget, name, desk))
         self._desks[name], self._schedules[name] = desk, Schedule(desk, self._closed)
         self.metrics.watch(desk)
         if not desk.instance.chain.gates:
             log.warning("instance %s runs ungated: whatever is proposed runs as it is", name)
+
+    def _forget(self, name: str, desk: Desk) -> None:
+        """Let go of what was read of a chain of which an earlier state was put back."""
+        self._changes.pop(name, None)
+        made = self._memories.pop(name, None)
+        if made is not None:
+            desk.followers.remove(made.heard)
+        if self._schedules.get(name) is not None:
+            self._schedules[name] = Schedule(desk, self._closed)
+        self.figures.refresh(name)
 
     def memory(self, name: str) -> Memory:
         """Return the finished decisions of late of an instance, whichever process they were in."""
@@ -197,6 +209,9 @@ class House:
         then it is tried, since nobody else may come to find out that it is over.
         """
         n = len(self.names())
+        for desk in list(self._desks.values()):
+            if desk.set_back is not None:
+                raise desk.set_back
         troubled = [desk for desk in list(self._desks.values()) if desk.trouble is not None]
         if troubled:
             self.claims.try_writing()

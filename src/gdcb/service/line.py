@@ -45,6 +45,7 @@ class Job:
     together : (turn, jobs) → nothing; answers all jobs that wait and have the same one
     what : what `together` is asked for
     is_look : whether it only reads; looks are not counted against the limit
+    despite : whether it is done although an earlier state was put back
     future, reply : who waits in a thread, or on an event loop
     is_answered : whether its answer is on its way, and stays as it is
     """
@@ -53,6 +54,7 @@ class Job:
     together: Callable[[Turn, Sequence[Any]], None] | None = None
     what: Any = None
     is_look: bool = False
+    despite: bool = False
     future: Future[Any] | None = None
     reply: asyncio.Future[Any] | None = None
     answer: Any = None

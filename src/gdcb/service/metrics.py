@@ -61,6 +61,12 @@ class Metrics:
         self._paused = Gauge(
             "gdcb_paused", "1 while an instance is paused", ("instance",), registry=ours
         )
+        self._put_back = Gauge(
+            "gdcb_ledger_put_back",
+            "1 while nobody has acknowledged that an earlier ledger was put back",
+            ("instance",),
+            registry=ours,
+        )
         self.unreadable = Gauge(
             "gdcb_unreadable_instances", "Instances whose ledger cannot be read", registry=ours
         )
@@ -78,6 +84,7 @@ class Metrics:
             (self._oldest, _age),
             (self._version, _entries),
             (self._paused, _is_paused),
+            (self._put_back, lambda desk: float(desk.set_back is not None)),
         ):
             gauge.labels(name).set_function(partial(figure, desk))
 

@@ -385,6 +385,7 @@ class About(BaseModel):
     units: int
     paused: dict[str, str] | None
     retired: dict[str, str] | None
+    set_back: dict[str, str | int] | None
     launch: str
     arms: list[str]
     context: dict[str, Any]

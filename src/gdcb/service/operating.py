@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import Future
 from typing import Any
 
 from gdcb import declaration
@@ -20,6 +21,7 @@ from gdcb.service.access import EVERY
 from gdcb.service.access.names import clean
 from gdcb.service.answering import OwnProposal
 from gdcb.service.desk import Clock, Desk, now
+from gdcb.service.line import Job
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same
@@ -174,6 +176,22 @@ def retire(turn: Turn, reason: str, by: str) -> bool:
     if turn.live.retired is not None:
         return False
     turn.add(ev.Retired(reason), by)
+    return True
+
+
+def acknowledge(desk: Desk, reason: str, by: str) -> Future[bool]:
+    """Write down that somebody knows of an earlier state that was put back, and go on.
+
+    The future says whether it is news.
+    """
+    return desk.put(Job(lambda turn: _acknowledge(turn, reason, by), despite=True))
+
+
+def _acknowledge(turn: Turn, reason: str, by: str) -> bool:
+    check_reason(reason, "say who put it back, and what became of what ran since")
+    if turn.live.set_back is None:
+        return False
+    turn.add(ev.SetBackAcknowledged(reason), by)
     return True
 
 

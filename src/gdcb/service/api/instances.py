@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +96,11 @@ def about(live: Live, roles: list[str]) -> dict[str, Any]:
         else {"by": name_of(told[2]), "at": written(told[1]), "reason": told[0].reason}
         for what, told in (("paused", live.paused), ("retired", live.retired))
     }
+    set_back = live.set_back
     return {
+        "set_back": None
+        if set_back is None
+        else {"at": written(set_back[1]), "had": set_back[0].had, "has": set_back[0].has},
         "name": live.chain,
         "title": one.title,
         "entries": len(live.events),
@@ -205,6 +210,14 @@ async def resume(name: str, request: Request, said: ReasonBody) -> News:
     principal, desk = await enter(request, name, "operate")
     by = who(principal)
     return News(news=await command(desk, lambda turn: operating.resume(turn, said.reason, by)))
+
+
+@router.post("/{name}/acknowledge")
+async def acknowledge(name: str, request: Request, said: ReasonBody) -> News:
+    """Acknowledge that an earlier state of the ledger was put back; decisions go on."""
+    principal, desk = await enter(request, name, "administer")
+    done = operating.acknowledge(desk, said.reason, who(principal))
+    return News(news=await asyncio.wrap_future(done))
 
 
 @router.post("/{name}/retire")

@@ -193,6 +193,20 @@ async def resume(name: str, request: Request) -> Response:
     return await _act(name, request, "resume", "Resume now?", words)
 
 
+@router.post("/acknowledge")
+async def acknowledge(name: str, request: Request) -> Response:
+    """Go on although an earlier ledger was put back: an administrator says that they know."""
+    form = await form_of(request)
+    viewer, desk = await enter(request, name, "administer")
+    try:
+        done = operating.acknowledge(desk, text(form, "reason").strip(), who(viewer))
+        news = await asyncio.wrap_future(done)
+    except (InvalidInput, Conflict) as error:
+        return back(links.instance(name), str(error), "problem")
+    words = "It goes on." if news else "It had been acknowledged already."
+    return back(links.instance(name), words, "done" if news else "note")
+
+
 async def _act(name: str, request: Request, what: str, title: str, words: str) -> Response:
     form = await form_of(request)
     viewer, desk = await enter(request, name, "operate")

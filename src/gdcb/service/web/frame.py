@@ -18,7 +18,16 @@ from gdcb.service.desk import Desk
 from gdcb.service.envelope import limited
 from gdcb.service.pages import links, render
 from gdcb.service.pages.views.entrance import ErrorView
-from gdcb.service.pages.views.frame import THEMES, Frame, Notice, Pause, Place, Settings, View
+from gdcb.service.pages.views.frame import (
+    THEMES,
+    Frame,
+    Notice,
+    Pause,
+    Place,
+    SetBack,
+    Settings,
+    View,
+)
 from gdcb.service.problems import BadRequest
 from gdcb.service.routing import (
     address_of,
@@ -167,7 +176,11 @@ async def place_of(desk: Desk, viewer: Principal) -> Place:
         title = live.instance.title or live.chain
         roles = frozenset(viewer.roles(live.chain))
         is_ungated = not live.instance.chain.gates
-        return Place(live.chain, title, len(live.waiting), pause, roles, is_ungated)
+        back = None
+        if live.set_back is not None:
+            found, at, _ = live.set_back
+            back = SetBack(at, found.had, found.has)
+        return Place(live.chain, title, len(live.waiting), pause, roles, is_ungated, back)
 
     return await look(desk, read)
 

@@ -48,6 +48,15 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class SetBack:
+    """That an earlier ledger was put back: when it was found, entries before and then."""
+
+    at: int
+    had: int
+    has: int
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The instance that a page is about.
 
@@ -59,6 +68,7 @@ class Place:
     pause : None while it runs
     roles : what the viewer may do here
     is_ungated : whether no gate stands between a proposal and what runs
+    set_back : None, but where an earlier ledger was put back and nobody has acknowledged it
     """
 
     name: str
@@ -67,6 +77,7 @@ class Place:
     pause: Pause | None = None
     roles: frozenset[str] = frozenset()
     is_ungated: bool = False
+    set_back: SetBack | None = None
 
 
 @dataclass(frozen=True, slots=True)
