@@ -108,6 +108,8 @@ ACTS: list[ev.Event] = [
     ev.Paused("odd prices"),
     ev.Resumed("mended"),
     ev.Retired("sold"),
+    ev.LedgerSetBack(12, "00ff", 7),
+    ev.SetBackAcknowledged("a disk was replaced"),
     ev.Shown("7", "ann", "00ff"),
     ev.StateSealed("AA==", True, "a guest asked"),
     ev.SubjectErased(["k1"], "a guest asked"),

@@ -246,7 +246,7 @@ def refusal(status: int, code: str, headers: Any = None, **more: Any) -> httpx.R
         ("declaration", ("rooms",), {}, "GET /v1/instances/rooms/declaration", None),
         *(
             (act, ("rooms",), {"reason": "r"}, f"POST /v1/instances/rooms/{act}", {"reason": "r"})
-            for act in ("pause", "resume", "retire")
+            for act in ("pause", "resume", "retire", "acknowledge")
         ),
         ("refit", ("rooms",), {}, "POST /v1/instances/rooms/refit", None),
         (

@@ -88,6 +88,7 @@ TABLE: dict[str, Row] = {
     f"POST {API}/pause": Row("operate", 422, _NO_REASON),
     f"POST {API}/resume": Row("operate", 422, _NO_REASON),
     f"POST {API}/retire": Row("administer", 422, _NO_REASON),
+    f"POST {API}/acknowledge": Row("administer", 422, _NO_REASON),
     f"POST {API}/refit": Row("operate", 409),
     f"POST {API}/rollback": Row("operate", 422, {"to": 10**6, "reason": "so"}),
     f"POST {API}/discount": Row("operate", 422, {"factor": 1, "since": 10**6, "reason": "so"}),

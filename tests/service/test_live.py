@@ -93,8 +93,10 @@ def story() -> Store:
         busy(made)
         kinds = set(made.kinds())
         made.check()
-        # All kinds but those that come with erasure, drift monitors and refused logs.
+        # All kinds but those that come with erasure, drift monitors, refused logs and lost entries.
         assert kinds == set(ev.KINDS) - {
+            "LedgerSetBack",
+            "SetBackAcknowledged",
             "StateSealed",
             "SubjectErased",
             "DriftFound",
