@@ -145,6 +145,7 @@ TABLE: dict[str, Row] = {
     "GET /i/{name}": Row("operate audit", 200),
     "POST /i/{name}/pause": Row("operate", 200, form={}),
     "POST /i/{name}/resume": Row("operate", 200, form={}),
+    "POST /i/{name}/acknowledge": Row("administer", 303, form={}),
     "POST /i/{name}/refit": Row("operate", 200, form={}),
     "GET /i/{name}/certificate": Row("operate audit approve administer", 404),
     "GET /i/{name}/audit": Row("audit", 200),
