@@ -203,6 +203,29 @@ def learn_label(instance: Instance, state: Any, log: Log, label: Array) -> None:
     scaler.observe(state, owner, log.x, action, label, log.weight)
 
 
+def learn_labels(instance: Instance, state: Any, log: Log, label: Array) -> None:
+    """Teach the scaler the labels of a whole history, before it is published.
+
+    A scaler whose weights follow its fit (`weighs_by_fit`) learns in instalments, each as long as
+    all before it, and is published in between. They go by the rows of each owner, so that an
+    owner learns the same whoever else is in the history.
+    """
+    scaler: Any = instance.scaler
+    if not getattr(scaler, "weighs_by_fit", False):
+        learn_label(instance, state, log, label)
+        return
+    owner = log.unit if scaler.per == "unit" else log.group
+    order = np.argsort(owner, kind="stable")
+    start = np.searchsorted(owner[order], owner[order])
+    place = np.empty(owner.size, dtype=np.int64)
+    place[order] = np.arange(owner.size) - start
+    instalment = np.log2(place // scaler.every + 1).astype(np.int64)
+    for i in range(int(instalment.max(initial=-1)) + 1):
+        rows = np.flatnonzero(instalment == i)
+        learn_label(instance, state, log.take(rows), label[rows])
+        scaler.publish(state, np.unique(owner[rows]))
+
+
 def check_label(label: Array, n: int, n_labels: int) -> None:
     """Refuse labels of the wrong shape or beyond all measure; NaN: not seen."""
     if label.shape != (n, n_labels):

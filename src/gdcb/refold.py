@@ -156,7 +156,7 @@ def _teach_scaler(
     if scaler.learns_from == "label" and history.label is not None:
         seen = np.flatnonzero(np.isfinite(history.label).any(axis=1))
         log = log.take(seen)
-        credit.learn_label(instance, state.scaler, log, history.label[seen])
+        credit.learn_labels(instance, state.scaler, log, history.label[seen])
     elif "refit" in scaler.supports:
         credit.watch_scaler(instance, state.scaler, log)
     else:

@@ -330,7 +330,7 @@ def teach_scaler(
     if scaler.learns_from == "label" and label is not None:
         seen = np.flatnonzero(np.isfinite(label).any(axis=1) & (log.weight > 0))
         if seen.size:
-            credit.learn_label(instance, state.scaler, log.take(seen), label[seen])
+            credit.learn_labels(instance, state.scaler, log.take(seen), label[seen])
             scaler.publish(state.scaler, owners)
     elif scaler.learns_from == "outcome" and "refit" in scaler.supports:
         seen = np.flatnonzero(np.isfinite(log.y) & ~log.is_null & (log.weight > 0))

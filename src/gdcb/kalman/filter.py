@@ -36,6 +36,7 @@ class Filtered:
     smallest_root : (T, N) smallest entry on the diagonal of L, P = LLᵀ before the measurement:
         P is positive-definite while it is above zero, also where P's own digits cannot show it
     is_lost : (T, N) whether a track had gone unseen for more than `longest_gap` steps
+    is_gated : (T, N) whether the innovation gate refused the measurement, which counts as unseen
     next_mean, next_root : (N, n), (N, n, n) prediction for step T and L of its covariance LLᵀ: a
         filter that starts from them goes on as if it had not stopped
     """
@@ -50,6 +51,7 @@ class Filtered:
     log_likelihood: Array
     smallest_root: Array
     is_lost: Array
+    is_gated: Array
     next_mean: Array
     next_root: Array
 
@@ -64,6 +66,8 @@ def kalman_filter(
     gains: Array | None = None,
     is_root: bool = False,
     longest_gap: int | None = None,
+    gate: float | None = None,
+    gate_patience: int = 3,
 ) -> Filtered:
     """Filter tracks.
 
@@ -82,6 +86,9 @@ def kalman_filter(
     is_root : whether `covariance` is L of LLᵀ, as `Filtered.next_root` is
     longest_gap : after so many steps without any component a track counts as lost: it is marked
         in `is_lost`, and numbers of it that are no longer finite are not refused
+    gate : a probability such as 0.999: a measurement whose νᵀS⁻¹ν exceeds that quantile of χ² is
+        refused, counts as unseen and is marked in `is_gated`. None: all are taken
+    gate_patience : after so many refused in a row the next one is taken, whatever it says
 
     Returns
     -------
@@ -96,6 +103,10 @@ def kalman_filter(
     Notes
     -----
     A gap is pure prediction: the covariance grows, without bound where F is not stable.
+
+    A gate cannot tell a wrong measurement from a target that really turned: after a turn it refuses
+    right ones, until S has grown or `gate_patience` is over. Where Q is too small for the turns
+    that there are, it does harm; see `is_gated`, and use `gdcb.kalman.imm` there.
     Assumes linear motion and noise without memory. The covariances are what the model claims; see
     `gdcb.kalman.agreement` for whether the track agrees.
 
@@ -112,9 +123,14 @@ def kalman_filter(
     """
     z, seen = inputs.measurements(z, is_seen, model)
     steps, tracks, m = z.shape
-    is_lost = inputs.lost(seen, longest_gap)
     mean, root = inputs.start(mean, covariance, is_root, tracks, model.n_states)
     fixed = None if gains is None else inputs.fixed_gains(gains, steps, tracks, model)
+    is_gated = np.zeros((steps, tracks), dtype=bool)
+    if gate is not None:
+        limits = inputs.gate_limits(gate, gate_patience, m)
+        is_gated = _gated(z, seen, model, mean, root, fixed, limits, gate_patience)
+        seen = seen & ~is_gated[:, :, None]
+    is_lost = inputs.lost(seen, longest_gap)
     masks = inputs.masks(seen)
     z = np.moveaxis(np.where(seen, z, 0.0), 1, -1).copy()
     f, h = tracks_last(model.transition), tracks_last(model.measurement)
@@ -154,9 +170,51 @@ def kalman_filter(
         likelihood,
         tracks_second(spread.smallest, tracks),
         is_lost,
+        is_gated,
         np.ascontiguousarray(mean.T),
         np.array(np.broadcast_to(np.moveaxis(spread.root, -1, 0).swapaxes(1, 2), (tracks, n, n))),
     )
+
+
+def _gated(
+    z: Array,
+    seen: Array,
+    model: Model,
+    mean: Array,
+    root: Array,
+    fixed: Array | None,
+    limits: Array,
+    patience: int,
+) -> Array:
+    """Return which measurements are refused (T, N), each by what was taken before it."""
+    steps, tracks, _ = z.shape
+    n = model.n_states
+    f, h, work = tracks_last(model.transition), tracks_last(model.measurement), square_root.Work()
+    root = np.broadcast_to(root, (n, n, tracks))
+    refused, waited = np.zeros((steps, tracks), dtype=bool), np.zeros(tracks, dtype=np.int64)
+    values = np.moveaxis(np.where(seen, z, 0.0), 1, -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(steps):
+            ht, r_half, mask = at(h, t), at(model.noise_root, t), seen[t].T.astype(float)
+            error = (values[t] - square_root.applied(ht, mean[None])[0]) * mask
+            _, _, _, half = square_root.measured(root, ht, r_half, mask, work)
+            distance = square_root.total(square_root.whitened(half, error) ** 2)
+            is_far = distance > limits[seen[t].sum(axis=1)]
+            refused[t] = is_far & (waited < patience)
+            waited = np.where(refused[t], waited + 1, np.where(seen[t].any(axis=1), 0, waited))
+            mask = mask * ~refused[t]
+            updated, _, cross, half = square_root.measured(root, ht, r_half, mask, work)
+            error = error * mask
+            if fixed is None:
+                white = square_root.whitened(half, error)
+                mean = mean + square_root.total(cross * white[:, None])
+            else:
+                gain = at(fixed, t) * mask
+                updated = square_root.fixed(root, ht, r_half, gain)
+                mean = mean + square_root.applied(gain, error[None])[0]
+            mean = square_root.applied(at(f, t), mean[None])[0]
+            root = square_root.predicted(at(f, t), updated, at(model.process_root, t), work)
+    return refused
 
 
 @dataclass(frozen=True, slots=True)

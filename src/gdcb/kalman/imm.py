@@ -23,6 +23,7 @@ __all__ = [
     "ImmState",
     "Modes",
     "imm",
+    "imm_expected",
     "imm_predict",
     "imm_start",
     "imm_step",
@@ -170,6 +171,9 @@ class ImmFiltered:
     predicted, predicted_covariance : (T, N, n), (T, N, n, n) before the measurement, over modes
     mean, covariance : (T, N, n), (T, N, n, n) after it
     probability : (T, N, M) of each mode, after it
+    innovation : (T, N, m) measurement less what the modes together expected; NaN where not seen
+    innovation_covariance : (T, N, m, m) S over modes, differences of what they expect included
+    is_gated : (T, N) whether the innovation gate refused the measurement, which counts as unseen
     log_likelihood : (N,) of what was seen
     state : where each mode's filter stands at the end
     """
@@ -179,8 +183,39 @@ class ImmFiltered:
     mean: Array
     covariance: Array
     probability: Array
+    innovation: Array
+    innovation_covariance: Array
+    is_gated: Array
     log_likelihood: Array
     state: ImmState
+
+
+def imm_expected(state: ImmState, modes: Modes, t: int = 0) -> tuple[Array, Array]:
+    """Return the measurement that a predicted state expects, over modes: (N, m) and S (N, m, m).
+
+    Two modes with means 0 and 2, P = 0 and R = 1, equally likely: 1 is expected, and S = 1 + 1.
+
+    >>> modes = Modes((Model([[1]], [[1]], [[1]], [[1]]),) * 2, n_tracks=1)
+    >>> at = np.array([[[0.0], [2.0]]])
+    >>> state = imm_start(modes, at, np.zeros((1, 1)), np.array([0.5, 0.5]))
+    >>> mean, s = imm_expected(state, modes)
+    >>> mean.round(12).tolist(), s.round(12).tolist()
+    ([[1.0]], [[[2.0]]])
+    """
+    (n_modes, tracks), n = state.weights.shape, state.means.shape[0]
+    m = modes.models[0].n_measurements
+    _, h, _, r_root = modes.at(t)
+    means = square_root.applied(h, state.means.reshape(1, n, -1))[0]
+    rows = square_root.applied(h, state.roots.reshape(-1, n, means.shape[1]))
+    spread = square_root.squared(rows) + square_root.squared(r_root)
+    by_mode = np.moveaxis(means.reshape(m, n_modes, tracks), 1, 0)
+    weights = state.weights[:, None]
+    mean = square_root.total(weights * by_mode)
+    apart = by_mode - mean
+    apart = apart[:, :, None] * apart[:, None]
+    spread = np.moveaxis(spread.reshape(m, m, n_modes, tracks), 2, 0)
+    covariance = square_root.total(weights[:, None] * (spread + apart))
+    return np.ascontiguousarray(mean.T), np.ascontiguousarray(np.moveaxis(covariance, -1, 0))
 
 
 def imm(
@@ -192,6 +227,8 @@ def imm(
     transition: Array,
     *,
     is_seen: Array | None = None,
+    gate: float | None = None,
+    gate_patience: int = 3,
 ) -> ImmFiltered:
     """Filter whole tracks by interacting multiple models.
 
@@ -203,6 +240,8 @@ def imm(
         mixed or predicted before step 0, as in `kalman_filter`
     transition : (M, M), (N, M, M) or (T, N, M, M); that of step t leads from t to t + 1
     is_seen : (T, N, m) which components were seen, where NaN does not say it
+    gate, gate_patience : as of `kalman_filter`, by the innovation and S of all modes together: a
+        mode that expects turns keeps S wide enough to let them in
 
     Notes
     -----
@@ -232,18 +271,47 @@ def imm(
     before, after = np.empty((2, steps, n, tracks))
     p_before, p_after = np.empty((2, steps, n, n, tracks))
     weights = np.empty((steps, len(modes.models), tracks))
+    m = z.shape[2]
+    innovation, spread = np.empty(z.shape), np.empty((steps, tracks, m, m))
+    is_gated, waited = np.zeros((steps, tracks), dtype=bool), np.zeros(tracks, dtype=np.int64)
+    limits = None if gate is None else inputs.gate_limits(gate, gate_patience, m)
     for t in range(steps):
         if t:
             state = imm_predict(state, modes, _at_step(transition, t - 1), t - 1)
         before[t], p_before[t] = state.combined()
+        expected, spread[t] = imm_expected(state, modes, t)
+        innovation[t] = z[t] - expected
+        if limits is not None:
+            is_far = _distance(innovation[t], spread[t]) > limits[seen[t].sum(axis=1)]
+            is_gated[t] = is_far & (waited < gate_patience)
+            waited = np.where(is_gated[t], waited + 1, np.where(seen[t].any(axis=1), 0, waited))
+            z[t, is_gated[t]] = innovation[t, is_gated[t]] = np.nan
         state = imm_update(state, z[t], modes, t)
         after[t], p_after[t] = state.combined()
         weights[t] = state.weights
     parts = (tracks_second(part, tracks) for part in (before, p_before, after, p_after, weights))
     predicted, predicted_covariance, mean, covariance, probability = parts
     return ImmFiltered(
-        predicted, predicted_covariance, mean, covariance, probability, state.log_likelihood, state
+        predicted,
+        predicted_covariance,
+        mean,
+        covariance,
+        probability,
+        innovation,
+        spread,
+        is_gated,
+        state.log_likelihood,
+        state,
     )
+
+
+def _distance(innovation: Array, spread: Array) -> Array:
+    """Return νᵀS⁻¹ν of the components that were seen: (N,)."""
+    seen = ~np.isnan(innovation)
+    both = seen[:, :, None] & seen[:, None]
+    s = np.where(both, spread, np.eye(innovation.shape[1]))
+    error = np.where(seen, innovation, 0.0)
+    return np.asarray((error * np.linalg.solve(s, error[..., None])[..., 0]).sum(axis=1))
 
 
 def _at_step(transition: Array, t: int) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gdcb.arrays import Array
@@ -72,6 +74,23 @@ def masks(seen: Array) -> list[Array | None]:
         None if is_whole[t] else (seen[t, :1] if is_shared[t] else seen[t]).T.astype(float)
         for t in range(seen.shape[0])
     ]
+
+
+def gate_limits(gate: Any, patience: Any, m: int) -> Array:
+    """Return the largest νᵀS⁻¹ν that passes, by how many components were seen: (m + 1,).
+
+    With two components χ² is −2·log(1 − p): 13.8 for a gate of 0.999.
+
+    >>> gate_limits(0.999, 3, 2)[[0, 2]].round(1).tolist()
+    [inf, 13.8]
+    """
+    from scipy.special import chdtri
+
+    if isinstance(gate, bool) or not isinstance(gate, (int, float)) or not 0.5 <= gate < 1.0:
+        raise InvalidInput(f"gate: expected a probability from 0.5 to below 1, got {gate!r}")
+    if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
+        raise InvalidInput(f"gate_patience: expected a whole number >= 1, got {patience!r}")
+    return np.array([np.inf, *(float(chdtri(k, 1.0 - gate)) for k in range(1, m + 1))])
 
 
 def lost(seen: Array, longest_gap: int | None) -> Array:

@@ -5,6 +5,10 @@ innovations, the only ones that have not forgotten P₀: Var ν₁ = HP₀Hᵀ +
 on ker H, is taken from the prior. One long record has no first innovations to speak of; its filter
 starts from the steady state at (Q̂, R̂).
 
+A measurement that is wrong by many standard deviations would be taken for R, and a jump of the
+state for Q. Both are found by their innovations and named, and their responses are taken out of the
+innovations, as if the measurement had not been made or the state had not jumped.
+
 Each seed says in a sentence which assumption it leans on.
 """
 
@@ -21,14 +25,25 @@ from gdcb.kalman.filter import Model
 from gdcb.kalman.riccati import gain as best_gain
 from gdcb.kalman.riccati import riccati
 from gdcb.kalman.semidefinite import psd_part
-from gdcb.kalman.steady import innovations_under, require_fixed, settling, whiteness
+from gdcb.kalman.steady import (
+    checked_innovations,
+    checked_system,
+    innovations_under,
+    require_fixed,
+    settling,
+    whiteness,
+)
 
-__all__ = ["Seed", "Seeds", "initial_covariance", "replaced", "require_fixed", "seed"]
+__all__ = ["Outlier", "Seed", "Seeds", "initial_covariance", "replaced", "require_fixed", "seed"]
 
 FALSE_ALARM = 0.001  # rate of each warning where nothing is wrong
 _TRACKS = 10  # first innovations for every row of Ŝ₁, and one lot more
 _SAME = 0.01  # by how much a gain may move, relative to its size: it settles, never arrives
 _MATTERS = 0.02  # autocorrelation below which no warning is given, however sure
+_MOST_OUTLIERS = 0.02  # share of the measurements; more of them are no outliers but another law
+_LOOK_BACK = 10  # steps before the largest innovation at which it may have begun
+_WITHIN = 3.0  # robust standard deviations within which innovations tell their covariance
+_AT_BOUND = 1e-3  # of the innovations' variance: a fitted R below it says that none was found
 
 _STEADY = (
     "F, H, Q, R and the gain are the same over time and in all tracks once the filter is steady, "
@@ -55,6 +70,27 @@ class Seed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Outlier:
+    """A jump that was left out of the seeds.
+
+    Parameters
+    ----------
+    kind : 'measurement': one is wrong, the next is right again; 'state': what is followed jumped,
+        or all later measurements are off alike
+    step, track : where it is
+    size : (m,) by how much the measurement jumped there
+    deviations : how many standard deviations the innovations are off with it, all it explains taken
+        together
+    """
+
+    kind: str
+    step: int
+    track: int
+    size: Array
+    deviations: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Seeds:
     """All three, and what speaks against them.
 
@@ -64,6 +100,7 @@ class Seeds:
     first : (m, m) Ŝ₁, or None where P̂₀ is the Riccati solution
     fit : the fit behind R̂ and Q̂
     warnings : sentences, each wrong at the rate `FALSE_ALARM` where all assumptions hold
+    outliers : jumps that were left out, the largest first
     """
 
     noise: Seed
@@ -72,6 +109,7 @@ class Seeds:
     first: Array | None
     fit: NoiseFit
     warnings: tuple[str, ...]
+    outliers: tuple[Outlier, ...] = ()
 
 
 def seed(
@@ -84,6 +122,7 @@ def seed(
     is_noise_diagonal: bool = False,
     n_lags: int | None = None,
     burn_in: int | None = None,
+    leave_out_outliers: bool = True,
 ) -> Seeds:
     """Seed R, Q and P₀ from a history under fixed (Q₀, R₀).
 
@@ -96,11 +135,13 @@ def seed(
     prior : (n, n) P_prior, positive definite, of which P̂₀ keeps what first innovations do not say;
         None for one long record: P̂₀ is then the steady state
     basis, is_noise_diagonal, n_lags, burn_in : as in `autocovariance.autocovariance_fit`
+    leave_out_outliers : whether jumps after the burn-in that are too large for Gaussian noise, of a
+        measurement or of the state, are left out; up to 2 % of the measurements
 
     Returns
     -------
-    seeds : with warnings where ν is not white under the gain of (Q̂, R̂), or where the mean of the
-        first innovations is not 0
+    seeds : with warnings where jumps were left out, where ν is not white under the gain of
+        (Q̂, R̂), where R̂ is as good as 0, or where the mean of the first innovations is not 0
 
     Raises
     ------
@@ -111,7 +152,8 @@ def seed(
     Notes
     -----
     Stops applying: where tracks start differently (P₀ is then a mean over them), or where those
-    that begin later are not like those of the history.
+    that begin later are not like those of the history; where jumps belong to what is followed, so
+    that a filter must expect them (see `Outlier`). Wrong first measurements count in P̂₀.
 
     Examples
     --------
@@ -138,8 +180,13 @@ def seed(
         require_fixed(name, part)
     k_all = np.asarray(gain, dtype=float)
     k = k_all if k_all.ndim < 2 else k_all.reshape(-1, *k_all.shape[-2:])[-1]
+    nu = np.asarray(innovation, dtype=float)
+    outliers: tuple[Outlier, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if leave_out_outliers:
+        nu, outliers, warnings = _without_outliers(nu, f, h, k, burn_in)
     fit = autocovariance_fit(
-        innovation,
+        nu,
         f,
         h,
         k,
@@ -149,7 +196,6 @@ def seed(
         burn_in=burn_in,
     )
     require_fixed("gain", k_all, after=fit.burn_in, tolerance=_SAME)
-    nu = np.asarray(innovation, dtype=float)
     noise = Seed(fit.noise, fit.noise_error, _STEADY + ".", _how(fit))
     process = Seed(
         fit.process,
@@ -159,11 +205,13 @@ def seed(
         else _STEADY + ".",
         _how(fit),
     )
-    warnings = _not_white(nu, f, h, k, fit)
+    warnings += _no_noise(nu[fit.burn_in :], fit) + _not_white(nu, f, h, k, fit)
     if prior is None:
-        return Seeds(noise, process, _steady_state(f, h, fit), None, fit, warnings)
-    initial, first = initial_covariance(nu[0], h, prior, fit)
-    return Seeds(noise, process, initial, first, fit, warnings + _off_centre(nu[0], first))
+        initial, first = _steady_state(f, h, fit), None
+    else:
+        initial, first = initial_covariance(nu[0], h, prior, fit)
+        warnings += _off_centre(nu[0], first)
+    return Seeds(noise, process, initial, first, fit, warnings, outliers)
 
 
 def initial_covariance(first: Array, h: Array, prior: Array, fit: NoiseFit) -> tuple[Seed, Array]:
@@ -258,13 +306,142 @@ def _steady_state(f: Array, h: Array, fit: NoiseFit) -> Seed:
     )
 
 
+def _without_outliers(
+    innovation: Array, f: Array, h: Array, k: Array, burn_in: int | None
+) -> tuple[Array, tuple[Outlier, ...], tuple[str, ...]]:
+    """Return innovations as if nothing had jumped, the jumps, and a warning that names them.
+
+    A measurement that is off by s moves its own innovation by s and later ones by −HAʲ⁻¹FK·s; a
+    state that jumps by d moves them by HAʲ·d. While an innovation is too large for Gaussian noise,
+    as one is in one of a thousand histories, the jump near the largest that explains most is found
+    by least squares and its response is taken off.
+    """
+    f, h, k = checked_system(f, h, k)
+    nu = checked_innovations(innovation, h.shape[0]).copy()
+    start = settling(f, h, k) if burn_in is None else int(burn_in)
+    steady = nu[start:]
+    if steady.shape[0] < 2:
+        return nu, (), ()
+    responses = _responses(f, h, k)
+    weight = np.linalg.inv(_robust_covariance(steady.reshape(-1, h.shape[0])))
+    limit = _squared_limit(h.shape[0], steady.shape[0] * steady.shape[1])
+    most = max(1, int(_MOST_OUTLIERS * steady.shape[0] * steady.shape[1]))
+    found: dict[tuple[int, int], Outlier] = {}
+    distance = np.einsum("tna,ab,tnb->tn", steady, weight, steady)
+    while distance.max() > limit:
+        worst, track = (int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
+        # A gain above 1 makes the next innovation larger than the wrong measurement's own.
+        tries = [
+            (t, kind, *_fitted_jump(steady[t:, track], responses[kind], weight))
+            for t in range(max(0, worst - _LOOK_BACK), worst + 1)
+            for kind in responses
+        ]
+        penalty = np.log(steady.size)  # for every number of the jump, as of Schwarz's criterion
+        t, kind, size, explained = max(tries, key=lambda one: one[3] - penalty * one[2].size)
+        if (t, track) in found or len(found) == most:
+            said = (
+                f"more than {most} measurements in {distance.size:,} are too far off for Gaussian "
+                "noise, or they come in runs: the noise has heavy tails or the state turns more "
+                "sharply than the model knows. All were kept, and the seeds count them."
+            )
+            return np.asarray(innovation, dtype=float), (), (said,)
+        jump = responses[kind][0] @ size
+        found[t, track] = Outlier(kind, start + t, track, jump, float(np.sqrt(explained)))
+        after = slice(t, t + len(responses[kind]))
+        here = steady[after, track]
+        here -= responses[kind][: len(here)] @ size
+        distance[after, track] = np.einsum("ta,ab,tb->t", here, weight, here)
+    outliers = tuple(sorted(found.values(), key=lambda one: -one.deviations))
+    return nu, outliers, _named(outliers, distance.size)
+
+
+def _responses(f: Array, h: Array, k: Array) -> dict[str, Array]:
+    """Return how innovations (J, m, …) answer a wrong measurement, and a state that jumps."""
+    carried, a = f @ k, f @ (np.eye(f.shape[0]) - k @ h)
+    power, states = np.eye(f.shape[0]), []
+    for _ in range(min(settling(f, h, k), 500) + 1):
+        states.append(h @ power)
+        power = a @ power
+    state = np.stack(states)
+    measurement = np.concatenate((np.eye(h.shape[0])[None], -state[:-1] @ carried))
+    return {"measurement": measurement, "state": state}
+
+
+def _named(outliers: tuple[Outlier, ...], n: int) -> tuple[str, ...]:
+    """Say what was left out, and which was the largest."""
+    if not outliers:
+        return ()
+    first = outliers[0]
+    many = "one jump is" if len(outliers) == 1 else f"{len(outliers)} jumps are"
+    which = f"of track {first.track} the measurement at step {first.step} is"
+    if first.kind == "state":
+        which = f"of track {first.track} all measurements from step {first.step} on are"
+    off = f"{np.linalg.norm(first.size):.3g}, {first.deviations:.1f} standard deviations"
+    said = (
+        f"{many} too large for Gaussian noise, among {n:,} measurements, and left out of the "
+        f"seeds. The largest: {which} off by {off}."
+    )
+    return (said,)
+
+
+def _fitted_jump(innovation: Array, response: Array, weight: Array) -> tuple[Array, float]:
+    """Return the jump (p,) by least squares, and by how much it lowers Σ νᵀS⁻¹ν.
+
+    innovation : (T, m) from the jump on; response : (J, m, p); weight : (m, m) S⁻¹
+    """
+    n = min(len(innovation), len(response))
+    whitened = response[:n].swapaxes(1, 2) @ weight
+    gram = (whitened @ response[:n]).sum(axis=0)
+    pull = (whitened @ innovation[:n, :, None]).sum(axis=0)[:, 0]
+    size = np.linalg.lstsq(gram, pull, rcond=1e-10)[0]
+    return size, float(size @ pull)
+
+
+def _robust_covariance(rows: Array) -> Array:
+    """Return the covariance of rows (N, m) of mean 0, but for those that are far off.
+
+    Within three standard deviations a normal variable has 0.9733 of its variance.
+    """
+    size = np.median(np.abs(rows), axis=0) / 0.6745
+    near = rows[(np.abs(rows) <= _WITHIN * size).all(axis=1)]
+    if near.shape[0] <= 2 * rows.shape[1]:  # most are 0, say
+        near = rows
+    found = near.T @ near / near.shape[0] / 0.9733
+    return np.asarray(found + (1e-12 * np.trace(found) + 1e-300) * np.eye(rows.shape[1]))
+
+
+def _squared_limit(m: int, n: int) -> float:
+    """Return what none of n squared distances of Gaussian rows (m) exceeds but at `FALSE_ALARM`."""
+    from scipy.special import chdtri
+
+    return float(chdtri(m, FALSE_ALARM / n))
+
+
+def _no_noise(steady: Array, fit: NoiseFit) -> tuple[str, ...]:
+    """Warn where R̂ lies at the edge of what a covariance can be."""
+    rows = steady.reshape(-1, steady.shape[-1])
+    most = float(np.linalg.eigvalsh(rows.T @ rows / rows.shape[0]).min())
+    least = float(np.linalg.eigvalsh(fit.noise).min())
+    if not fit.is_constrained or least > _AT_BOUND * most:
+        return ()
+    said = (
+        f"the fitted R is as good as 0 (smallest eigenvalue {least:.1g}, of innovations "
+        f"{most:.1g}): it lies at its bound, since the innovations did not show any measurement "
+        "noise apart from Q. Do not start from it; give more data, fewer unknowns in Q, or R."
+    )
+    return (said,)
+
+
 def _not_white(nu: Array, f: Array, h: Array, k: Array, fit: NoiseFit) -> tuple[str, ...]:
     """Warn where the best filter for the fitted covariances would not leave white innovations."""
     p = riccati(f, h, fit.process, fit.noise)
     if not np.isfinite(p).all():
         return ("whiteness was not tested: the fitted Q and R have no steady gain.",)
     other = best_gain(h, p, fit.noise)
-    skipped = fit.burn_in + settling(f, h, other)
+    try:
+        skipped = fit.burn_in + settling(f, h, other)
+    except InvalidInput as error:  # a diagnostic never stops an estimate
+        return (f"whiteness was not tested, under the fitted covariances: {error}.",)
     if nu.shape[0] - skipped < fit.n_lags + 2:
         return ("whiteness was not tested: tracks are too short for the fitted gain to settle.",)
     p_value, largest = whiteness(innovations_under(nu, f, h, k, other)[skipped:], fit.n_lags)

@@ -65,10 +65,12 @@ class CovarianceScaler:
 
     A row's label is (ν_t², ν_tν_{t−1}, responses of both): products of innovations, averaged over
     axes that share their gain, and how each would move with each coefficient, whatever gains ran
-    (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses, each
-    product weighted by its variance under the prior, pulled towards `prior_mean` as if that had
-    been seen with standard deviation `prior_sd`. Sums are kept, so that a batch and any order of
-    rows give the same fit.
+    (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses, pulled
+    towards `prior_mean` as if that had been seen with standard deviation `prior_sd`. Each product
+    is weighted by the inverse of its variance under the coefficients that were published when it
+    came, the prior's at first: a prior that is far too large counts products for too little only
+    until the next publication. Sums are kept, so that between two publications a batch and any
+    order of rows give the same fit.
 
     Parameters
     ----------
@@ -88,6 +90,10 @@ class CovarianceScaler:
     Assumes: a linear filter whose model is right up to these sizes, innovations with the moments
     of its errors, and weights of the modes that are right on average. Where modes are not known,
     the responses of Q_m carry how likely m was, and β_m is the size of Q where m seemed to be on.
+
+    Needs: publications along the way, every `every` rows, where `prior_mean` may be far from the
+    truth. All rows learned at once and published once are weighted by the prior alone, and a prior
+    R of 9 where 0.01 is true then hardly moves. A warm start publishes along the way by itself.
 
     Stops applying: gains that never change and whiten the innovations leave little to tell Q from
     R by. For gains only ratios matter: K(cQ, cR) = K(Q, R). Beyond the outer knots δ is constant.
@@ -125,6 +131,7 @@ class CovarianceScaler:
     learns_from: ClassVar[str] = "label"
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
     is_positive: ClassVar[bool] = True
+    weighs_by_fit: ClassVar[bool] = True  # so a warm start teaches it in instalments
     joins: ClassVar[str] = "any"
     n_columns: ClassVar[int] = 3
 
@@ -243,8 +250,8 @@ class CovarianceScaler:
     def uncertainty(self, state: CovarianceState, owner: Array, x: Array) -> Array:
         """Return the posterior standard error of each size, from all rows so far: (N, n_arms, 3).
 
-        Products are taken to have the variance that they have under the prior, and to be
-        independent: lagged products of one innovation are not quite.
+        Products are taken to have the variance that they had under the coefficients published when
+        they came, and to be independent: lagged products of one innovation are not quite.
         """
         _, sd = self._prior
         spread = np.linalg.inv(state.sums.penalised(owner, 1.0))[:, 0] * np.outer(sd, sd)
@@ -285,9 +292,10 @@ class CovarianceScaler:
         size = self.size
         square = np.nan_to_num(label[:, 2 : 2 + size])
         lagged = np.nan_to_num(label[:, 2 + size :])
-        expected = (square * mean).sum(axis=1)
+        fitted = state.beta[owner]
+        expected = (square * fitted).sum(axis=1)
         variance = np.maximum(expected, 1e-12) ** 2
-        both = variance + (lagged * mean).sum(axis=1) ** 2
+        both = variance + (lagged * fitted).sum(axis=1) ** 2
         for j, response, spread in ((0, square, 2.0 * variance), (1, lagged, both)):
             rest = label[:, j] - (response * mean).sum(axis=1)
             state.sums.add(owner, response * sd, rest[:, None], weight * self.axes / spread)
