@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import gdcb
 from benchmarks import what_if as shops
-from gdcb.analysis import what_if
 from gdcb.analysis.what_if import (
     Conditions,
     GatedLog,

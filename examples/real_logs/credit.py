@@ -151,6 +151,14 @@ def _three(mean: float, low: float, high: float) -> str:
     return f"{mean:.1f} ({low:.1f} to {high:.1f})"
 
 
+def _less(one: analysis.Feedback, other: analysis.Feedback) -> str:
+    """Return what one policy earns more than another, or why that has no interval."""
+    try:
+        return _three(*analysis.difference(one, other))
+    except gdcb.GdcbError as error:
+        return f"no interval: {error}"
+
+
 def _limits(found: analysis.Interval | None) -> str:
     if found is None:
         return "–"
@@ -193,10 +201,10 @@ def _values(loans: gdcb.Instance, one: pl.DataFrame, other: pl.DataFrame, title:
     print("|---|--:|--:|--:|--:|")
     for name, feedback in (("experiment", own), ("GDCB", ours), ("dearest arm for all", top)):
         value = analysis.evaluate(feedback)
-        gain = "" if feedback is own else _three(*analysis.difference(feedback, own))
+        gain = "" if feedback is own else _less(feedback, own)
         said = _three(value.mean, value.low, value.high)
         print(f"| {name} | {said} | {gain} | {value.ess:,.0f} | {value.largest_weight:.2f} |")
-    print(f"\nGDCB less the dearest arm: {_three(*analysis.difference(ours, top))}")
+    print(f"\nGDCB less the dearest arm: {_less(ours, top)}")
 
 
 def main() -> None:

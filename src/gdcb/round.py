@@ -37,10 +37,9 @@ from gdcb.valuation import Valuation, pick
 
 @dataclass(slots=True)
 class RoundState:
-    """All that is learned: both loops, gates' kernels, null action, contrast, outcome model.
+    """All that is learned: both loops, kernels, null action, contrast, outcome model, limits of δ.
 
-    `limits` hold δ̂ within what ran, after a warm start from a certified log; states that were
-    saved without them have none.
+    Limits hold δ̂ within what ran after a warm start from a log.
     """
 
     bandit: Any
@@ -86,22 +85,6 @@ def delta_of(instance: Instance, state: RoundState, owner: Array, x: Array) -> A
     """Evaluate the published δ_θ(x) within its limits: (N, 1 or K, q)."""
     delta = instance.scaler.predict(state.scaler, owner, x)
     return state.limits.clip(owner, delta) if on_host(x) else delta
-
-
-def factors_of(instance: Instance, state: RoundState, rows: Rows) -> dict[str, float] | None:
-    """Return the factors of the first row's δ by name; None where the scaler has no names.
-
-    Where a limit holds δ back, one more factor, 'limit', says by how much: their product is δ.
-    """
-    scaler: Any = instance.scaler
-    if not hasattr(scaler, "by_factor"):
-        return None
-    owner = rows.unit if scaler.per == "unit" else rows.group
-    found = scaler.by_factor(state.scaler, owner, rows.x)[0].tolist()
-    named = dict(zip(scaler.names, found, strict=True))
-    plain = float(scaler.predict(state.scaler, owner, rows.x)[0, 0, 0])
-    held = float(delta_of(instance, state, owner, rows.x)[0, 0, 0])
-    return named if held == plain else named | {"limit": held / plain}
 
 
 def decide(

@@ -140,7 +140,7 @@ def test_the_past_can_be_used(seed: int) -> None:
 
 def test_the_operator_that_is_shown_has_no_false_alarm() -> None:
     tests = certificate_of(past(SEED)).tests
-    assert len(tests) == 4
+    assert len(tests) == 5
     assert not any(one.is_significant for one in tests)
 
 

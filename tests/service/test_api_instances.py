@@ -91,7 +91,7 @@ def test_an_instance_is_created_once(fresh: Site) -> None:
         ({"seed": True}, "seed: Input should be a valid integer"),
         ({"declaration": called(desks.plain(), "*")}, "name: expected letters"),
         ({"declaration": called(desks.plain(), "a/b")}, "name: expected letters"),
-        ({"declaration": called(desks.plain(), "")}, "name: expected a text"),
+        ({"declaration": called(desks.plain(), "")}, "name: expected a name, got ''"),
         ({"declaration": called(desks.plain(), "n" * 201)}, "name: expected at most 200"),
         ({"declaration": called(desks.plain(), " attics")}, "name: expected letters"),
         ({"declaration": called(desks.plain(), "at\u202etics")}, "name: expected characters"),

@@ -31,7 +31,7 @@ from gdcb.ledger.replaying import chosen
 from gdcb.ledger.store import Store
 from gdcb.outlook import keys_of
 from gdcb.records import Decision, Rows
-from gdcb.round import factors_of
+from gdcb.round import RoundState, delta_of
 
 __all__ = ["evidence_of", "verify"]
 
@@ -240,3 +240,19 @@ def _recomputed(
         "worst": result.worst,
         "differing": [one.as_json() for one in result.found],
     }
+
+
+def factors_of(instance: Instance, state: RoundState, rows: Rows) -> dict[str, float] | None:
+    """Return the factors of the first row's δ by name; None where the scaler has no names.
+
+    Where a limit holds δ back, one more factor, 'limit', says by how much: their product is δ.
+    """
+    scaler: Any = instance.scaler
+    if not hasattr(scaler, "by_factor"):
+        return None
+    owner = rows.unit if scaler.per == "unit" else rows.group
+    found = scaler.by_factor(state.scaler, owner, rows.x)[0].tolist()
+    named = dict(zip(scaler.names, found, strict=True))
+    plain = float(scaler.predict(state.scaler, owner, rows.x)[0, 0, 0])
+    held = float(delta_of(instance, state, owner, rows.x)[0, 0, 0])
+    return named if held == plain else named | {"limit": held / plain}

@@ -16,6 +16,7 @@ from gdcb.cases import Record, rows_of
 from gdcb.context import Category, Flag
 from gdcb.gates import Chain
 from gdcb.instance import Instance
+from gdcb.ledger.evidence import factors_of
 from gdcb.ledger.live import Live
 from gdcb.ledger.sealing import ERASED
 from gdcb.records import HELD, STATUS, Rows, Setting
@@ -127,7 +128,7 @@ def used(live: Live, record: Record) -> Used:
     said = turn.delta_of(live.instance, live.state, owner, record.rows.x)[0]
     if not np.array_equal(said, recorded):
         return Used(recorded[arm], {}, [], "the scaler has been refitted since")
-    named = turn.factors_of(live.instance, live.state, record.rows) or {}
+    named = factors_of(live.instance, live.state, record.rows) or {}
     return Used(recorded[arm], named, _effects(live, record, arm))
 
 
