@@ -18,7 +18,7 @@ def test_p_by_shuffling_is_the_exact_one() -> None:
     group = np.zeros(20, dtype=np.int64)
 
     def largest(some: Array) -> Array:
-        return np.abs(some[:10].sum(axis=0) - some[10:].sum(axis=0))[None]
+        return np.asarray(np.abs(some[:10].sum(axis=0) - some[10:].sum(axis=0)))[None]
 
     p, which = resampled_p(largest, y[:, None], lambda n: shuffled(y, group, n, rng), 0.001, 20)
     assert which == 0

@@ -128,7 +128,7 @@ def test_a_gate_that_begins_to_act_is_dated() -> None:
     acted[60:, :, 1] = 2.0
     (change,) = gate_changes(acted, "person", 0.01).changes
     assert change.split == 60
-    assert (change.before, change.after) == (pytest.approx(1.0), pytest.approx(0.9))
+    assert [change.before, change.after] == pytest.approx([1.0, 0.9])
 
 
 # Rows that depend on each other

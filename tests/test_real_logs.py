@@ -133,6 +133,7 @@ def test_what_one_half_teaches_is_a_law_on_the_other() -> None:
     net = rows.outcome[:, 0]
     within = (min(0.0, float(net.min())), float(net.max()))  # some arms are rare in so few rows
     gain = analysis.difference(ours, own, reward_range=within)
+    assert gain.mean is not None
     assert gain.low <= gain.mean <= gain.high
 
 

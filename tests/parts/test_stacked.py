@@ -646,7 +646,7 @@ def test_a_stack_is_what_its_members_are() -> None:
     """Target, curve, context and likelihood follow from the members."""
     flat = StackedThompson((BetaThompson(), BetaThompson(wins=2.0)))
     assert (flat.target, flat.is_curve, flat.reads) == ("class", False, frozenset())
-    assert (FORMS.target, FORMS.is_curve, FORMS.reads) == ("class", True, {"delta"})
+    assert (FORMS.target, FORMS.is_curve, FORMS.reads) == ("class", True, frozenset({"delta"}))
     assert (STACKS["rewards"].target, STACKS["rewards"].likelihood) == ("any", "normal")
     assert (FORMS.rebuilds, flat.rebuilds) == ("product", None)
     nested = StackedThompson((FORMS, BetaThompson()))

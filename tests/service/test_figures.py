@@ -26,7 +26,6 @@ from gdcb.ledger.live import Live, opened
 from gdcb.ledger.store import Store, open_store
 from gdcb.records import HELD, MODIFIED, PASSED, STATUS, VETOED, Setting
 from gdcb.service import answering, demo, erasing
-from gdcb.service.answering import TooLate
 from gdcb.service.figures import drifting, running, verified
 from gdcb.service.figures.background import Background
 from gdcb.service.figures.calibration import bins_of, coverage_of
@@ -36,6 +35,7 @@ from gdcb.service.figures.reading import Reader
 from gdcb.service.figures.running import Running
 from gdcb.service.figures.shown import Shown, forecasts_of, rewards_of, shown
 from gdcb.service.schedule import Schedule
+from gdcb.service.turn import TooLate
 from tests.properties import examples
 from tests.service import desks
 from tests.service.desks import Office, night

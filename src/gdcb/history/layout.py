@@ -58,8 +58,8 @@ class Layout:
     @property
     def needed(self) -> tuple[str, ...]:
         """Log columns to be read, each once."""
-        single = (self.reviewer, self.propensity, self.unit, self.time, self.reward)
-        single += (self.outcome_time,)
+        single = [self.reviewer, self.propensity, self.unit, self.time, self.reward]
+        single.append(self.outcome_time)
         wanted = [part.column for part in self.context]
         wanted += [*self.action, *self.outcome, *self.recommended, *self.status, *self.label]
         wanted += [*single, *(column for _, column in self.decided)]

@@ -96,7 +96,7 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     has_time : whether times are seconds since 1970, and not the numbers of rows
     """
     ran = np.isfinite(rows.action[:, 0])
-    is_missing = np.isnan(rows.outcome).any(axis=1)
+    is_missing = np.asarray(np.isnan(rows.outcome).any(axis=1))
     end = float(rows.time.max(initial=-np.inf))
     seen = None if rows.observed is None else np.isfinite(rows.observed)
     if seen is not None and rows.observed is not None and seen.any():

@@ -197,8 +197,8 @@ def _content(batch: Batch, layout: Layout) -> list[Any]:
     columns += [batch.time] if layout.time else []
     columns += [batch.unit] if layout.unit else []
     status = batch.statuses if batch.statuses is not None else batch.status
-    more = (batch.recommended, status, batch.reviewer, batch.propensity, batch.label, batch.reward)
-    more += (batch.observed,)
+    more = [batch.recommended, status, batch.reviewer, batch.propensity, batch.label, batch.reward]
+    more.append(batch.observed)
     return columns + [one for one in more if one is not None]
 
 

@@ -121,8 +121,8 @@ def parse(
     batch = Batch(x, action, outcome, unit, time)
     if layout.outcome_time:
         batch.observed, reasons, _ = times(frame[layout.outcome_time])
-        late = [one for one in reasons if one[0] != MISSING]  # missing: not known yet
-        check.add(layout.outcome_time, late)
+        bad = [one for one in reasons if one[0] != MISSING]  # missing: not known yet
+        check.add(layout.outcome_time, bad)
     if layout.recommended:
         batch.recommended = _actions(check, layout.actions, layout.recommended)
     _statuses(check, layout, batch)

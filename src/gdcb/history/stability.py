@@ -12,7 +12,7 @@ residuals that were shuffled within arms, between rows of about the same fitted 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -82,8 +82,8 @@ class LawRows:
 
     def take(self, index: Array) -> LawRows:
         """Return the rows at `index`."""
-        parts = (self.z, self.y, self.weight, self.block, self.segment, self.time, self.unit)
-        return LawRows(*(part[index] for part in parts), self.share)
+        names = ("z", "y", "weight", "block", "segment", "time", "unit")
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
 
 @dataclass(slots=True)
@@ -568,7 +568,7 @@ def _drawn_gate(rows: Array, changed: Array, rate: Array, level: float) -> Confi
                         rows[a:b, c], total, size=n, method="marginals"
                     )
                     out[a:b] += some.T
-            return (out - (rows @ rate)[:, None])[:, None]
+            return np.asarray((out - (rows @ rate)[:, None])[:, None])
 
         observed = (changed.sum(axis=1) - rows @ rate)[:, None, None]
         return resampled_p(found.largest(steps), observed, draw, level, rows.size)

@@ -208,13 +208,12 @@ def _whole(
         said.append(say.mostly_missing(found.missing, MOST_MISSING))
     if found.law.changes:
         for change in found.law.changes:
-            at = time_of(plan, change.split)
-            told = (at, change.what, change.p)
+            dated = (time_of(plan, change.split), change.what, change.p)
             if found.dependence.is_found or change in found.possible:
                 is_missing = not found.dependence.is_found
-                said.append(say.reward_law_possible(*told, is_missing=is_missing))
+                said.append(say.reward_law_possible(*dated, is_missing=is_missing))
             else:
-                said.append(say.reward_law_changed(*told))
+                said.append(say.reward_law_changed(*dated))
             if change not in (*found.changes, *found.possible):
                 said.append("It is smaller than the margin, and decides nothing.")
         if found.changes:

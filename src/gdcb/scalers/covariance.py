@@ -65,12 +65,12 @@ class CovarianceScaler:
 
     A row's label is (ν_t², ν_tν_{t−1}, responses of both): products of innovations, averaged over
     axes that share their gain, and how each would move with each coefficient, whatever gains ran
-    (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses, pulled
-    towards `prior_mean` as if that had been seen with standard deviation `prior_sd`. Each product
-    is weighted by the inverse of its variance under the coefficients that were published when it
-    came, the prior's at first: a prior that is far too large counts products for too little only
-    until the next publication. Sums are kept, so that between two publications a batch and any
-    order of rows give the same fit.
+    (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses,
+    pulled towards `prior_mean` as if that had been seen with standard deviation `prior_sd`. Each
+    product is weighted by the inverse of its variance under the coefficients that were published
+    when it came, the prior's at first: a prior that is far too large counts products for too
+    little only until the next publication. Sums are kept, so that between two publications a
+    batch and any order of rows give the same fit.
 
     Parameters
     ----------
