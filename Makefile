@@ -44,7 +44,6 @@ test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
 		$(MAKE) --no-print-directory chromium || true; fi
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Property tests have fixed examples in the tests; here each gets 50 times as many, at random, within 10 minutes.
 chromium: ## Install Chromium, in which pages are tested, from Debian's packages
 	@command -v chromium chromium-browser >/dev/null || { set -e; \
 		as_root=""; [ "$$(id -u)" = 0 ] || as_root="sudo"; \
@@ -56,6 +55,7 @@ soak: $(READY) $(BFCL) ## Run the long tests, and search every property for a co
 	$(BIN)/python -m pytest -m soak
 	$(MAKE) search
 
+# Property tests have fixed examples in the tests; here each gets 50 times as many, at random, within 10 minutes.
 SEARCH ?= 50
 search: $(READY) $(BFCL) ## Search every property test for a counterexample (SEARCH=50 times the examples)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 GDCB_SEARCH=$(SEARCH) \

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import random
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -148,35 +152,77 @@ def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]
 
 def _run_keyed(function: Callable[[Any], None], case: Any) -> None:
     """Run one promise, and refuse random numbers that replay could not draw again."""
-    with keyed_numbers_only():
+    with keyed_numbers_only(case):
         function(case)
 
 
 @contextmanager
-def keyed_numbers_only() -> Iterator[None]:
+def keyed_numbers_only(case: Any = None) -> Iterator[None]:
     """Require that nothing in the block draws random numbers but from generators with a seed.
 
     Two draws of a hidden source may agree by chance, so comparing them proves little. This looks
-    at the sources themselves: the global states of `random` and `numpy.random` must stay as they
-    are, and a NumPy generator without a seed is refused when it is made.
+    at the sources themselves. The global states of `random` and `numpy.random`, and generators
+    that the parts of a case or their modules keep, must stay as they are; generators without a
+    seed, `os.urandom` and `secrets` are refused. A seed that is taken from the clock is not seen.
     """
 
-    def refuse(_: int) -> int:
-        raise NonConforming("it makes a NumPy generator without a seed: draw from `rng` instead")
+    def refuse(*_: Any) -> Any:
+        raise NonConforming("it takes chance from the machine, without a seed: draw from `rng`")
 
-    numpy: Any = np.random.mtrand  # the module whose functions share one global state
-    seeds: Any = np.random.bit_generator  # asks `randbits` where no seed is given
-    legacy, plain, entropy = numpy.get_state(), random.getstate(), seeds.randbits
-    seeds.randbits = refuse
-    try:
+    def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None:
+            refuse()
+        reseed(self, a, version)
+
+    reseed, machine = random.Random.seed, random.SystemRandom
+    kept = {"numpy.random": np.random.mtrand._rand, "random": random._inst} | _generators(case)
+    before = {name: _state_of(one) for name, one in kept.items()}
+    with (
+        patch.object(np.random.bit_generator, "randbits", refuse),
+        patch.object(random, "_urandom", refuse),
+        patch.object(os, "urandom", refuse),
+        patch.object(random.Random, "seed", seeded),
+        patch.object(machine, "seed", lambda *_: None),
+    ):
         yield
-        same = all(np.array_equal(*pair) for pair in zip(numpy.get_state(), legacy, strict=True))
-        require(same, "it draws from the global state of numpy.random: draw from `rng` instead")
-        require(random.getstate() == plain, "it draws from `random`: draw from `rng` instead")
-    finally:
-        seeds.randbits = entropy
-        numpy.set_state(legacy)
-        random.setstate(plain)
+    for name, one in kept.items():
+        if repr(_state_of(one)) != repr(before[name]):
+            _put_back(one, before[name])
+            raise NonConforming(f"it draws from the state of {name}: draw from `rng` instead")
+
+
+def _generators(case: Any) -> dict[str, Any]:
+    """Return the generators that a case's parts keep, or the modules that the parts are from."""
+    found: dict[str, Any] = {}
+    parts = [getattr(case, name, None) for name in getattr(type(case), "__dataclass_fields__", ())]
+    for part in parts:
+        module = sys.modules.get(type(part).__module__)
+        for home in (module, type(part), part):
+            for name, one in getattr(home, "__dict__", {}).items():
+                if isinstance(one, (np.random.Generator, np.random.RandomState, random.Random)):
+                    found[f"'{name}' of {getattr(home, '__name__', type(part).__name__)}"] = one
+    return found
+
+
+def _state_of(generator: Any) -> Any:
+    """Return the state of a generator of NumPy's or Python's; None: it has none."""
+    if isinstance(generator, random.SystemRandom):
+        return None
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.Generator):
+        return deepcopy(generator.bit_generator.state)
+    return generator.get_state(legacy=False)
+
+
+def _put_back(generator: Any, state: Any) -> None:
+    """Put a generator back to a state, so that what is tried leaves no trace."""
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
 
 
 def run_all(part: Any, kind: str, checks: Iterable[Check]) -> Report:
