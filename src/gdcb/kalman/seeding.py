@@ -411,10 +411,14 @@ def _robust_covariance(rows: Array) -> Array:
 
 
 def _squared_limit(m: int, n: int) -> float:
-    """Return what none of n squared distances of Gaussian rows (m) exceeds but at `FALSE_ALARM`."""
-    from scipy.special import chdtri
+    """Return what none of n squared distances of Gaussian rows (m) exceeds but at `FALSE_ALARM`.
 
-    return float(chdtri(m, FALSE_ALARM / n))
+    Their covariance is estimated from the same rows, so the law is Hotelling's, not χ².
+    """
+    from scipy.special import fdtri
+
+    rest = max(n - m, 1)
+    return float(m * (n - 1) / rest * fdtri(m, rest, 1.0 - FALSE_ALARM / n))
 
 
 def _no_noise(steady: Array, fit: NoiseFit) -> tuple[str, ...]:
