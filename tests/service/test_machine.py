@@ -24,6 +24,7 @@ from gdcb.ledger.store import Store
 from gdcb.replay import check_event
 from gdcb.service import answering, deciding, observing, operating
 from gdcb.service.schedule import Schedule
+from gdcb.service.turn import TooLate
 from tests.properties import examples
 from tests.service.desks import (
     SECOND,
@@ -166,6 +167,10 @@ class Days(RuleBasedStateMachine):
         id = self.pick(at, "held")
         case = self.cases[id]
         action = {"price": price} if verdict == "edit" else None
+        if self.is_late(case) and verdict != "veto":
+            with pytest.raises(TooLate):
+                self.made.answer(id, verdict, action, by=by)
+            return
         self.made.answer(id, verdict, action, by=by)
         self.counts["Reviewed"] += 1
         case.update(
@@ -178,14 +183,20 @@ class Days(RuleBasedStateMachine):
             entered = case["proposed"] if action is None else price
             self.judge(case, entered, entered != case["proposed"])
 
+    def is_late(self, case: dict[str, Any]) -> bool:
+        """Whether a hold is at or after its deadline, be it expired already or not."""
+        is_held = case["status"] == "held"
+        return is_held and bool(self.made.clock.at >= case["since"] + AFTER * SECOND)
+
     @rule(at=places)
     def answer_wrongly(self, at: int) -> None:
         id = self.pick(at)
         case, size = self.cases[id], self.made.size
         answer = self.made.asked(id)
+        own: type[GdcbError] = TooLate if self.is_late(case) else answering.OwnProposal
         wrong: list[tuple[answering.Review, type[GdcbError]]] = [
             (replace(answer, version=answer.version - 1), answering.Stale),
-            (replace(answer, by="shop"), Conflict if self.is_paused else answering.OwnProposal),
+            (replace(answer, by="shop"), Conflict if self.is_paused else own),
         ]
         if case["by"] is not None:
             wrong = [(answer, answering.Decided)]
@@ -205,9 +216,9 @@ class Days(RuleBasedStateMachine):
 
     @rule()
     def tick(self) -> None:
-        now, due = self.made.clock.at, 0
+        due = 0
         for case in self.cases.values():
-            if case["status"] == "held" and now >= case["since"] + AFTER * SECOND:
+            if self.is_late(case):
                 case.update(status="expired", by="policy", what="expired")
                 self.judge(case, None, True)
                 due += 1
