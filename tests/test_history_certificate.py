@@ -35,6 +35,7 @@ from gdcb.instance import Rules
 from gdcb.records import EXPIRED, HELD, MODIFIED, NOT_REACHED, PASSED, VETOED, to_bytes
 from gdcb.theorems.made_logs import ARMS, KINDS, MadeLog, made_log, mean_reward
 from tests.builders import letting, letting_log, night, rows_of
+from tests.log_builders import listing, nights
 from tests.properties import examples
 
 QUIET = examples(20)
@@ -605,3 +606,24 @@ def test_a_plan_needs_rows() -> None:
     log = made("a", 200)
     with pytest.raises(InvalidInput, match="valid row"):
         plan_of(log.instance, log.bandit, log.batch.take(slice(0, 0)))
+
+
+# Outcomes that never vary
+
+
+@pytest.mark.parametrize("units", [1, 3])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_where_every_outcome_is_the_same_nothing_can_be_told(value: float, units: int) -> None:
+    """No spread: neither bias nor dependence is measured, and no row is learned from."""
+    frame = nights(600).with_columns(booked=pl.lit(int(value)))
+    frame = frame.drop("propensity", *(["unit"] if units == 1 else []))
+    instance = listing()
+    batch, _ = read(frame, instance)
+    found = certify(batch, instance, BetaThompson(), full=False)
+    assert found.verdict == "refuse"
+    assert {arm.verdict for arm in found.arms} == {"refuse"}
+    assert sum("every outcome is the same" in reason for reason in found.reasons) == 1
+    assert not found.dependence.is_tested
+    other = np.where(np.arange(600) == 300, 1.0 - value, value)[:, None]
+    batch = replace(batch, outcome=other)
+    assert certify(batch, instance, BetaThompson(), full=False).verdict != "refuse"

@@ -152,7 +152,7 @@ def test_columns_that_know_much_are_asked_about_but_are_no_leaks() -> None:
     for kind, column, said in (
         (Number(), price / pl.col("base"), "'extra' is made of the executed 'price' and 'base'"),
         (Flag(), pl.when(right).then(booked).otherwise(1 - booked), "'extra' tells 6"),
-        (Number(), booked * pl.Series(rng.random(n) < 0.1), "Wherever the context column 'extra'"),
+        (Number(), booked * pl.Series(rng.random(n) < 0.1), "Whenever the context column 'extra'"),
     ):
         report = read(frame.with_columns(extra=column), watched(kind), strict=True)[1]
         assert len([one for one in report.warnings if said in one]) == 1

@@ -568,7 +568,7 @@ RATIO = "it is made of 'price' and 'base_price', as if it had been written after
         (
             "stars",
             lambda f, r: f["booked"] * (r.random(f.height) < 0.1) * 5,
-            "wherever it has not its usual value the outcome is the same",
+            "whenever it differs from its usual value, the outcome is the same",
         ),
         (
             "warm",

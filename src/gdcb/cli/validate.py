@@ -1,4 +1,4 @@
-"""`gdcb validate FILE`: whether a TOML instance is whole, before anything runs on it."""
+"""`gdcb validate FILE`: whether a TOML instance is valid, before anything runs on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def validate(
         return
     gates = f"gates {instance.chain.path}" if instance.chain.gates else UNGATED
     out.print(
-        f"{file}: instance '{instance.name}' is whole: {instance.space.n} arms, "
+        f"{file}: instance '{instance.name}' is valid: {instance.space.n} arms, "
         f"{type(instance.composition).__name__}, {type(instance.scaler).__name__}, "
         f"{gates}, {type(declared.bandit).__name__}"
     )

@@ -60,7 +60,12 @@ class Dependence:
 
 
 def dependence_of(
-    rows: LawRows, moments: Array, splits: list[int], has_time: bool, level: float
+    rows: LawRows,
+    moments: Array,
+    splits: list[int],
+    has_time: bool,
+    level: float,
+    is_constant: bool = False,
 ) -> Dependence:
     """Test the residuals between changes: what a change explains is no dependence.
 
@@ -71,7 +76,11 @@ def dependence_of(
     splits : segments before each change that was found
     has_time : whether times are dates, so that rows have a day
     level : of the test
+    is_constant : whether all outcomes are the same, so that residuals are rounding
     """
+    if is_constant:
+        told = say.dependence_untested(is_constant)
+        return Dependence(False, False, None, 1.0, NEIGHBOURS, told)
     left, group, known = _residuals(rows, moments, splits)
     order = known[np.argsort(rows.time[known], kind="stable")]
     if order.size < _LEAST_ROWS:

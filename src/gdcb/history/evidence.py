@@ -28,6 +28,7 @@ from gdcb.history.stability import (
 from gdcb.history.statistics import Statistics
 from gdcb.history.weights import Weighing, weighing
 
+_ROUNDING = 1e-9  # of a constant outcome's square: less variance is that of arithmetic
 _DOUBT = 1.645  # standard deviations of missing outcomes
 GUARD = 1  # segments after a change that are left out too: its date is not exact
 
@@ -45,6 +46,7 @@ class Evidence:
         (`is_missing`) where outcomes are missing more often after the last of them
     dependence : whether they do
     maturity : which rows are too young for their outcomes, and are not among these
+    is_constant : whether all outcomes are the same, so that nothing can be tested
     first : first segment that is used
     overrides : weight of overridden rows
     sums, bias, line : of the arms, on the rows that are used; no line where outcomes are classes
@@ -61,6 +63,7 @@ class Evidence:
     is_missing: bool
     dependence: Dependence
     maturity: Maturity
+    is_constant: bool
     first: int
     overrides: float
     sums: ArmSums
@@ -103,7 +106,8 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         change for change in law.changes if abs(change.after - change.before) > margin * spread
     )
     splits = sorted({change.split for change in law.changes})
-    dependence = dependence_of(rows, moments, splits, plan.has_time, threshold)
+    is_constant = _is_constant(plan, moments)
+    dependence = dependence_of(rows, moments, splits, plan.has_time, threshold, is_constant)
     possible: tuple[Change, ...] = ()
     is_missing = bool(changes) and _is_missing_more(statistics.seen, changes[-1].split)
     if dependence.is_found or is_missing:
@@ -138,6 +142,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         is_missing,
         dependence,
         maturity,
+        is_constant,
         first,
         overrides,
         sums,
@@ -157,6 +162,21 @@ def _is_missing_more(seen: Array, split: int) -> bool:
     rate = (before + after) / max(rows + later, 1.0)
     sd = np.sqrt(rate * (1.0 - rate) * later * rows / max(rows + later, 1.0))
     return after - rate * later > _DOUBT * sd and after > 0
+
+
+def _is_constant(plan: Plan, moments: Array) -> bool:
+    """Return whether all outcomes are the same: exactly in the pilot, up to rounding elsewhere."""
+    batch = plan.pilot
+    history = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit))
+    y = target_of(history.log)[0]
+    y = y[np.isfinite(y) & ~history.log.is_null]
+    if y.size == 0 or np.ptp(y) > 0:
+        return False
+    n, total, square = (float(moments[..., i, j].sum()) for i, j in ((0, 0), (0, -1), (-1, -1)))
+    # Levels of units were taken off: they vary by a quarter of their squared range at most.
+    units = float(np.ptp(plan.levels)) ** 2 / 4.0
+    limit = units + _ROUNDING * (float(y[0]) ** 2 or 1.0)
+    return n > 0 and square / n - (total / n) ** 2 <= limit
 
 
 def _spread(moments: Array) -> float:

@@ -131,7 +131,7 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
                 )
             elif implies(column[seen], y[seen]):
                 said.append(
-                    f"Wherever the context column '{part.name}' has not its usual value the "
+                    f"Whenever the context column '{part.name}' differs from its usual value, the "
                     f"outcome '{name}' is the same: {ask}"
                 )
         for j, action in enumerate(layout.actions):

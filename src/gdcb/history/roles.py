@@ -325,8 +325,8 @@ def _leaks(column: Column, target: Column, action: Column) -> str:
             return "it all but determines the outcome, as if it had been written after it: a leak"
         if implies(x[known], one[known]):
             return (
-                "wherever it has not its usual value the outcome is the same, as if it had been "
-                "written after it: a leak"
+                "whenever it differs from its usual value, the outcome is the same, as if it had "
+                "been written after it: a leak"
             )
         seen = np.isfinite(one)
         if gone.any() and determines(gone[seen], one[seen]):

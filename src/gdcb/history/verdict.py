@@ -83,6 +83,9 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         if n[one] < LEAST_ROWS:
             verdict, shares[a], kinds[a] = "refuse", 0.0, "rows"
             said.append(say.arm_untried(name, round(float(n[one]))))
+        elif found.is_constant:
+            verdict, shares[a] = "refuse", 0.0
+            said.append(say.same_outcomes())
         elif plan.reads_context:
             verdict = "adjust" if capped else "direct"
             said.append(
@@ -206,7 +209,9 @@ def _whole(
     ]
     if found.missing > MOST_MISSING:
         said.append(say.mostly_missing(found.missing, MOST_MISSING))
-    if found.law.changes:
+    if found.is_constant:
+        said.append(say.same_outcomes())
+    elif found.law.changes:
         for change in found.law.changes:
             dated = (time_of(plan, change.split), change.what, change.p)
             if found.dependence.is_found or change in found.possible:

@@ -77,6 +77,17 @@ def mostly_missing(part: float, most: float) -> str:
     )
 
 
+def same_outcomes() -> str:
+    """Say that the history is refused because outcomes never vary.
+
+    >>> same_outcomes()
+    'Cannot tell: every outcome is the same, so the log does not show what an action changes.'
+    """
+    return (
+        "Cannot tell: every outcome is the same, so the log does not show what an action changes."
+    )
+
+
 def outcomes_missing(missing: float, p: float | None = None, is_selective: bool = False) -> str:
     """Say how many outcomes are missing, and whether that goes with what was executed.
 

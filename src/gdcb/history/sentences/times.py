@@ -86,9 +86,10 @@ def too_few_days(n: int) -> str:
     )
 
 
-def dependence_untested() -> str:
-    """Say that there are too few rows to test whether they depend on each other."""
-    return "Whether rows depend on each other was not tested: there are too few of them."
+def dependence_untested(is_constant: bool = False) -> str:
+    """Say that rows cannot be tested for dependence: too few of them, or all outcomes alike."""
+    why = "every outcome is the same" if is_constant else "there are too few of them"
+    return f"Whether rows depend on each other was not tested: {why}."
 
 
 def gate_changed(
