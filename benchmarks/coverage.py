@@ -9,8 +9,8 @@ from it row by row. Estimators are asked as a user would ask: once without decla
 once with the range of rewards. An estimator may answer that it has no interval; how often it does
 is counted by itself, and only intervals that were given are counted as holding the truth or not.
 
-The intervals were mended on 'skewed', 'noisy', 'few', 'heavy', 'rare' and 'short'. The other
-designs were measured afterwards, and nothing was changed for them.
+The intervals were mended on 'skewed', 'noisy', 'few', 'heavy', 'rare', 'scarce' and 'short'. The
+other designs were measured afterwards, and nothing was changed for them.
 """
 
 from __future__ import annotations
@@ -174,6 +174,9 @@ def designs() -> dict[str, Design]:
         "few": Design("a target that the log hardly ran", x, rare, first, coin, _coins, unit, 2000),
         "heavy": Design("weights with a heavy tail", x, heavy, against, coin, _coins, unit, 500),
         "rare": Design("rewards are rare", x, some, against, 0.04 * coin, _coins, unit, 1500),
+        "scarce": Design(
+            "too few rewards for most logs", x, some, against, 0.025 * coin, _coins, unit, 1000
+        ),
         "cut": Design(
             "the log could not run all that the target would",
             x,

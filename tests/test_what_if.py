@@ -115,6 +115,21 @@ def test_only_changed_rows_are_modelled() -> None:
     assert answer.uncovered == 0.0
 
 
+def test_rewards_that_hardly_differ_are_no_value() -> None:
+    """600 rows without a reward do not tell its noise; nor do 600 with nine: ten are needed."""
+    instance = plain(gdcb.Cap())
+    price = np.tile([1.0, 2.0, 4.0], 200)
+    for question in (ReplaceGate("cap", gdcb.Cap(2.0)), ReplaceGate("cap", gdcb.Cap())):
+        for sold in (0, 9, 10):
+            reward = np.where(np.arange(600) < sold, 1.0, 0.0)
+            answer = ask(instance, logged(instance, price, price, reward), question)
+            assert answer.kind == ("value" if sold == 10 else "refused")
+            if sold < 10:
+                assert answer.value is None
+                assert f"only {sold} effective rows have another reward" in answer.says
+                assert answer.needed[0].startswith("at least 10 rows with another reward")
+
+
 def test_a_person_who_lets_all_pass() -> None:
     """Every second 2 was turned into a 1. Rewards are 1 and 3, so 1.5 would have been 2."""
     instance = plain(person(), values=(1.0, 2.0))

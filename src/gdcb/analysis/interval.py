@@ -15,12 +15,12 @@ from gdcb.parts import check_number
 class Interval:
     """An estimate with its limits; of a range, mean is None and the limits hold all of it.
 
-    Unpacks as mean, low, high. Ends that are out of order, or are no numbers, are refused: such an
-    interval is a fault of whoever made it, and is never shown.
+    Unpacks as mean, low, high. Ends that are out of order, or are no numbers, and an estimate
+    outside of them are refused: such an interval is a fault of whoever made it, and is never shown.
 
     Parameters
     ----------
-    mean : the estimate; None for a range
+    mean : the estimate, low <= mean <= high; None for a range
     low, high : the limits, low <= high
     level : in how many of all logs like this one the limits hold what they are of
     covers : of what they are, and under which assumptions, in words
@@ -46,6 +46,11 @@ class Interval:
             raise InvalidInput(f"interval: expected low <= high, got {self.low:g} to {self.high:g}")
         if self.mean is not None and not math.isfinite(self.mean):
             raise InvalidInput(f"interval: expected a finite estimate, got {self.mean}")
+        if self.mean is not None and not self.low <= self.mean <= self.high:
+            raise InvalidInput(
+                f"interval: expected an estimate within {self.low:g} and {self.high:g}, "
+                f"got {self.mean:g}"
+            )
         check_number("interval.level", self.level, 0.5, 1.0, open_low=True)
         if not self.covers.strip():
             raise InvalidInput("interval.covers: expected what the interval holds, in words")

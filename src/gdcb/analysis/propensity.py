@@ -4,7 +4,7 @@ Asked for on demand: a decision never pays for it. Exact where a formula exists 
 certain, two normal arms), by quadrature where the arms' drawn values are independent and no gate
 mixes them, otherwise by repeating the decision with seeded draws. The answer says which, and how
 large its error is. What persons do is learned, and no arithmetic says how well: that takes rows
-which were not learned from (`kernel_misfit`).
+which were not learned from (`kernel_misfit`), and shows only what differs between groups of rows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from gdcb.records import Rows, Setting
 from gdcb.streams import PROPENSITY, Stream, check_seed
 
 _A_BIN = 100  # rows
+_DEPTH = 4  # splits above one another that are chosen by where the gap differs
+_CUTS = 15  # places at which a column may be split
 _OF_LAW = 3.0  # standard deviations of a context column that a probability from 0 to 1 is worth
 TOLERANCE = 1e-3  # 'auto' repeats the decision of rows in which quadrature errs by more
 
@@ -47,8 +49,9 @@ class Propensity:
         of `proposed` becomes behind the gates, plus what halving the pieces of the persons' own
         laws changes, plus what is missing from a sum of 1
     executed_error : (N, K + 2) of `executed`: `numerical_error`, plus how far the learned kernels
-        are from what ran, where that was measured (`kernel_misfit`). NaN, which is 'not known',
-        where a kernel is learned and nobody has compared it
+        were seen to be from what ran (`kernel_misfit`). It is no bound: misfit that differs between
+        similar rows is not in it, and it is a mean over contexts. NaN, which is 'not known', where
+        a kernel is learned and nobody has compared it
     """
 
     proposed: Array
@@ -66,9 +69,11 @@ class KernelMisfit:
     Parameters
     ----------
     variation : (K,) upper limit of the total variation between the learned law of the executed
-        cell and the true one, on average over the contexts compared; 1 for an arm with too few rows
+        cell and the true one, each averaged over groups of similar rows; 1 for an arm with too few
+        rows. It is no limit of the error in single contexts: misfit that differs between similar
+        rows is not seen
     n : (K,) rows compared
-    level : probability with which all K limits hold
+    level : probability with which all K limits hold, of groups
     """
 
     variation: Array
@@ -79,9 +84,9 @@ class KernelMisfit:
         """Say it in a sentence."""
         worst = float(self.variation.max())
         return (
-            f"What the gates were learned to do is off by at most {worst:.2g} in total variation, "
-            f"on average over contexts ({100 * self.level:g} % confidence, "
-            f"{int(self.n.sum()):,} rows)."
+            f"In groups of similar rows, what the gates were learned to do is off by at most "
+            f"{worst:.2g} in total variation on average ({100 * self.level:g} % confidence, "
+            f"{int(self.n.sum()):,} rows). Misfit that differs between similar rows is not seen."
         )
 
 
@@ -97,11 +102,13 @@ def kernel_misfit(
 ) -> KernelMisfit:
     """Compare what gates were learned to do with what ran in rows that they were not learned from.
 
-    Rows of an arm are put into bins of about 100 that are alike in context and in what was
-    predicted. In each, the mean prediction of every cell is compared with how often it ran. The
-    mean total variation of the bins, T̂, is on average no smaller than the true one, and a row
-    moves it by at most 1/n; so the true one is at most T̂ + √(ln(K/δ)/(2n)) with probability 1 − δ
-    for all arms together (McDiarmid).
+    Every second row of an arm chooses up to 4 levels of splits, by the column of the context or of
+    what was predicted along which what ran departs from it most. The other n rows are put into
+    these groups and, within them, into bins of about 100 that are alike. In each bin the mean
+    prediction of every cell is compared with how often it ran. The mean total variation of the
+    bins, T̂, is on average no smaller than that of the true means of the bins, and a row moves it by
+    at most 1/n; so the latter is at most T̂ + √(ln(K/δ)/(2n)) with probability 1 − δ for all arms
+    together (McDiarmid).
 
     Parameters
     ----------
@@ -116,8 +123,9 @@ def kernel_misfit(
     -----
     Assumes: rows are independent given their contexts, and nothing was learned from them.
 
-    Stops applying: what averages out within a bin is not seen: a single row may be off by more
-    than the mean of its arm. Few rows make the limit large, never small.
+    Stops applying: misfit that differs between similar rows averages out within a bin and is not
+    seen, so this is no upper limit of the mean total variation row by row. Splits find what depends
+    on few columns and shows in half of the rows. Few rows make the limit large, never small.
     """
     check_number("level", level, 0.5, 1.0 - 1e-9)
     n, k = rows.n, instance.space.n
@@ -136,15 +144,59 @@ def kernel_misfit(
     z = np.hstack(
         ((rows.x - rows.x.mean(axis=0)) / np.where(spread > 0, spread, 1.0), _OF_LAW * law)
     )
-    variation, count = np.ones(k), np.bincount(proposed, minlength=k)
-    for a in np.flatnonzero(count):
-        own = proposed == a
-        bins = _alike(z[own])
-        gap = (is_there - law)[own]
-        total = sum(np.abs(np.bincount(bins, gap[:, c])).sum() for c in range(k + 2))
+    variation, count, gap = np.ones(k), np.zeros(k, dtype=np.int64), is_there - law
+    for a in np.unique(proposed):
+        own = np.flatnonzero(proposed == a)
+        choosing, compared = own[1::2], own[::2]
+        count[a] = compared.size
+        total = 0.0
+        for part in _groups(z, gap, choosing, compared):
+            bins = _alike(z[part])
+            total += sum(np.abs(np.bincount(bins, gap[part, c])).sum() for c in range(k + 2))
         noise = np.sqrt(np.log(k / (1.0 - level)) / (2.0 * count[a]))
         variation[a] = min(1.0, 0.5 * float(total) / count[a] + noise)
     return KernelMisfit(variation, count, level)
+
+
+def _groups(z: Array, gap: Array, choosing: Array, compared: Array) -> list[Array]:
+    """Split rows where the gap (N, C) of the rows `choosing` differs most: parts of `compared`.
+
+    A shallow regression tree on all columns of z: each split has the largest Σ n·|mean gap|² of
+    its two sides, with at least half a bin of choosing rows on each.
+    """
+    waiting, found = [(choosing, compared, 0)], []
+    while waiting:
+        rows, others, depth = waiting.pop()
+        split = None if depth == _DEPTH else _best_split(z[rows], gap[rows])
+        if split is None:
+            found.append(others)
+            continue
+        column, cut = split
+        below, is_below = z[rows, column] <= cut, z[others, column] <= cut
+        waiting.append((rows[below], others[is_below], depth + 1))
+        waiting.append((rows[~below], others[~is_below], depth + 1))
+    return [part for part in found if part.size]
+
+
+def _best_split(z: Array, gap: Array) -> tuple[int, float] | None:
+    """Return the column and the place of the best split; None: too few rows, or all alike."""
+    n, best, found = z.shape[0], 0.0, None
+    if n < _A_BIN:
+        return None
+    at = np.unique(np.linspace(_A_BIN // 2, n - _A_BIN // 2, _CUTS).astype(int))
+    for column in range(z.shape[1]):
+        order = np.argsort(z[:, column], kind="stable")
+        ordered, sums = z[order, column], gap[order].cumsum(axis=0)
+        here = at[ordered[at - 1] < ordered[np.minimum(at, n - 1)]]
+        if not here.size:
+            continue
+        left, all_ = sums[here - 1], sums[-1]
+        gain = (left**2).sum(axis=1) / here + ((all_ - left) ** 2).sum(axis=1) / (n - here)
+        gain -= (all_**2).sum() / n
+        if gain.max() > best:
+            best = float(gain.max())
+            found = (column, float(ordered[here[gain.argmax()] - 1]))
+    return found
 
 
 def _alike(z: Array) -> Array:
@@ -185,8 +237,8 @@ def propensity(
     method : 'auto', or insist on 'exact', 'quadrature' or 'sampled'
     draws : repetitions a row, where sampled
     seed : of these repetitions
-    misfit : how far the learned kernels are from what ran (`kernel_misfit`), for `executed_error`;
-        None: not known
+    misfit : how far the learned kernels were seen to be from what ran (`kernel_misfit`), for
+        `executed_error`; None: not known
     """
     given: Any = rows
     if not isinstance(given, Rows):
@@ -226,7 +278,7 @@ def propensity(
     numerical = spread + (proposed[:, None, :] @ rough)[:, 0]
     off = np.zeros((rows.n, 1))
     if any(known is not None for known in state.kernels):
-        # No cell is off by more than the total variation.
+        # No cell is off by more than the total variation, as far as that was seen.
         off += np.nan if misfit is None else proposed @ misfit.variation[:, None]
     return Propensity(proposed, executed, error, how, numerical + off, numerical)
 

@@ -70,11 +70,12 @@ def robustness_value(
     value, at_level = _share(f), _share(max(f - critical, 0.0))
     if critical > 0 and f > max(critical, 1.0 / critical):
         at_level = (f * f - critical * critical) / (1.0 + f * f)
-    undone = "undo the slope" if q == 1 else f"undo {100 * q:g} % of the slope"
+    undone = "the whole effect" if q == 1 else f"{100 * q:g} % of the effect"
     said = (
-        f"A hidden cause must explain {100 * value:.3g} % of what is left of both the action and "
-        f"the outcome to {undone}, and {100 * at_level:.3g} % to hide it in its error, if the "
-        "regression is linear and its rows are independent."
+        f"An unmeasured cause that explains {100 * value:.2g} % of the remaining variation in both "
+        f"the action and the outcome would account for {undone}; one that explains "
+        f"{100 * at_level:.2g} % would make it insignificant, if the regression is linear and its "
+        "rows are independent."
     )
     return RobustnessValue(value, at_level, t * t / (t * t + freedom), said)
 

@@ -16,6 +16,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 
 FORMS = ("studentised", "percentile", "bca")
+LEAST_OTHERS = 10.0  # effective rows that must differ from the most common reward
 _MOST = 10_000  # clusters that are drawn; of more, neighbours are joined
 _PIECE = 2**22  # counts held at a time
 
@@ -76,6 +77,30 @@ def sums_of(terms: Terms, cluster: Array | None) -> Sums:
     return Sums(columns[:, :j], columns[:, j:], float(ratio.sum()))
 
 
+def effective_others(reward: Array, weight: Array, cluster: Array | None) -> float:
+    """Return how many effective rows, or clusters, have another reward than the most common one.
+
+    An estimate of rewards that are nearly all alike rests on the few that are not, and so does its
+    standard error.
+
+    Examples
+    --------
+    Rewards 0, 0, 0, 1, 1 and a weight of 0 for the last row: one row differs.
+
+    >>> effective_others(np.array([0.0, 0, 0, 1, 1]), np.array([1.0, 1, 1, 2, 0]), None)
+    1.0
+    """
+    counts = weight > 0
+    if not counts.any():
+        return 0.0
+    which, times = np.unique(reward[counts], return_inverse=True, return_counts=True)[1:]
+    w = np.where(which.reshape(-1) == times.argmax(), 0.0, weight[counts])
+    if cluster is not None:
+        w = np.bincount(np.unique(cluster[counts], return_inverse=True)[1].reshape(-1), w)
+    square = float((w**2).sum())
+    return float(w.sum()) ** 2 / square if square > 0 else 0.0
+
+
 def _added(columns: Array, owner: Array, size: int) -> Array:
     return np.stack([np.bincount(owner, column, size) for column in columns.T], axis=1)
 
@@ -101,13 +126,14 @@ class Draws:
         skewness that large weights give: second-order accurate. But draws cannot know that ŝ rests
         on a few rows, so it is never shorter, on either side, than Student's t with the effective
         degrees of freedom of ŝ. 'percentile': quantiles of V*. 'bca': the same, corrected for bias
-        and acceleration.
+        and acceleration. Rows that do not differ at all say nothing about their noise: no limits,
+        −∞ to ∞.
         """
         value, error, tail = self.sums.value, self.sums.standard_error, (1.0 - level) / 2.0
         from scipy.special import stdtrit
 
         if error == 0.0:
-            return value, value
+            return -np.inf, np.inf
         if form == "studentised":
             # A draw without spread says nothing about its size.
             is_good = self.errors > 0

@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gdcb.analysis.interval import Interval
-from gdcb.analysis.off_policy.bootstrap import FORMS, draw_again, sums_of
+from gdcb.analysis.off_policy.bootstrap import (
+    FORMS,
+    LEAST_OTHERS,
+    draw_again,
+    effective_others,
+    sums_of,
+)
 from gdcb.analysis.off_policy.estimators import (
+    NEED_MODEL,
     SWITCH,
     Terms,
     Weights,
@@ -43,12 +50,13 @@ _NOTHING = 1e-9  # of the target's mass: rounding
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a target is worth a row, and how far the log can say so.
+    """What a target is worth per row, and how far the log can say so.
 
     Parameters
     ----------
     mean : the estimate
-    limits : its interval, which says what it covers; None where there is none, and `says` why
+    limits : its interval, which says what it covers; None where there is none, and `says` why. Its
+        own mean is None where the estimate lies outside of the limits, as IPS may
     ess : effective sample size (Σω)²/Σω² of the weights in use
     largest_weight : largest target/behaviour of a row, before clipping
     clipped_share : share of rows whose weight was cut, or beyond the switch
@@ -98,7 +106,7 @@ def evaluate(
     reward_range: tuple[float, float] | None = None,
     weight_bound: float | None = None,
 ) -> Value:
-    """Estimate what the target would have earned a row, on the contexts of the log.
+    """Estimate what the target would have earned per row, on the contexts of the log.
 
     Parameters
     ----------
@@ -129,7 +137,10 @@ def evaluate(
     'dm', whose model's error nothing bounds; where weights were cut, or beyond the switch, and the
     range of rewards is not declared (with it, what was cut counts as anything in that range); and
     by the bootstrap where fewer than 30 effective rows carry the estimate (100 where the log only
-    says how likely what ran was).
+    says how likely what ran was), or where fewer than 10 effective rows have another reward than
+    the most common one. In the last case the betting limits stand in for it where the range of
+    rewards is declared and they apply, and `says` tells so. There is none either where the lower
+    limit comes out above the upper one: then what the interval rests on does not hold.
 
     Stops applying: the bootstrap holds in the long run, not at every size. A behaviour that was
     itself estimated from few rows makes every interval too short.
@@ -155,17 +166,27 @@ def evaluate(
     weights = weights_of(feedback, estimator, clip)
     terms = terms_of(feedback, estimator, weights)
     limits: Interval | None = None
-    why = ""
+    why, how = "", interval
+    asked = (weights, clip, weight_bound, reward_range, level, terms.value)
     if interval == "bootstrap":
         check_seed(seed)
+        how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
         ends, why = _ends(feedback, estimator, weights, clip, reward_range)
-        if ends is not None:
+        alike = "" if ends is None else _too_alike([(feedback, weights)], ends)
+        if alike:
+            why, bounds = alike, (clip, weight_bound, weights.most)
+            if reward_range is None:
+                why += "; declare reward_range, and betting limits are given instead"
+            elif estimator in _BOUNDED and any(bound is not None for bound in bounds):
+                limits, crossed = _sure(feedback, estimator, "betting", *asked)
+                how, why = f"betting, because {alike}", crossed or alike
+        elif ends is not None:
             least = _least_error(estimator, [(1.0, feedback, weights, terms)])
             low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
-            limits = Interval(terms.value, low, high, level, _covers(feedback, ends))
+            covers = _covers([(feedback, ends)], estimator)
+            limits, why = _made(terms.value, low, high, level, covers)
     else:
-        asked = (feedback, estimator, interval, weights, clip, weight_bound, reward_range, level)
-        limits, why = _sure(*asked, terms.value)
+        limits, why = _sure(feedback, estimator, interval, *asked)
     used = weights.used
     square = float((used**2).sum())
     unsupported = None
@@ -184,9 +205,6 @@ def evaluate(
         level,
         "",
     )
-    how = interval
-    if interval == "bootstrap":
-        how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
     return replace(found, says=_in_words(found, how, feedback, clip, why))
 
 
@@ -235,12 +253,30 @@ def difference(
             raise InvalidInput(f"difference: there is no interval: {why}")
         pieces.append((sign, part, weights, terms_of(part, estimator, weights)))
         pairs.append(ends)
+    covers = "the difference of two targets: of each, "
+    covers += _covers([(first, pairs[0]), (second, pairs[1])], estimator)
+    gap = pieces[0][3].value - pieces[1][3].value
+    if _is_same(first, second) and pairs[0][0] is pairs[0][1]:
+        return Interval(0.0, 0.0, 0.0, level, covers)  # whatever rewards are
     both = (_less(pairs[0][0], pairs[1][1]), _less(pairs[0][1], pairs[1][0]))
+    alike = _too_alike([(part, weights) for _, part, weights, _ in pieces], both)
+    if alike:
+        raise InvalidInput(f"difference: there is no interval: {alike}")
     least = _least_error(estimator, pieces)
     low, high = _drawn(both, first.cluster, int(draws), seed, level, form, least)
-    covers = "the difference of two targets: of each, " + _covers(first, pairs[0])
-    gap = pieces[0][3].value - pieces[1][3].value
-    return Interval(gap, low, high, level, covers)
+    found, why = _made(gap, low, high, level, covers)
+    if found is None:
+        raise InvalidInput(f"difference: there is no interval: {why}")
+    return found
+
+
+def _is_same(first: Feedback, second: Feedback) -> bool:
+    """Whether two targets on the same rows are one."""
+    same = np.array_equal(first.target, second.target)
+    same = same and np.array_equal(first.behaviour, second.behaviour, equal_nan=True)
+    if first.outcome is None or second.outcome is None:
+        return same and first.outcome is second.outcome
+    return same and np.array_equal(first.outcome, second.outcome)
 
 
 def _less(one: Terms, two: Terms) -> Terms:
@@ -308,6 +344,26 @@ def _too_few(feedback: Feedback, weights: Weights) -> str:
         f"{n:,} rows count as {ess:,.0f} by the weights that may come up, and the bootstrap needs "
         f"{least:g}; declare reward_range and a clip or weight_bound, and take interval='betting'"
     )
+
+
+def _too_alike(parts: Sequence[tuple[Feedback, Weights]], ends: tuple[Terms, Terms]) -> str:
+    """Say why rows differ too little for the bootstrap; nothing where they differ enough.
+
+    Noise that has not shown up in the log is in no resampled log either: 100 rows without a success
+    do not tell that there never is one.
+    """
+    feedback = parts[0][0]
+    rows = "rows" if feedback.cluster is None else "clusters"
+    others = min(effective_others(part.reward, w.used, part.cluster) for part, w in parts)
+    if others < LEAST_OTHERS:
+        return (
+            f"only {others:.2g} effective {rows} have another reward than the most common one, and "
+            f"the bootstrap needs {LEAST_OTHERS:g}"
+        )
+    rounding = 1e-12 * float(np.abs(feedback.reward).max())
+    if any(sums_of(end, feedback.cluster).standard_error <= rounding for end in ends):
+        return f"all {rows} count the same, so that their noise cannot be told"
+    return ""
 
 
 def _second_moment(feedback: Feedback, kept: Array) -> float:
@@ -378,25 +434,47 @@ def _drawn(
         limits.append((min(low, end.value - off), max(high, end.value + off)))
         if ends[1] is ends[0]:
             break
-    return limits[0][0], max(limits[0][0], limits[-1][1])
+    return limits[0][0], limits[-1][1]
+
+
+def _made(
+    mean: float, low: float, high: float, level: float, covers: str
+) -> tuple[Interval | None, str]:
+    """Return the interval, or why there is none: its ends are out of order.
+
+    An estimate may lie outside of its limits, such as an IPS above all that rewards can be; the
+    interval is then of the value alone.
+    """
+    if low > high:
+        return None, (
+            f"its lower limit, {low:.4g}, is above its upper one, {high:.4g}: what it rests on "
+            "does not hold in this log, and it cannot tell"
+        )
+    return Interval(mean if low <= mean <= high else None, low, high, level, covers), ""
 
 
 def _covers(
-    feedback: Feedback,
-    ends: tuple[Terms, Terms] | None = None,
+    parts: Sequence[tuple[Feedback, tuple[Terms, Terms] | None]],
+    estimator: str,
     bounds: tuple[str, ...] = (),
 ) -> str:
-    """Say what an interval covers, and what it takes for granted."""
-    rows = "rows" if feedback.cluster is None else "clusters"
+    """Say what an interval covers, and what it takes for granted.
+
+    `parts` has the rows of each target, and the ends that the bootstrap drew.
+    """
+    rows = "rows" if parts[0][0].cluster is None else "clusters"
     said = [f"{rows} are independent", "the propensities are right", *bounds]
-    if ends is not None:
+    drawn = [(feedback, ends[0] is ends[1]) for feedback, ends in parts if ends is not None]
+    if drawn:
         said.append("effective rows are many (in the long run, not at every size)")
-        if ends[0] is not ends[1]:
+        if not all(is_whole for _, is_whole in drawn):
             said.append("rewards stay in the declared range")
-        elif feedback.is_partial:
+        if any(is_whole and feedback.is_partial for feedback, is_whole in drawn):
             said.append("the log could run whatever the target would")
+    if estimator in NEED_MODEL:
+        said.append("the outcome model is of other rows")
     said.append("nothing outside x was used that also predicts the reward")
-    return "the mean reward a row under the target, if " + ", ".join(said)
+    return f"the mean reward per row under the target, if {', '.join(said[:-1])}, and {said[-1]}"
 
 
 def _bias(
@@ -444,19 +522,14 @@ def _sure(
         low, high = bernstein_interval(*scores_of(*given), reward_range, inner)
     else:
         low, high = betting_interval(*cautious_scores(*given), reward_range, inner)
-    if low > high:
-        return None, (
-            f"its lower limit, {low:.4g}, is above its upper one, {high:.4g}: what it rests on "
-            "does not hold in this log, and it cannot tell"
-        )
-    off = slack * (reward_range[1] - reward_range[0])
-    low, high = max(low - off, reward_range[0]), min(high + off, reward_range[1])
+    if low <= high:
+        off = slack * (reward_range[1] - reward_range[0])
+        low, high = max(low - off, reward_range[0]), min(high + off, reward_range[1])
     bounds = [f"rewards lie within {reward_range[0]:g} and {reward_range[1]:g}"]
     if weight_bound is not None:
         bounds.append(f"no weight exceeds {bound:g}")
-    if weights.lost is None:
-        bounds.append("the outcome model is of other rows")
-    return Interval(mean, low, high, level, _covers(feedback, None, tuple(bounds))), ""
+    covers = _covers([(feedback, None)], estimator, tuple(bounds))
+    return _made(mean, low, high, level, covers)
 
 
 def _bound(
@@ -500,6 +573,8 @@ def _in_words(found: Value, how: str, feedback: Feedback, clip: float | None, wh
             f"{found.estimator.upper()} {found.mean:.4g} ({found.low:.4g} to {found.high:.4g},",
             f"{100 * found.level:g} %, {how}).",
         ]
+        if found.limits.mean is None:
+            said.append("The estimate itself lies outside of its limits.")
     said += [
         f"{feedback.n:,} rows count as {found.ess:,.0f};",
         f"the largest weight is {found.largest_weight:.3g}.",

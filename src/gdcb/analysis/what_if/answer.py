@@ -21,7 +21,7 @@ class Answer:
         lies; 'refused': it tells neither
     question : in words
     says : the answer in words
-    value : mean reward a row under what was asked; None where refused
+    value : mean reward per row under what was asked; None where refused
     difference : the same less what happened
     identified : (low, high) that remain however long the log is; None for a value
     happened : mean reward of the log's rows

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gdcb.analysis.interval import Interval
+from gdcb.analysis.off_policy.bootstrap import LEAST_OTHERS, effective_others
 from gdcb.analysis.what_if import words
 from gdcb.analysis.what_if.answer import Answer, percent
 from gdcb.analysis.what_if.coverage import NEAR, ran_nearby
@@ -135,8 +138,26 @@ class Asked:
         """Say why there is no answer, and what would be needed."""
         return self.answer("refused", words.of_refusal(why), needed=needed, **figures)
 
+    def too_alike(self, **figures: Any) -> Answer | None:
+        """Refuse where the rewards of the log differ too little for an interval."""
+        log = self.log
+        others = effective_others(log.reward, np.ones(log.n), log.cluster)
+        if others >= LEAST_OTHERS:
+            return None
+        rows = "rows" if log.cluster is None else "clusters"
+        figures.pop("needed", None)
+        return self.refused(
+            f"only {others:.2g} effective {rows} have another reward than the most common one, too "
+            "few to tell the noise of the rest",
+            f"at least {LEAST_OTHERS:g} {rows} with another reward than the most common one",
+            **figures,
+        )
+
     def between(self, low: Array, high: Array, why: str, **figures: Any) -> Answer:
         """Answer with the range of two ends' scores."""
+        refusal = self.too_alike(**figures)
+        if refusal is not None:
+            return refusal
         on, r = self.conditions, self.log.reward
         given = (self.log.cluster, on.level, on.draws, on.seed)
         value, identified = outer(low, high, *given, self.covers(words.THE_RANGE))
@@ -148,6 +169,9 @@ class Asked:
 
     def exactly(self, score: Array, changed: float, **figures: Any) -> Answer:
         """Answer with the mean of scores."""
+        refusal = self.too_alike(changed=changed, **figures)
+        if refusal is not None:
+            return refusal
         value = self.interval(score, words.THE_VALUE)
         difference = self.interval(score - self.log.reward, words.THE_DIFFERENCE)
         said = f"something else would have run in {percent(changed)} of the rows"

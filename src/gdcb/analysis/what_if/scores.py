@@ -55,10 +55,13 @@ class Scores:
 def limits(
     score: Array, cluster: Array | None, level: float, draws: int, seed: int, covers: str
 ) -> Interval:
-    """Return the mean of scores and its bootstrap interval (studentised; rows or clusters)."""
+    """Return the mean of scores and its bootstrap interval (studentised; rows or clusters).
+
+    Scores that are 0 in every row are a difference where nothing changes: 0 for certain.
+    """
     mean = float(score.mean())
-    if score.size < 2 or not np.ptp(score):
-        return Interval(mean, mean, mean, level, covers)
+    if not score.any():
+        return Interval(0.0, 0.0, 0.0, level, covers)
     terms = Terms(score[:, None], np.ones((score.size, 1)))
     rng = np.random.default_rng(seed)
     low, high = draw_again(terms, cluster, draws, rng).interval(level, "studentised")

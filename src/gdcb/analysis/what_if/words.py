@@ -8,9 +8,9 @@ from gdcb.analysis.what_if.questions import Propose, Question, SecondReviewer
 from gdcb.instance import Instance
 
 UNKNOWN = "not known"
-THE_VALUE = "the mean reward a row under what was asked"
+THE_VALUE = "the mean reward per row under what was asked"
 THE_DIFFERENCE = f"{THE_VALUE}, less that of the log"
-THE_RANGE = "all that the mean reward a row under what was asked may be, by this log"
+THE_RANGE = "all that the mean reward per row under what was asked may be, by this log"
 THE_RANGE_LESS = f"{THE_RANGE}, less that of the log"
 SAME_LAW = "the reward of an action in a context is the same whoever proposed or changed it"
 NOTHING_HIDDEN = "persons used nothing outside the recorded context that also predicts the outcome"
@@ -47,7 +47,7 @@ def of_value(
 ) -> str:
     """Say a value."""
     if difference.low == difference.high == 0.0:
-        return f"Nothing would have changed: {happened:.4g} a row, as it was."
+        return f"Nothing would have changed: {happened:.4g} per row, as it was."
     more = "more" if (difference.mean or 0.0) >= 0 else "less"
     size = abs(difference.mean or 0.0)
     return (
@@ -66,7 +66,7 @@ def of_range(
 ) -> str:
     """Say a range."""
     return (
-        f"The log tells only a range: between {identified[0]:.4g} and {identified[1]:.4g} a row, "
+        f"The log tells only a range: between {identified[0]:.4g} and {identified[1]:.4g} per row, "
         f"{value.low:.4g} to {value.high:.4g} with its noise; that is {difference.low:+.4g} to "
         f"{difference.high:+.4g} against the {happened:.4g} that happened, if rows are independent "
         f"and all of `assumes` holds. {why}"
