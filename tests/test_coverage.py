@@ -162,7 +162,8 @@ def halved(n: int = 5000) -> Feedback:
 
 def test_crossed_ends_are_no_interval() -> None:
     """Propensities of half their size: the ends cross, which it says, and gives none."""
-    log, settings = halved(), {"clip": 20.0, "reward_range": (0.0, 1.0)}
+    log = halved()
+    settings: dict[str, Any] = {"clip": 20.0, "reward_range": (0.0, 1.0)}
     for interval in ("bootstrap", "betting"):
         value = evaluate(log, "ips", interval, **settings)
         assert value.limits is None
