@@ -264,7 +264,8 @@ def test_betting_limits_are_where_the_capital_is_won(
     assert 0.0 < value.low < value.mean < value.high < 1.0
     for scores, v in ((lower, value.low), (upper.mirrored(), -value.high)):
         step = 1e-5
-        assert capital_of(scores, v - step, 0.05) > 40.0 > capital_of(scores, v + step, 0.05)
+        won = [capital_of(scores.shuffled(), v + off, 0.05) for off in (-step, step)]
+        assert won[0] > 40.0 > won[1]
     monkeypatch.setattr(intervals, "_PIECE", 70)
     again = evaluate(feedback, name, "betting", **given_range)
     assert (again.low, again.high) == pytest.approx((value.low, value.high), abs=1e-9)
@@ -278,12 +279,34 @@ def test_bets_on_several_scores_share_the_capital() -> None:
     value = evaluate(feedback, "dr", "betting", reward_range=span, weight_bound=bound)
     lowers, _ = cautious_scores(feedback, "dr", weights, span, bound)
     assert len(lowers) > 1
+    lowers = [one.shuffled() for one in lowers]
     grid = np.array([value.low - 1e-5, value.low + 1e-5])
     won = np.exp(intervals._most_capital(lowers, grid, 0.05))
     assert won[0] > 40.0 > won[1]
     each = [np.exp(intervals._most_capital([one], grid, 0.05))[0] for one in lowers]
     assert each == pytest.approx([capital_of(one, grid[0], 0.05) for one in lowers])
     assert won[0] <= np.mean(each)
+
+
+@pytest.mark.parametrize("name", ["ips", "snips", "dr"])
+@pytest.mark.parametrize("rising", [1.0, -1.0])
+def test_a_sorted_log_has_the_limits_of_any_other(name: str, rising: float) -> None:
+    """Sorted by reward, in 20 logs of 400 rows: the interval holds the value as in any order.
+
+    At least 17 of 20: where 95 % hold, fewer come up once in 400 sets of seeds.
+    """
+    held = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cell, behaviour = (rng.random(400) < 0.3).astype(int), np.tile([0.7, 0.3], (400, 1))
+        target = np.tile([0.4, 0.6], (400, 1))
+        reward = np.where(rng.random(400) < np.where(cell == 1, 0.5, 0.2), 1.0, 0.0)
+        order = np.argsort(rising * reward, kind="stable")
+        model = np.tile([0.25, 0.45], (400, 1))
+        feedback = Feedback(cell[order], reward[order], behaviour, target, model)
+        value = evaluate(feedback, name, "betting", reward_range=(0.0, 1.0), weight_bound=2.0)
+        held += bool(value.low <= 0.4 * 0.2 + 0.6 * 0.5 <= value.high)
+    assert held >= 17
 
 
 def test_many_rows_are_joined_before_they_are_bet_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,14 @@ class Scores:
         low, high = (-self.high[0], self.high[1]), (-self.low[0], self.low[1])
         return Scores(-self.p, self.d, low, high, self.spread)
 
+    def shuffled(self) -> Scores:
+        """Return the scores in an order of chance, the same for all of as many rows.
+
+        Who bets in the order of the log loses or wins it all where that is sorted.
+        """
+        order = np.random.default_rng(self.p.size).permutation(self.p.size)
+        return replace(self, p=self.p[order], d=self.d[order])
+
 
 def scores_of(
     feedback: Feedback,
@@ -252,7 +260,8 @@ def betting_interval(
     Π(1 + λ_t·(X_t − m)), a martingale if the mean is m. v is left out once either half of the
     capital, one on 'more' and one on 'less', has grown to 1/α at any row. Where there are several
     scores of the same v, the half is shared out evenly among bets on each. Predictable plug-in:
-    λ_t = √(2·ln(2/α)/(n·σ̂²_{t−1})), cut at c/m or c/(1 − m), c = ½.
+    λ_t = √(2·ln(2/α)/(n·σ̂²_{t−1})), cut at c/m or c/(1 − m), c = ½. Rows are bet on in an order
+    of chance, so that a log which is sorted gets the limits of one which is not.
     """
     low, high = reward_range
     mirrored = [scores.mirrored() for scores in upper]
@@ -263,6 +272,7 @@ def betting_interval(
 def _last_bet(several: list[Scores], low: float, high: float, alpha: float) -> float:
     """Return the largest v below which the bet on 'more' has won, on finer and finer grids."""
     n = several[0].p.size
+    several = [scores.shuffled() for scores in several]
     if n > _MOST:
         several = [_clustered(scores, np.arange(n) // -(-n // _MOST)) for scores in several]
     for _ in range(_ROUNDS):
