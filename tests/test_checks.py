@@ -261,7 +261,7 @@ def test_a_check_that_fails_does_not_end_the_list() -> None:
         raise KeyError("price")
 
     kernel = broken.but(CategoryKernel(), check=fail)[0]
-    for part in (broken.but(Bounds(), check=fail)[0], kernel, Approval(kernel=kernel)):
+    for part in (broken.but(Bounds(high=9.0), check=fail)[0], kernel, Approval(kernel=kernel)):
         told = {result.name: result.broken for result in checks.report(part).broken}
         assert "it raised KeyError: 'price'" in told["it says what it cannot judge"]
 
@@ -317,7 +317,7 @@ def test_a_missing_method_is_named(kind: str, lacking: str) -> None:
         (BetaThompson(), "bandit"),
         (RidgeScaler(features=("a",)), "scaler"),
         (Multiply(), "composition"),
-        (Bounds(), "gate"),
+        (Bounds(high=9.0), "gate"),
         (CategoryKernel(), "kernel"),
         (Scaled(), "reward"),
         (ArmList(values=(1.0, 2.0)), "arms"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -106,3 +107,25 @@ def test_a_certificate_of_an_ungated_instance_says_so(gates: Any, times: int) ->
     """Where a document does not tell of gates, nothing is said about them."""
     page = certificate_page(build() | {"gates": gates})
     assert page.count("ungated: proposals run as they are") == times
+
+
+def test_a_gate_without_a_limit_does_not_close_a_chain() -> None:
+    """It would let a person's own number run, whatever it is: -1e9 did."""
+    with pytest.raises(InvalidInput, match="gate 'bounds': expected low, high or both"):
+        gdcb.Instance(**PARTS, gate=[gdcb.Approval(name="m"), gdcb.Bounds()])
+    for make in (gdcb.Cap, gdcb.PolicyFilter, gdcb.Shield):
+        with pytest.raises(InvalidInput, match=r"expected limit|expected denied|what is safe"):
+            make()
+    assert gdcb.Bounds(low_column="base") != gdcb.Bounds(high_column="base")
+    assert gdcb.Cap(limit_column="base").limit == float("inf")
+
+
+def test_a_declared_gate_without_a_limit_is_refused_and_a_recorded_one_read() -> None:
+    """A ledger that recorded such a gate can still be opened; its gate limits nothing, as then."""
+    for part in ("bounds", "cap"):
+        text = f'gates = [{{ part = "approval" }}, {{ part = "{part}" }}]\n{DECLARED}'
+        with pytest.raises(InvalidInput, match="without"):
+            parse(text)
+        gate = parse(text, is_recorded=True).instance.chain.gates[1]
+        rows = gdcb.records.Rows(np.zeros(1, int), np.zeros(1, int), np.ones((1, 1)))
+        assert gate.apply(None, np.array([[-1e9]]), rows)[0].tolist() == [[-1e9]]

@@ -102,7 +102,7 @@ def test_a_gate_that_never_acted_may_go() -> None:
 
 def test_only_changed_rows_are_modelled() -> None:
     """Proposals 1, 2 and 4, earning as much; a cap of 2 makes 5/3 of 7/3: every 4 becomes a 2."""
-    instance = plain(gdcb.Cap())
+    instance = plain(gdcb.Cap(limit=99.0))
     price = np.tile([1.0, 2.0, 4.0], 200)
     answer = ask(instance, logged(instance, price, price, price), ReplaceGate("cap", gdcb.Cap(2.0)))
     assert answer.value is not None
@@ -272,7 +272,7 @@ def test_an_answer_is_plain_data() -> None:
 
 def test_rows_without_a_reward_are_left_out_and_counted() -> None:
     """A third of the rewards is missing: the others answer."""
-    instance = plain(gdcb.Cap())
+    instance = plain(gdcb.Cap(limit=99.0))
     price = np.tile([1.0, 2.0, 4.0], 200)
     reward = np.where(price == 1.0, np.nan, price)
     answer = ask(instance, logged(instance, price, price, reward), WithoutGate("cap"))
@@ -432,7 +432,7 @@ def test_a_stricter_limit_never_lets_more_through(limit: float, seed: int) -> No
 
 def test_columns_of_the_wrong_kind_are_refused() -> None:
     """Each says what was expected and what came."""
-    instance = plain(gdcb.Cap())
+    instance = plain(gdcb.Cap(limit=99.0))
     good: dict[str, Any] = {
         "x": np.zeros((4, 1)),
         "recommended": np.ones((4, 1)),
@@ -462,7 +462,7 @@ def test_columns_of_the_wrong_kind_are_refused() -> None:
 
 def test_questions_that_make_no_sense_are_refused() -> None:
     """Unknown gates, persons where rules belong, laws that are none, ranges that hold nothing."""
-    instance = plain(gdcb.Cap(), person())
+    instance = plain(gdcb.Cap(limit=99.0), person())
     price = np.tile([1.0, 2.0, 4.0], 20)
     log = logged(instance, price, price, price)
     with pytest.raises(InvalidInput, match="no gate 'limit'; the chain has cap, manager"):
@@ -497,7 +497,7 @@ def test_a_bandit_can_be_asked_about() -> None:
     """A learned bandit's law is its propensity in the state it has."""
     from gdcb import round as turn
 
-    instance = plain(gdcb.Cap())
+    instance = plain(gdcb.Cap(limit=99.0))
     bandit = gdcb.GaussianThompson()
     state = turn.init(instance, bandit, np.zeros(1, dtype=np.int64))
     price = np.tile([1.0, 2.0, 4.0], 10)

@@ -24,7 +24,9 @@ class Number:
 
     def __post_init__(self) -> None:
         check_settings(self, "context")
-        if not self.low <= self.high:
+        if math.isnan(self.low) or math.isnan(self.high):
+            raise InvalidInput(f"context: expected numbers, got low {self.low}, high {self.high}")
+        if self.low > self.high:
             raise InvalidInput(f"context: low {self.low} is above high {self.high}")
 
     def encode(self, name: str, value: Any) -> list[float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import tomllib
 import typing
 from dataclasses import dataclass
@@ -195,7 +196,8 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
 
     A text without `gates` is refused; `gates = []` says that the instance runs ungated. Only
     where a ledger recorded the text (`is_recorded`), perhaps before this was asked for, does the
-    absence of gates still mean that there were none.
+    absence of gates still mean that there were none, and bounds or a cap without a limit still
+    limit nothing.
 
     Examples
     --------
@@ -214,12 +216,22 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     data = read_toml(text, where)
     if is_recorded:
         data.setdefault("gates", [])
+        _fill_limits(data["gates"])
     try:
         return _declared(data, where)
     except GdcbError:
         raise
     except (ValueError, ArithmeticError, RecursionError) as error:  # a part that cannot say why
         raise InvalidInput(f"{where}: no instance can be built from it ({error})") from error
+
+
+def _fill_limits(gates: Any) -> None:
+    """Give recorded bounds and caps without a limit the largest one: they limit nothing still."""
+    largest = {"bounds": {"low": -sys.float_info.max}, "cap": {"limit": sys.float_info.max}}
+    limits = {"low", "high", "low_column", "high_column", "limit", "limit_column"}
+    for gate in gates if isinstance(gates, list) else ():
+        if isinstance(gate, dict) and isinstance(gate.get("part"), str) and not limits & set(gate):
+            gate.update(largest.get(gate["part"], {}))
 
 
 def _declared(data: dict[str, Any], where: str) -> Declaration:

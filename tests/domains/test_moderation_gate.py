@@ -92,6 +92,7 @@ def test_a_context_that_is_no_number_bars_everything() -> None:
         ({"levels": (0.0,), "columns": (0,)}, "expected a weight for each of 1 columns, got 0"),
         ({"levels": (0.0,), "limit": 1.5}, "limit: expected a number >= 0 and <= 1"),
         ({"levels": (0.0,), "limit": math.nan}, "limit: expected a finite number"),
+        ({"levels": (0.0,), "limit": 1.0}, "limit: expected below 1; at 1 it would bar nothing"),
         ({"levels": (0.0,), "otherwise": "harsher"}, "otherwise: expected one of milder, veto"),
         ({"levels": 0.0}, "levels: expected a tuple"),
     ],

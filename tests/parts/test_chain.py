@@ -868,7 +868,7 @@ def test_an_expired_hold_teaches_the_gate_model(kernel: Any) -> None:
     """Thirty holds that nobody answered make a proposal worth less (§1: 'a veto or an
     expired hold teaches the gate model').
     """
-    chain = Chain((Approval(Hold(), kernel), Bounds()))
+    chain = Chain((Approval(Hold(), kernel), Bounds(low=-1e9)))
     kernels = chain.init_kernels(1, 1, 1)
     value, e = Worth(parabola(1).of, np.ones(1), np.full(1, -7.0)), np.ones((1, 1, 1))
     before = chain.expect(value, e, blank(1), kernels)[0, 0]
@@ -885,7 +885,7 @@ def test_an_expired_hold_teaches_the_gate_model(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", [NumberKernel(), CategoryKernel(n_categories=200)])
 def test_a_fallback_is_nobodys_answer(kernel: Any, fallback: float) -> None:
     """Nobody answered and a declared action ran: modified, and nobody approved or changed it."""
-    chain = Chain((Approval(Hold(), kernel), Bounds()))
+    chain = Chain((Approval(Hold(), kernel), Bounds(low=-1e9)))
     kernels = chain.init_kernels(1, 1, 1)
     before = records.to_bytes(kernels[0])
     gone = resume(run(chain, [[100.0]], blank(1)), fallback, EXPIRED, chain)
@@ -930,7 +930,7 @@ def test_a_simulated_fault_is_no_verdict() -> None:
         return np.ones(e.shape[:2])
 
     gate = Approval(SimulatedPerson(approve, lambda some: some.x), CategoryKernel(n_categories=2))
-    chain = Chain((gate, Bounds()))
+    chain = Chain((gate, Bounds(low=-1e9)))
     kernels = chain.init_kernels(1, 1, 1)
     before = kernels[0].counts.copy()
     some = rows([[1.0], [-1.0], [1.0]])
@@ -1101,7 +1101,9 @@ def test_names_must_differ() -> None:
 
 def test_kernels_belong_to_units_or_groups() -> None:
     """Two units in one group: the kernel per unit has two owners, the one per group has one."""
-    chain = Chain((Approval(per="unit", name="a"), Approval(per="group", name="b"), Bounds()))
+    chain = Chain(
+        (Approval(per="unit", name="a"), Approval(per="group", name="b"), Bounds(low=0.0))
+    )
     kernels = chain.init_kernels(2, 1, 1)
     assert [len(k.counts) for k in kernels if k is not None] == [2, 1]
     chain.learn(

@@ -142,7 +142,7 @@ def test_bad_contexts_are_refused(context: Any, error: type[Exception], message:
     [
         (lambda: Schema({}), "expected at least one column"),
         (lambda: Number(2, 1), "low 2 is above high 1"),
-        (lambda: Number(math.nan, 1), "low nan is above high 1"),
+        (lambda: Number(math.nan, 1), "expected numbers, got low nan, high 1"),
         (lambda: Category(("one",)), "at least two different levels"),
         (lambda: Category(()), "at least two different levels"),
         (lambda: Category(("a", "b", "a")), "at least two different levels"),

@@ -284,7 +284,8 @@ def test_status_of_by_hand() -> None:
     ("build", "message"),
     [
         (lambda: Bounds(low=2.0, high=1.0), "gate 'bounds': low 2.0 is above high 1.0"),
-        (lambda: Bounds(low=float("nan")), "gate 'bounds': low nan is above high inf"),
+        (lambda: Bounds(low=float("nan")), "gate 'bounds': low: expected a number, got NaN"),
+        (lambda: Bounds(1.0, float("nan")), "gate 'bounds': high: expected a number, got NaN"),
         (lambda: Bounds(outside="drop"), "gate.outside: expected one of project, veto"),
         (lambda: PolicyFilter(cost=(1.0,)), "gate 'policy': cost and budget go together"),
         (
@@ -324,13 +325,13 @@ def test_hard_gates_say_that_they_are_idempotent() -> None:
         is_idempotent: ClassVar[bool] = False
 
     assert HardGate.is_idempotent
-    assert Bounds().is_idempotent
+    assert Bounds(high=9.0).is_idempotent
     assert not Step().is_idempotent
 
 
 def test_a_hard_gate_draws_and_learns_nothing() -> None:
     """It is deterministic and known: no random numbers, no kernel."""
-    gate: Any = Bounds()
+    gate: Any = Bounds(high=9.0)
     assert gate.draw(None, 5) is None
     assert gate.init_kernel(3, 1) is None
     assert gate.is_hard

@@ -228,7 +228,7 @@ def test_reasons_say_what_was_not_safe() -> None:
     [
         (Shield, "nothing says what is safe"),
         (lambda: Shield(low=2.0, high=1.0), "low 2.0 is above high 1.0"),
-        (lambda: Shield(high=float("nan")), "is above high nan"),
+        (lambda: Shield(high=float("nan")), "high: expected a number, got NaN"),
         (lambda: Shield(high=1.0, at_least=3.0), "need 'when'"),
         (lambda: Shield(high=1.0, when=0, at_least=3.0, at_most=2.0), "is above at_most"),
         (lambda: Shield(high=1.0, fallback=(1.0,), fallback_columns=(0,)), "give it once"),

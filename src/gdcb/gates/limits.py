@@ -12,6 +12,7 @@ import numpy as np
 from gdcb.arrays import Array, at_least, at_most, namespace, put_where
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
+from gdcb.gates.rules import check_limits
 from gdcb.parts import Column, check_choice, check_settings, column, take
 from gdcb.records import Rows
 
@@ -26,7 +27,7 @@ class Bounds(HardGate):
 
     Parameters
     ----------
-    low, high : limits; none by default
+    low, high : limits; one of them, or of the columns, must be given
     low_column, high_column : context columns that hold the row's own limits
     action : action column that is limited
     outside : 'project' moves an action to the limit, 'veto' does not let it run
@@ -64,8 +65,13 @@ class Bounds(HardGate):
     def __post_init__(self) -> None:
         check_settings(self, "gate")
         check_choice("gate.outside", self.outside, ("project", "veto"))
-        if not self.low <= self.high:
-            raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
+        check_limits(self.name, self.low, self.high)
+        columns = (self.low_column, self.high_column)
+        if (self.low, self.high, *columns) == (-math.inf, math.inf, None, None):
+            raise InvalidInput(
+                f"gate '{self.name}': expected low, high or both (or low_column, high_column); "
+                "without a limit it would let everything pass"
+            )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""
@@ -121,8 +127,9 @@ class Cap(HardGate):
 
     Parameters
     ----------
-    limit : the cap; none by default
-    limit_column : context column that holds the row's own cap; the lower of both is in force
+    limit : the cap
+    limit_column : context column that holds the row's own cap; the lower of both is in force.
+        One of the two must be given
     action : action column that is capped
 
     Notes
@@ -154,6 +161,11 @@ class Cap(HardGate):
         check_settings(self, "gate")
         if math.isnan(self.limit):  # nothing is above it, and everything would pass
             raise InvalidInput("gate.limit: expected a number, got nan")
+        if self.limit == math.inf and self.limit_column is None:
+            raise InvalidInput(
+                f"gate '{self.name}': expected limit or limit_column; without one it would let "
+                "everything pass"
+            )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""

@@ -65,6 +65,11 @@ class PolicyFilter(HardGate):
             check_number(f"gate '{self.name}': cost", cost)
         if bool(self.cost) != (self.budget is not None):
             raise InvalidInput(f"gate '{self.name}': cost and budget go together")
+        if not self.denied and self.budget is None and self.require is None:
+            raise InvalidInput(
+                f"gate '{self.name}': expected denied, cost with budget, or require; without a "
+                "rule it would let everything pass"
+            )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse categories that there are not, and costs that are not one a category."""

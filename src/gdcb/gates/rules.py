@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +50,10 @@ def check_force(gate: str, when: Column | None, at_least: float, at_most: float)
 
 
 def check_limits(gate: str, low: float, high: float) -> None:
-    """Refuse limits that leave nothing."""
+    """Refuse limits that are not numbers, or that leave nothing."""
+    for name, limit in (("low", low), ("high", high)):
+        if math.isnan(limit):
+            raise InvalidInput(f"gate '{gate}': {name}: expected a number, got NaN")
     if not low <= high:
         raise InvalidInput(f"gate '{gate}': low {low} is above high {high}")
 

@@ -63,7 +63,7 @@ def ask(
 
     Examples
     --------
-    Even proposals of 1, 2 and 4, no cap so far, and rewards 1, 2 and 4. A cap of 2 would turn each
+    Even proposals of 1, 2 and 4, a cap of 9 so far, and rewards 1, 2 and 4. A cap of 2 would turn each
     4 into a 2: rows with 1 or 2 keep their outcomes, and the mean falls from 7/3 to 5/3.
 
     >>> from gdcb import ArmList, Cap, Multiply, Number, Schema
@@ -72,7 +72,7 @@ def ask(
     ...     context=Schema({"x": Number()}),
     ...     arms=ArmList(values=(1.0, 2.0, 4.0)),
     ...     composition=Multiply(),
-    ...     gate=Cap(name="limit"),
+    ...     gate=Cap(limit=9.0, name="limit"),
     ... )
     >>> price = np.tile([1.0, 2.0, 4.0], 100)
     >>> log = gated_log(instance, np.zeros((300, 1)), price[:, None], price[:, None], price)

@@ -11,6 +11,7 @@ import numpy as np
 from gdcb.arrays import Array, is_any
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
+from gdcb.gates.rules import check_limits
 from gdcb.parts import Column, check_number, check_settings, column, take
 from gdcb.records import Rows
 
@@ -65,8 +66,7 @@ class Menu(HardGate):
         check_number(f"gate '{self.name}': typical", self.typical, 0.0, open_low=True)
         if not self.values or list(self.values) != sorted(set(self.values)):
             raise InvalidInput(f"gate '{self.name}': expected rising values, got {self.values}")
-        if not self.low <= self.high:
-            raise InvalidInput(f"gate '{self.name}': low {self.low} is above high {self.high}")
+        check_limits(self.name, self.low, self.high)
 
     @classmethod
     def example(cls) -> Menu:

@@ -83,6 +83,8 @@ class AppealFilter(HardGate):
                 f"got {len(self.weights)}"
             )
         check_number(f"{where}: limit", self.limit, 0.0, 1.0)
+        if self.limit == 1.0:
+            raise InvalidInput(f"{where}: limit: expected below 1; at 1 it would bar nothing")
         check_choice(f"{where}: otherwise", self.otherwise, ("milder", "veto"))
 
     @classmethod
