@@ -648,3 +648,75 @@ def test_a_guess_that_the_terminal_names_can_be_said_otherwise(tmp_path: Path) -
     more = ("--out", str(file), "--force", "--reviewer", "boss")
     assert call("mine", "--from", str(log), *more)[0] == 0
     assert tomllib.loads(file.read_text(encoding="utf-8"))["history"]["reviewer"] == "boss"
+
+
+def rounded_prices(name: str, noise: float, n: int = 1500) -> pl.DataFrame:
+    """Return whole prices, a base of 40 to 90 and a ratio with four digits, give or take noise."""
+    rng = np.random.default_rng(5)
+    base, ratio = rng.uniform(40, 90, n).round(2), rng.uniform(0.8, 1.2, n).round(4)
+    booked = (rng.random(n) < 1.0 / (1.0 + np.exp(3.0 * ratio - 3.0))).astype(int)
+    told = (ratio * (1.0 + noise * rng.standard_normal(n))).round(4)
+    data = {"demand": rng.random(n).round(3), "base_price": base, "price": np.round(base * ratio)}
+    return pl.DataFrame({**data, "booked": booked, name: told})
+
+
+@pytest.mark.parametrize("name", ["factor", "k", "price_vs_market", "base_factor"])
+@pytest.mark.parametrize("noise", [0.0, 0.001])
+def test_a_ratio_is_found_through_rounding_and_noise(name: str, noise: float) -> None:
+    """Half a unit of a price of 40 is 1.25 %: more than the four digits of the ratio show."""
+    text = proposed(rounded_prices(name, noise))
+    data = tomllib.loads(text)
+    assert set(data["context"]) == {"demand", "base_price"}
+    assert f"# - {name}: it is " in text
+    assert data["composition"]["base"] == ["base_price"]
+    assert data["arms"]["values"][-1] - data["arms"]["values"][0] > 0.3
+
+
+def test_a_percentage_is_found_through_the_rounding_of_the_price() -> None:
+    frame = rounded_prices("k", 0.0).with_columns(pct=(100 * pl.col("k") - 100).round(2)).drop("k")
+    assert "# - pct: it is made of 'price' and 'base_price'" in proposed(frame)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("approved_by", "reviewed_by", "decided_by", "answered_by", "overridden_by"),
+        *("edited_by", "checkedBy", "approvedby", "geprüft_von", "manager", "physician"),
+        *("operator", "moderator_name"),
+    ],
+)
+def test_who_answered_is_the_reviewer(name: str) -> None:
+    people: dict[str, Any] = {name: ["ann", "bob", "eve"] * 500}
+    log = look(priced(**people))
+    roles = roles_of(log, {})
+    assert roles.reviewer == name
+    assert [*propose(log, roles).context] == ["demand", "base_price"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("labels", "sampleWeights", "sampleweight", "gewicht", "propensities", "actionProbs"),
+        *("wahrscheinlichkeit", "decision_ts", "decidedAt", "final_approved", "approved_at"),
+        *("is_approved", "wasOverridden", "ueberstimmt", "überstimmt", "vorschlag", "n_sales"),
+        *("isConverted", "conversions", "gebucht", "umsatz", "rewards", "erstellt_am", "vetoes"),
+        *("recommendations", "approvals", "approved_by_score", "decision_time_utc"),
+    ],
+)
+def test_other_spellings_of_reserved_columns_are_no_context_either(name: str) -> None:
+    log = look(with_noise(name))
+    found = propose(log, roles_of(log, {"outcome": "booked"}))
+    assert [*found.context] == ["demand", "base_price"]
+    assert found.without[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("total_weight", "time_of_day", "target_group_size", "order_size", "prev_clicks"),
+        *("manager_age", "operator_experience", "umsatz_vorjahr", "sold_last_year", "onset"),
+    ],
+)
+def test_other_names_that_only_sound_reserved_stay_context(name: str) -> None:
+    log = look(with_noise(name))
+    assert name in propose(log, roles_of(log, {"outcome": "booked"})).context

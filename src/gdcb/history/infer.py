@@ -13,6 +13,7 @@ from gdcb.history.columns import Column, Look, hint
 from gdcb.history.roles import BASES, Roles, left_out, made_of_pairs, tokens
 
 _LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out
+_SAME = 0.01  # relative range of arms below which they are all the same
 _PAYS = ("price", "rate", "apr", "fee", "fare", "amount")
 
 
@@ -140,9 +141,18 @@ def _base(found: Proposal) -> tuple[tuple[str, ...], Array]:
             if name in bases:
                 continue
             relative = values / column.values
+            if bases and _range(relative) < _SAME:
+                continue  # nothing is left to choose: it is the ratio to the base found before
             if _spread(relative) < _LESS * _spread(values):
                 bases, values = (*bases, name), relative
     return bases, values
+
+
+def _range(values: Array) -> float:
+    """Return the range of the middle 90 % of values, relative to their median."""
+    known = values[np.isfinite(values) & (values > 0)]
+    low, middle, high = np.quantile(known, (0.05, 0.5, 0.95))
+    return float((high - low) / middle)
 
 
 def _spread(values: Array) -> float:

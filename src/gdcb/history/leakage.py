@@ -25,6 +25,10 @@ _BANDS = 20  # of a column, in each of which the outcome has a mean of its own
 _CHANCE = 1e-6  # below which a value that always has the same outcome is no coincidence
 TELLS = 0.5  # share of an outcome from which a single column is suspicious
 PAIRED = 2_000  # rows, about, in which a column is held against pairs of others
+_COUNTED = 30  # different numbers up to which an action is not rounded, but counted
+_LOST = 0.25  # share of a column's variance, at most, that the rounding of an action explains
+_NEARLY = 0.01  # relative deviation, about, of a column that is nearly a ratio of two others
+_NEARLY_LEFT = 0.05  # share of its (log) variance that is left then, at most
 _LEFT = 0.001  # share of a column's variance that two others which make it up may leave
 
 
@@ -315,7 +319,8 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
     """Return whether a column (N,) is made of two others, and not of the second alone.
 
     Tried are sums and differences in any proportion, first/second, second/first and their product,
-    each up to a factor and a constant, and up to the digits that the column is rounded to.
+    each up to a factor and a constant, and up to the digits that the column is rounded to. A ratio
+    also knows nothing of what rounding took from its numerator: 0.4 of a price of 50 are 0.8 %.
 
     >>> rng = np.random.default_rng(0)
     >>> base, ratio = rng.uniform(80, 200, 300), rng.choice([0.9, 1.0, 1.1], 300)
@@ -333,9 +338,47 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
         return False
     limit = max(_LEFT * alone, min(rounded, 10.0 * _LEFT * alone))
     tried = [np.stack((first, second), axis=1), (first * second)[:, None]]
-    tried += [(first / second)[:, None]] if (second != 0).all() else []
-    tried += [(second / first)[:, None]] if (first != 0).all() else []
-    return any(_unexplained(column, made) <= limit for made in tried)
+    if any(_unexplained(column, made) <= limit for made in tried):
+        return True
+    # The error of a rounded `first`, relative to it, is that of both ratios.
+    is_rounded = np.unique(first).size > _COUNTED
+    step = _step(first) if is_rounded else 0.0
+    for above, below in ((first, second), (second, first)):
+        if (below == 0).any() or (first == 0).any():
+            continue
+        ratio = above / below
+        lost = float(((ratio / first) ** 2).mean()) * step**2 / 12.0
+        slope = _slope(column, ratio)
+        allowed = limit + min(1.5 * slope**2 * lost, _LOST * alone)
+        if _unexplained(column, ratio) <= allowed:
+            return True
+    return False
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def is_nearly_ratio(column: Array, action: Array, other: Array) -> bool:
+    """Return whether a column (N,) is action/other up to a factor and 1 %, and moves with it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base, k = rng.uniform(40, 90, 300), rng.choice([0.9, 1.0, 1.1], 300)
+    >>> noisy = k * (1.0 + 0.001 * rng.standard_normal(300))
+    >>> is_nearly_ratio(noisy, base * k, base), is_nearly_ratio(rng.random(300), base * k, base)
+    (True, False)
+    """
+    known = (column > 0) & (action > 0) & (other > 0)
+    if known.sum() < max(_FEWEST, 0.95 * np.isfinite(column).sum()):
+        return False
+    x, ratio = np.log(column[known]), np.log(action[known] / other[known])
+    off = float((x - ratio).std())
+    return off <= _NEARLY and off**2 <= _NEARLY_LEFT * float(min(x.var(), ratio.var()))
+
+
+def _slope(column: Array, by: Array) -> float:
+    """Return the slope of the line of a column in another; 0 where there is none."""
+    variance = float(by.var())
+    if not np.isfinite(variance) or variance <= 0:
+        return 0.0
+    return float(((by - by.mean()) * (column - column.mean())).mean()) / variance
 
 
 def _unexplained(column: Array, by: Array) -> float:

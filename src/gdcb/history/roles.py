@@ -16,6 +16,7 @@ from gdcb.history.leakage import (
     determines,
     follows,
     implies,
+    is_nearly_ratio,
     makes_up,
     rises_with,
     rises_within,
@@ -28,7 +29,7 @@ WORDS = {
     "status": ("status", "verdict", "approval", "approved"),
     "time": ("time", "timestamp", "datetime", "date", "decided", "created", "ts", "when"),
     "propensity": ("propensity", "pscore", "probability", "prob"),
-    "reviewer": ("reviewer", "approver", "manager", "moderator"),
+    "reviewer": ("reviewer", "approver", "manager", "moderator", "physician", "operator"),
     "unit": (
         *("unit", "listing", "store", "shop", "hotel", "tenant", "ward", "patient", "branch"),
         *("account", "customer", "product", "sku", "site"),
@@ -51,45 +52,106 @@ BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
 AFTERWARDS = {
     *("after", "result", "outcome", "final", "actual", "paid", "cancelled", "canceled"),
     *("cancellation", "refund", "refunded", "completed", "delivered", "revenue", "profit"),
-    *("payout", "earned", "realised", "realized", "reward"),
+    *("payout", "earned", "realised", "realized", "reward", "ergebnis", "umsatz", "gewinn"),
+    *("erloes", "ertrag", "belohnung", "storniert", "bezahlt", "geliefert", "abgeschlossen"),
 }
-_BEFORE = {"previous", "prior", "past", "last", "before", "earlier"}
+_BEFORE = {"previous", "prior", "past", "last", "before", "earlier", "prev", "lag", "lagged"}
+_BEFORE |= {"historical", "vorher", "vorherige", "vorjahr", "letzte", "letzter", "letztes"}
 _LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
+# Words of a ratio, whatever else its name says.
+_RATIOS = {"vs", "versus", "ratio", "factor", "multiple", "multiplier", "relative", "rel", "index"}
+_RATIOS |= {"pct", "percent", "percentage", "share", "uplift", "markup", "premium", "quote"}
+_OTHER_SIZE = 0.7  # |log| of a median: of two columns, this much farther from the action's size
 _ID = {"id", "uuid", "guid", "index"}
 _NUMBERED = _ID | {"no", "nr", "num", "number", "code", "name", "key", "ref"}
 _PLAIN = {"is", "has", "was", "of", "the", "y"}  # words that say nothing of an outcome
 # Parts of a log other than its context. Such words say so anywhere in a name, ...
 _RESERVED = {
-    "a label of the scaler": ("label", "labels"),
+    "a label of the scaler": ("label", "labelled", "labeled"),
     "the probability of the action": ("propensity", "propensities", "pscore"),
-    "a proposal": WORDS["recommended"],
-    "what became of a proposal": ("override", "overrides", "overridden", "overrode", "overruled"),
-    "who answered a proposal": ("reviewer", "approver", "moderator"),
+    "a proposal": (
+        *(*WORDS["recommended"], "recommend", "suggestion", "suggest", "empfohlen", "empfehlung"),
+        *("vorschlag", "vorgeschlagen"),
+    ),
+    "what became of a proposal": (
+        *(
+            "override",
+            "overridden",
+            "overrode",
+            "overruled",
+            "overriding",
+            "veto",
+            "vetoes",
+            "vetoed",
+        ),
+        *("ueberstimmt", "uebersteuert"),
+    ),
+    "who answered a proposal": (
+        *("reviewer", "approver", "moderator", "pruefer", "genehmiger", "entscheider"),
+    ),
     "an outcome": (
         *("booked", "converted", "conversion", "clicked", "click", "repaid", "accepted"),
         *("purchased", "bought", "sold", "won", "recovered", "took", "tookup", "takeup"),
+        *("gebucht", "verkauft", "gekauft", "geklickt", "konvertiert", "zurueckgezahlt"),
     ),
+}
+# Said of what somebody did with a proposal; with 'by' or 'von', of who did it.
+_ANSWERED = {
+    *("approved", "reviewed", "decided", "answered", "overridden", "edited", "checked", "signed"),
+    *("confirmed", "authorised", "authorized", "rejected", "vetoed", "released", "changed"),
+    *("modified", "handled", "genehmigt", "geprueft", "entschieden", "freigegeben", "bearbeitet"),
+}
+_BY = {"by", "von", "durch"}
+# Say nothing of what a name is the name of: is_approved, approved_at, decision_ts.
+_AROUND = {
+    *("is", "was", "has", "been", "did", "the", "final", "flag", "ind", "indicator", "at", "on"),
+    *("ts", "am", "raw"),
 }
 # ... and these where nothing else is in the name: 'weight' is a row's, 'body_weight' is not.
 _ALONE: dict[str, tuple[set[str], set[str]]] = {
     "the weight of a row": (
-        {"weight", "weights", "ipw", "iptw"},
-        {"sample", "row", "case", "importance"},
+        {"weight", "ipw", "iptw", "ips", "gewicht", "gewichtung"},
+        {"sample", "row", "case", "importance", "inverse", "observation", "obs", "survey"},
     ),
     "the probability of the action": (
-        {"prob", "probability", "p"},
-        {"action", "arm", "logged", "of", "executed"},
+        {"prob", "proba", "probability", "probabilities", "p", "pi", "wahrscheinlichkeit"},
+        {
+            *("action", "arm", "logged", "logging", "of", "executed", "chosen", "treatment"),
+            *("behaviour", "behavior", "policy", "b"),
+        },
     ),
     "the time of the decision": (
-        {"time", "timestamp", "date", "datetime", "decided", "created", "ts", "epoch"},
-        {"decision", "at", "on", "unix", "ms", "of", "the"},
+        {
+            *("time", "timestamp", "date", "datetime", "decided", "created", "ts", "epoch"),
+            *("zeit", "zeitpunkt", "zeitstempel", "datum", "erstellt", "entschieden"),
+        },
+        {
+            *("decision", "unix", "ms", "of", "event", "log", "logged", "request", "row", "utc"),
+            *("sec", "seconds", "millis"),
+        },
     ),
-    "what became of a proposal": ({"approved", "approval", "edited", "vetoed", "verdict"}, {"is"}),
-    "who answered a proposal": ({"manager"}, _NUMBERED),
-    "an outcome": ({"y", "response", "success"}, {"is"}),
+    "what became of a proposal": (
+        {*_ANSWERED, "approval", "verdict", "decision", "edit", "freigabe", "genehmigung"},
+        {"manually", "human"},
+    ),
+    "who answered a proposal": (
+        {
+            *("manager", "physician", "operator", "supervisor", "underwriter", "adjudicator"),
+            *("auditor", "inspector", "caseworker", "bearbeiter", "sachbearbeiter", "arzt"),
+        },
+        _NUMBERED,
+    ),
+    "a label of the scaler": ({"target", "truth"}, {"ground", "scaler"}),
+    "an outcome": (
+        {"y", "response", "success", "booking", "sale", "purchase", "order", "erfolg"},
+        {"n", "num", "count", "total"},
+    ),
     "a reward": ({"value", "gain", "payoff"}, set()),
 }
 _UNNAMED = re.compile(r"\s*|unnamed[:_ ]*[\d._ ]*(level[\d_ ]*)?|index|level_\d+|row_?names?|_row")
+_GERMAN = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
 _EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -181,8 +243,10 @@ def tokens(name: str) -> list[str]:
 
     >>> tokens("recommendedPrice"), tokens("base_price")
     (['recommended', 'price'], ['base', 'price'])
+    >>> tokens("geprüftVon")
+    ['geprueft', 'von']
     """
-    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    apart = re.sub(r"([a-z0-9äöüß])([A-ZÄÖÜ])", r"\1 \2", name).translate(_GERMAN)
     return [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
 
 
@@ -198,6 +262,8 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
         if role == "reward" and len(words) > 1:  # 'property_value' is no reward
             named = [i for i in named if WORDS[role][i] not in ("value", "gain")]
+        if role == "reviewer" and not named and _names_answerer(_words(column.name)):
+            named = [len(WORDS[role])]
         if role == "status" and not named:  # 'approved', 'edited': whatever it is called
             named = [len(WORDS[role])]
         if named:
@@ -229,12 +295,18 @@ def _names_others(role: str, column: Column) -> bool:
     something of a unit.
     """
     words = {word.rstrip("0123456789") for word in tokens(column.name)} - {""}
-    if not words & _NUMBERED and words - {*WORDS[role]}:
+    is_answerer = role == "reviewer" and _names_answerer(_words(column.name))
+    if not words & _NUMBERED and words - {*WORDS[role]} and not is_answerer:
         return False
     if column.kind != "number":
         return column.kind == "text"
     known = column.values[np.isfinite(column.values)]
     return bool((known == np.floor(known)).all())
+
+
+def _names_answerer(words: set[str]) -> bool:
+    """Whether words say who answered a proposal: 'approved_by', 'geprueft_von'."""
+    return bool(words & _BY and words & _ANSWERED)
 
 
 def _is_status(column: Column) -> bool:
@@ -283,11 +355,11 @@ def _numbers_rows(column: Column, log: Look) -> str:
 
 def _doubt(column: Column, roles: Roles, log: Look) -> str:
     """Return why a column that could be context had better not be."""
-    words = {word.rstrip("0123456789") for word in tokens(column.name)} - {""}
+    words = _words(column.name)
     if _counts_rows(column):
         return "it rises from row to row, as row numbers and times do"
     target = log.columns[roles.outcome or roles.reward]
-    if words & set(tokens(target.name)) - _PLAIN and not words & _BEFORE:
+    if words & _words(target.name) - _PLAIN and not words & _BEFORE:
         return "it is called like the outcome: a leak"
     part = _reserved(column, words)
     if part and not words & _BEFORE:
@@ -297,13 +369,40 @@ def _doubt(column: Column, roles: Roles, log: Look) -> str:
     return _leaks(column, target, log.columns[roles.action])
 
 
+def _words(name: str) -> set[str]:
+    """Return the words of a name as they are compared with those of a part.
+
+    Digits at their end are taken off, and the s of a plural whose singular is known; two known
+    words that are written as one are two.
+
+    >>> sorted(_words("sampleWeights2")), sorted(_words("approvedby")), sorted(_words("status"))
+    (['sample', 'weight'], ['approved', 'by'], ['status'])
+    """
+    own = {word for some, _ in _ALONE.values() for word in some}
+    own |= {word for some in _RESERVED.values() for word in some} | AFTERWARDS | _ANSWERED
+    beside = {word for _, some in _ALONE.values() for word in some} | _AROUND | _BY
+    found: set[str] = set()
+    for word in {one.rstrip("0123456789") for one in tokens(name)} - {""}:
+        word = word[:-1] if word.endswith("s") and word[:-1] in own else word
+        cuts = [(word[:i], word[i:]) for i in range(2, len(word) - 1)] if word not in own else []
+        pairs = [
+            (a, b)
+            for a, b in cuts
+            if (a in own and b in own | beside) or (a in beside and b in own)
+        ]
+        found |= {*pairs[0]} if pairs else {word}
+    return found
+
+
 def _reserved(column: Column, words: set[str]) -> str:
     """Return the part of a log, other than context, that a name belongs to; '' where to none."""
+    if _names_answerer(words):
+        return "who answered a proposal"
     for part, some in _RESERVED.items():
         if words & {*some}:
             return part
     for part, (own, beside) in _ALONE.items():
-        if words & own and words <= own | beside:
+        if words & own and words <= own | beside | _AROUND:
             return part
     if column.kind == "text" and _is_status(column):
         return "what became of a proposal"
@@ -364,7 +463,18 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
     first_known = _BEFORE | _OTHER | {*BASES}
     open_names = {one.name for one in context}
     found: dict[str, str] = {}
+    action = numbers.get(roles.action)
     for column in context:
+        if action is not None and column.kind == "number":
+            bases = [one for one in numbers.values() if one not in (column, action)]
+            bases = [one for one in bases if one.name != target and one.name not in found]
+            ratio_to = next((one for one in bases if _is_ratio(column, action, one, some)), None)
+            if ratio_to is not None:
+                found[column.name] = (
+                    f"it is made of '{action.name}' and '{ratio_to.name}', as if it had been "
+                    "written after the decision: a leak"
+                )
+                continue
         if column.kind == "text" or {*tokens(column.name)} & first_known:
             continue
         x = column.values[some]
@@ -392,6 +502,25 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
                 )
                 break
     return found
+
+
+def _is_ratio(column: Column, action: Column, base: Column, some: slice) -> bool:
+    """Whether a column is nearly action/base, and not the base that the ratio belongs to.
+
+    Where column · base = action, either may be the ratio. The base is of the action's size, or is
+    called so; a name such as 'price_vs_market' is that of a ratio.
+    """
+    parts = (one.values[some] for one in (column, action, base))
+    if not is_nearly_ratio(*parts):
+        return False
+    is_called, other = ({*tokens(one.name)} & _RATIOS for one in (column, base))
+    if is_called or other:
+        return bool(is_called) and not other
+    off = [
+        abs(np.log(np.nanmedian(action.values) / np.nanmedian(one.values)))
+        for one in (column, base)
+    ]
+    return bool(off[0] > off[1] + _OTHER_SIZE)
 
 
 def _is_id(column: Column, words: set[str], log: Look) -> bool:
