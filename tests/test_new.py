@@ -720,3 +720,15 @@ def test_other_spellings_of_reserved_columns_are_no_context_either(name: str) ->
 def test_other_names_that_only_sound_reserved_stay_context(name: str) -> None:
     log = look(with_noise(name))
     assert name in propose(log, roles_of(log, {"outcome": "booked"})).context
+
+
+def test_a_payment_made_of_a_rate_and_a_loan_is_no_context() -> None:
+    """Interest and repayment: loan · rate / 12 + loan / 36."""
+    rng = np.random.default_rng(0)
+    loan, rate = rng.integers(1000, 20000, 1000), rng.choice([4.5, 5.5, 6.5], 1000)
+    data = {"score": rng.random(1000).round(2), "loan": loan, "rate": rate}
+    payment = (loan * (rate / 1200 + 1 / 36)).round(2)
+    frame = pl.DataFrame({**data, "repaid": rng.integers(0, 2, 1000), "payment": payment})
+    text = proposed(frame)
+    assert "payment" not in parse(text).instance.context.columns
+    assert "# - payment: it" in text

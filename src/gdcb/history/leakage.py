@@ -318,9 +318,10 @@ def implies(column: Array, outcome: Array) -> bool:
 def makes_up(column: Array, first: Array, second: Array) -> bool:
     """Return whether a column (N,) is made of two others, and not of the second alone.
 
-    Tried are sums and differences in any proportion, first/second, second/first and their product,
-    each up to a factor and a constant, and up to the digits that the column is rounded to. A ratio
-    also knows nothing of what rounding took from its numerator: 0.4 of a price of 50 are 0.8 %.
+    Tried are sums and differences in any proportion, first/second, second/first, and the product
+    with the second beside it (a loan's interest and repayment), each up to a factor and a constant,
+    and up to the digits that the column is rounded to. A ratio also knows nothing of what rounding
+    took from its numerator: 0.4 of a price of 50 are 0.8 %.
 
     >>> rng = np.random.default_rng(0)
     >>> base, ratio = rng.uniform(80, 200, 300), rng.choice([0.9, 1.0, 1.1], 300)
@@ -337,7 +338,8 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
     if alone <= min(rounded, _LEFT * float(column.var())):  # the second makes it up alone
         return False
     limit = max(_LEFT * alone, min(rounded, 10.0 * _LEFT * alone))
-    tried = [np.stack((first, second), axis=1), (first * second)[:, None]]
+    product = first * second
+    tried = [np.stack(pair, axis=1) for pair in ((first, second), (product, second))]
     if any(_unexplained(column, made) <= limit for made in tried):
         return True
     # The error of a rounded `first`, relative to it, is that of both ratios.
