@@ -117,9 +117,9 @@ def test_only_changed_rows_are_modelled() -> None:
 
 def test_rewards_that_hardly_differ_are_no_value() -> None:
     """600 rows without a reward do not tell its noise; nor do 600 with nine: ten are needed."""
-    instance = plain(gdcb.Cap())
+    instance = plain(gdcb.Cap(9.0))
     price = np.tile([1.0, 2.0, 4.0], 200)
-    for question in (ReplaceGate("cap", gdcb.Cap(2.0)), ReplaceGate("cap", gdcb.Cap())):
+    for question in (ReplaceGate("cap", gdcb.Cap(2.0)), ReplaceGate("cap", gdcb.Cap(9.0))):
         for sold in (0, 9, 10):
             reward = np.where(np.arange(600) < sold, 1.0, 0.0)
             answer = ask(instance, logged(instance, price, price, reward), question)

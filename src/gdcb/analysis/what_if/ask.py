@@ -63,8 +63,8 @@ def ask(
 
     Examples
     --------
-    Even proposals of 1, 2 and 4, a cap of 9 so far, and rewards 1, 2 and 4. A cap of 2 would turn each
-    4 into a 2: rows with 1 or 2 keep their outcomes, and the mean falls from 7/3 to 5/3.
+    Even proposals of 1, 2 and 4, a cap of 9 so far, and rewards 1, 2 and 4. A cap of 2 would turn
+    each 4 into a 2: rows with 1 or 2 keep their outcomes, and the mean falls from 7/3 to 5/3.
 
     >>> from gdcb import ArmList, Cap, Multiply, Number, Schema
     >>> from gdcb.analysis.what_if import gated_log
