@@ -106,7 +106,7 @@ def test_rows_that_hardly_differ_have_no_bootstrap_interval() -> None:
     """Rewards of 1 % in 100 rows: none without a range; with it, betting limits that hold.
 
     60 logs, a third without any success. Such intervals held 124 of 200 times. Betting limits miss
-    in at most 5 %: more than 9 of 60 come up twice in 1,000 logs, if they miss so often.
+    in at most 5 %: at that rate, more than 9 of 60 miss seven times in 10,000.
     """
     held = 0
     for seed in range(60):
@@ -125,7 +125,7 @@ def test_rows_that_hardly_differ_have_no_bootstrap_interval() -> None:
 def test_intervals_of_rare_rewards_that_are_given_cover() -> None:
     """20 successes in 1,000 rows are expected, and 12 effective: three of four logs or so.
 
-    Of 60 logs, nine misses or more come up twice in 1,000 times where 5 % miss.
+    Where 5 % miss, nine or more of 60 logs do so three times in 1,000.
     """
     given = held = 0
     for seed in range(60):
