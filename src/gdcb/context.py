@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,15 @@ class Number:
             )
         return [number]
 
+    def some(self) -> list[list[float]]:
+        """Return its ends and its middle, encoded; without ends, numbers near 0 or the one end."""
+        low, high = self.low, self.high
+        if not math.isfinite(low):
+            low = high - 1.0 if math.isfinite(high) else 0.0
+        if not math.isfinite(high):
+            high = low + 1.0
+        return [[float(low)], [float(high)], [low / 2.0 + high / 2.0]]
+
     def json_schema(self) -> dict[str, Any]:
         """Return its JSON schema."""
         schema: dict[str, Any] = {"type": "number"}
@@ -72,6 +82,10 @@ class Flag:
             raise InvalidInput(f"context.{name}: expected true or false, got {value!r}")
         return [float(value)]
 
+    def some(self) -> list[list[float]]:
+        """Return both values, encoded."""
+        return [[0.0], [1.0]]
+
     def json_schema(self) -> dict[str, Any]:
         """Return its JSON schema."""
         return {"type": "boolean"}
@@ -96,6 +110,10 @@ class Category:
                 f"context.{name}: expected one of {', '.join(self.levels)}; got {value!r}"
             )
         return [float(value == level) for level in self.levels]
+
+    def some(self) -> list[list[float]]:
+        """Return all levels, encoded."""
+        return [self.encode("", level) for level in self.levels]
 
     def json_schema(self) -> dict[str, Any]:
         """Return its JSON schema."""
@@ -160,6 +178,34 @@ class Schema:
                 row += kind.encode(name, context[name])
             out[i] = row
         return out
+
+    def corners(self, at: Iterable[Any], most: int = 256) -> Array:
+        """Return contexts at the ends and in the middle of declared ranges: (R, p), R ≤ most.
+
+        Parameters
+        ----------
+        at : positions in x that vary; other columns stay at their first value
+        most : of all combinations so many are drawn, with a fixed seed, where there are more
+
+        Examples
+        --------
+        >>> Schema({"rate": Number(0, 1), "late": Flag()}).corners((0,)).tolist()
+        [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+        """
+        wanted = set(at)
+        options = [
+            kind.some() if wanted & set(self.positions[name]) else kind.some()[:1]
+            for name, kind in self.columns.items()
+        ]
+        if math.prod(len(one) for one in options) <= most:
+            chosen = list(itertools.product(*options))
+        else:
+            rng = np.random.default_rng(0)
+            picks = rng.integers(0, [len(one) for one in options], (most, len(options)))
+            chosen = [
+                tuple(one[i] for one, i in zip(options, row, strict=True)) for row in picks.tolist()
+            ]
+        return np.array([[value for part in row for value in part] for row in chosen])
 
     def _refuse(self, context: Mapping[str, Any]) -> None:
         unknown = [str(name) for name in context if name not in self.columns]

@@ -300,6 +300,8 @@ class Instance:
             raise InvalidInput(f"arms, scaler and composition do not fit: {error}") from error
         if shape != expected:
             raise InvalidInput(f"composition: expected actions {expected}, got {shape}")
+        if hasattr(self.scaler, "check_start"):
+            self.scaler.check_start(self.context.corners(getattr(self.scaler, "features", ())))
 
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""

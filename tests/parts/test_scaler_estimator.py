@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import gdcb
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import describe
@@ -165,3 +167,58 @@ def test_what_cannot_predict_is_refused() -> None:
     named = LinearRegression().fit(pl.DataFrame({"a": [0.0, 1.0], "b": [1.0, 3.0]}), [0.0, 1.0])
     with pytest.raises(InvalidInput, match="expected a, b, the order in which"):
         EstimatorScaler(features=("b", "a"), estimator=named)
+
+
+def shop(scaler: Any) -> gdcb.Instance:
+    """Return an ungated shop whose prices are base·δ·arm."""
+    return gdcb.Instance(
+        context=gdcb.Schema({"base": gdcb.Number(50, 200), "occupancy": gdcb.Number(0, 1)}),
+        arms=gdcb.ArmList(values=(0.9, 1.0, 1.1)),
+        composition=gdcb.Multiply(base=("base",), names=("price",)),
+        gate=[],
+        scaler=scaler,
+        reward=gdcb.Payoff(outcome=("booked",), action=0),
+    )
+
+
+def test_a_model_of_prices_is_no_model_of_log_delta() -> None:
+    """It predicts 80 to 120, and exp(120) = 1e52 times the base would be proposed.
+
+    The model of log δ goes from log 0.8 to log 1.2 and is taken, wherever its argument stands.
+    """
+    x = np.linspace(0.0, 1.0, 20)[:, None]
+    prices = LinearRegression().fit(x, 80.0 + 40.0 * x[:, 0])
+    said = r"goes from 5.54e\+34 to 2.69e\+43, expected 0.001 to 1000. Was link='identity' meant"
+    with pytest.raises(InvalidInput, match=said):
+        shop(EstimatorScaler(features=("occupancy",), estimator=prices))
+    logs = LinearRegression().fit(x, np.log(0.8) + np.log(1.5) * x[:, 0])
+    shop(EstimatorScaler(features=("occupancy",), estimator=logs))
+    agent = gdcb.Agent(shop(EstimatorScaler(logs, features=("occupancy",))), gdcb.BetaThompson())
+    case = agent.decide({"base": 100.0, "occupancy": 1.0})
+    assert case.proposed is not None
+    assert case.proposed["price"] == pytest.approx(120.0 * float(case.arm))
+
+
+def test_a_classifier_is_refused() -> None:
+    """Its predictions are classes, alone or at the end of a pipeline."""
+    x, y = rows(40, 3)
+    for model in (LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())):
+        with pytest.raises(InvalidInput, match=f"{type(model).__name__} predicts classes"):
+            EstimatorScaler(features=(0, 1), estimator=model.fit(x, y > 0.5))
+
+
+def test_a_model_fitted_on_a_frame_is_asked_with_a_frame() -> None:
+    """scikit-learn has nothing to warn of, and δ is that of the same numbers without names."""
+    x, y = rows(40, 3)
+    named = LinearRegression().fit(pl.DataFrame(x, schema=["a", "b"]), y)
+    plain = LinearRegression().fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scalers = [EstimatorScaler(features=(0, 1), estimator=one) for one in (named, plain)]
+        found, known = (one.predict(one.init(1), zero(40), x) for one in scalers)
+    np.testing.assert_allclose(found, known, rtol=1e-12)
+
+
+def test_a_setting_that_there_is_not_is_named() -> None:
+    with pytest.raises(TypeError, match="no setting penalti; there are estimator, features"):
+        EstimatorScaler(forest(), features=(0, 1), penalti=2.0)

@@ -98,7 +98,7 @@ def _regressor(cls: Any) -> Any:
     from gdcb.scalers import FittedEstimator
 
     fitted = FittedEstimator.of(_Line(), np.ones((1, 2)))
-    return cls(features=("first", "second"), estimator=fitted)
+    return cls(fitted, features=("first", "second"))
 
 
 def _alone(make: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Instance | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -15,6 +15,8 @@ from gdcb.errors import InvalidInput
 from gdcb.parts import Column, name_of, take_all
 from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.history import settle
+
+_FAR = 1e3  # a δ further than this from 1, up or down, is no factor that anybody meant
 
 
 @dataclass(frozen=True)
@@ -61,32 +63,36 @@ class FittedEstimator:
         """Return its predictions: (N, n_outputs)."""
         n = x.shape[0]
         if not self.by_row:
-            return _checked(self.model.predict(x), n)
+            return _checked(self.model.predict(_as_fitted(self.model, x)), n)
         out = np.empty((n, self.n_outputs))
         for i in range(n):
-            out[i] = _checked(self.model.predict(x[i : i + 1]), 1)
+            out[i] = _checked(self.model.predict(_as_fitted(self.model, x[i : i + 1])), 1)
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class EstimatorScaler(LinearHead):
-    """δ_θ(x) = g(a + b·f̂(x)), f̂ any fitted scikit-learn regressor or pipeline; δ starts at f̂.
+    """Take a fitted regressor that predicts log δ (δ, with `link='identity'`): δ starts there.
 
-    f̂ is fixed, and predicts what labels are: log δ for `link='exp'`, δ for `link='identity'`.
-    Before data a = 0 and b = 1, so that δ = exp(f̂(x)), or f̂(x). Every owner recalibrates it by a
-    ridge regression of its labels on (1, f̂(x)) that shrinks to that line and not to 0:
+    For products the model must have been fitted on log δ (the logarithm of the factor on the
+    base, near 0), not on δ and not on prices; for sums on δ itself, with `link='identity'`. An
+    instance refuses a model whose exp(f̂(x)) leaves 0.001 to 1000 within the declared context.
+
+    δ_θ(x) = g(a + b·f̂(x)), f̂ any fitted scikit-learn regressor or pipeline, fixed. Before data
+    a = 0 and b = 1, so that δ = exp(f̂(x)), or f̂(x). Every owner recalibrates it by a ridge
+    regression of its labels on (1, f̂(x)) that shrinks to that line and not to 0:
     θ̂ = θ₀ + (Σ w φφᵀ + λI)⁻¹ Σ w φ·(label − θ₀ᵀφ), φ = (1, f̂(x)), θ₀ = (0, 1). From Python only: a
     TOML file cannot hold a fitted model.
 
     Parameters
     ----------
-    features : context columns, the inputs of f̂ in order
-    link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
-        `RidgeScaler`; `centre` is the mean of f̂ over a frozen reference sample
     estimator : the fitted regressor itself, or `FittedEstimator.of(model, sample)`, whose digest is
         read from contexts of yours and so tells models apart that differ only there. A model with
         one output starts every entry of δ; one with an output for every entry starts each at its
         own. With any other number its outputs are features only, and δ starts neutral
+    features : context columns, the inputs of f̂ in order
+    link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
+        `RidgeScaler`; `centre` is the mean of f̂ over a frozen reference sample
 
     Notes
     -----
@@ -105,7 +111,7 @@ class EstimatorScaler(LinearHead):
 
     >>> from sklearn.linear_model import LinearRegression
     >>> line = LinearRegression().fit([[0.0], [1.0]], [0.0, 2.0])
-    >>> scaler = EstimatorScaler(features=(0,), link="identity", penalty=2.0, estimator=line)
+    >>> scaler = EstimatorScaler(line, features=(0,), link="identity", penalty=2.0)
     >>> zero, x = np.zeros(1, dtype=int), np.array([[3.0]])
     >>> scaler.predict(scaler.init(1), zero, x).round(9).tolist()
     [[[6.0]]]
@@ -116,6 +122,24 @@ class EstimatorScaler(LinearHead):
 
     estimator: FittedEstimator | Any = field(kw_only=True)
     python_only: ClassVar[str] = "EstimatorScaler.from_history(features, model, x)"
+
+    def __init__(
+        self,
+        estimator: FittedEstimator | Any,
+        features: tuple[Column, ...] = (),
+        **settings: Any,
+    ) -> None:
+        known = {one.name: one.default for one in fields(self) if one.name != "estimator"}
+        unknown = [name for name in settings if name not in known]
+        if unknown:
+            raise TypeError(
+                f"EstimatorScaler: no setting {', '.join(unknown)}; there are estimator, "
+                f"{', '.join(known)}"
+            )
+        given = known | settings | {"estimator": estimator, "features": features}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,6 +165,21 @@ class EstimatorScaler(LinearHead):
                 f"fitted to; got {len(self.features)}"
             )
         return super().init(n_owners)
+
+    def check_start(self, x: Array) -> None:
+        """Refuse a model whose δ is absurd at one of the contexts x (N, p): no log δ."""
+        if not self.is_informed or not self.is_positive:
+            return
+        at_once = replace(self, estimator=replace(self.estimator, by_row=False))
+        delta = at_once.predict(at_once.init(1), np.zeros(x.shape[0], dtype=np.int64), x)
+        low, high = float(delta.min()), float(delta.max())
+        if low < 1.0 / _FAR or high > _FAR:
+            raise InvalidInput(
+                f"scaler: over the declared ranges of its features δ = exp(prediction) goes from "
+                f"{low:.3g} to {high:.3g}, expected {1.0 / _FAR:g} to {_FAR:g}. Was "
+                "link='identity' meant, or was the model fitted on δ, or on actions, rather than "
+                "on log δ? If it does predict log δ, declare narrower ranges in the context"
+            )
 
     @property
     def is_informed(self) -> bool:
@@ -208,8 +247,13 @@ def _asked(model: Any, sample: Array) -> Any:
     """Return what a model predicts, or refuse it, and say why, where it cannot."""
     if isinstance(model, type) or not callable(getattr(model, "predict", None)):
         raise InvalidInput(f"estimator: expected a fitted regressor, got {model!r}")
+    if not _is_regressor(model):
+        raise InvalidInput(
+            f"estimator: expected a fitted regressor, which predicts log δ; {type(model).__name__} "
+            "predicts classes"
+        )
     try:
-        return model.predict(sample)
+        return model.predict(_as_fitted(model, sample))
     except Exception as error:  # its own family of errors, whichever library it comes from
         name = type(model).__name__
         if type(error).__name__ == "NotFittedError":
@@ -221,6 +265,30 @@ def _asked(model: Any, sample: Array) -> Any:
             f"estimator: {name} cannot predict {sample.shape[0]} rows of {sample.shape[1]} "
             f"columns: {error}"
         ) from error
+
+
+def _is_regressor(model: Any) -> bool:
+    """Whether a model says that it is a regressor, or at least not that it knows classes."""
+    kind = getattr(model, "_estimator_type", None)
+    if hasattr(model, "__sklearn_tags__"):
+        kind = model.__sklearn_tags__().estimator_type
+    if kind is not None:
+        return bool(kind == "regressor")
+    return not (hasattr(model, "predict_proba") or hasattr(model, "classes_"))
+
+
+def _as_fitted(model: Any, x: Array) -> Any:
+    """Return x (N, p) as a frame where the model was fitted on one, else as it is."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if len(names) != x.shape[1]:
+        return x
+    try:
+        from pandas import DataFrame
+    except ImportError:  # then the model was fitted on a Polars frame
+        from polars import DataFrame as PolarsFrame
+
+        return PolarsFrame(x, schema=names, orient="row")
+    return DataFrame(x, columns=names)
 
 
 def _checked(predicted: Any, n: int) -> Array:
