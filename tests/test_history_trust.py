@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from benchmarks import dependence
 from gdcb import Agent, ArmList, GaussianThompson, Instance, Multiply, Number, Schema
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.context import Category
 from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
-from gdcb.history import Batch, Certificate, certify, open_log
+from gdcb.history import Batch, Certificate, certification, certify, open_log
 from gdcb.history.page import certificate_page
 from gdcb.history.stability import gate_changes
 from gdcb.history.warm import start, treated, warm_start
+from gdcb.instances.own_log import domain as own_log
 from gdcb.log_columns import LogColumns
 from gdcb.rewards import Scaled
 
@@ -106,6 +109,43 @@ def test_a_change_of_rare_outcomes_is_found() -> None:
     assert change["what"] == "the level of the reward"
     assert change["time"] == pytest.approx(0.6 * n, abs=0.06 * n)
     assert discards(certificate)
+
+
+def thinned(monkeypatch: pytest.MonkeyPatch, batch: Batch, most: int) -> Certificate:
+    """Return the certificate of a log of which only so many rows are kept."""
+    monkeypatch.setattr(certification.pilot_of, "__defaults__", (most,))
+    declared = parse(SHOP)
+    source = open_log(frame_of(batch), declared.instance, declared.columns)
+    found = certify(source, declared.instance, declared.bandit, full=False)
+    assert not found.plan.is_whole
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.005])
+def test_a_sample_of_rare_outcomes_is_tested_too(
+    monkeypatch: pytest.MonkeyPatch, rate: float
+) -> None:
+    """The rate falls from 3 % to 0.5 % in the middle of 20,000 rows, of which 10,000 are kept."""
+    n = 20_000
+    batch = rare(1, n, np.where(np.arange(n) < n / 2, rate, 0.005), (), 4)
+    document = thinned(monkeypatch, batch, n // 2).as_json()
+    law = next(one for one in document["assumptions"] if "did not change" in one["name"])
+    assert law["tested"]
+    assert bool(document["reward_law"]["change_points"]) == (rate > 0.005)
+
+
+def test_what_could_not_be_tested_is_said_not_to_be() -> None:
+    rng = np.random.default_rng(0)
+    few = batch_of(rng.normal(size=(12, 1)), np.arange(12) % 4, rng.normal(size=12))
+    document = certify(few, market(), BANDIT, full=False).as_json()
+    law = next(one for one in document["assumptions"] if "did not change" in one["name"])
+    assert (law["tested"], law["result"]) == (False, "Not tested: too few rows.")
+    assert document["reward_law"]["p"] is None
+    assert document["reward_law"]["untested"] == "too few rows"
+    (test,) = [one for one in document["tests"] if one["name"] == "Change of the reward law"]
+    assert (test["p"], test["is_significant"]) == (None, None)
+    assert "not tested" in test["says"]
+    assert "not made" in certificate_page(document)
 
 
 def test_a_gate_that_rarely_acts_gives_no_false_dates() -> None:
@@ -200,6 +240,24 @@ def test_slow_swings_without_dates_are_no_change() -> None:
         certificate = swinging("day", 0.6, seed, days=10, dated=False)
         assert certificate.as_json()["reward_law"]["change_points"]
         assert not discards(certificate)
+
+
+@pytest.mark.parametrize("design", ["season", "walk", "ar97"])
+def test_slow_swings_are_held_against_changes(design: str) -> None:
+    """5 logs; a step is believed in at most 4 % of such logs, 2 of 5 have 2 % then."""
+    logs = [dependence.log_of(dependence.DESIGNS[design], seed) for seed in range(5)]
+    found = [certify(log, dependence.instance(), BANDIT, full=False) for log in logs]
+    dated = [one for one in found if one.as_json()["reward_law"]["change_points"]]
+    assert len(dated) >= 3
+    assert sum(discards(one) for one in found) <= 1
+    said = [one.dependence.says for one in dated if not discards(one)]
+    assert all("cannot be told from" in one for one in said)
+
+
+def test_two_steps_are_no_slow_swing() -> None:
+    for seed in range(3):
+        log = dependence.log_of(dependence.DESIGNS["two"], seed)
+        assert discards(certify(log, dependence.instance(), BANDIT, full=False))
 
 
 @pytest.mark.soak
@@ -375,6 +433,37 @@ def test_a_declared_age_needs_times() -> None:
     frame = frame_of(sales(0, n=50)[0]).drop("time")
     with pytest.raises(InvalidInput, match=r"the log has no time column"):
         open_log(frame, declared.instance, declared.columns)
+
+
+def test_a_declared_age_needs_dates() -> None:
+    declared = parse(SHOP + '[history]\nmatures_after = "3 days"\n')
+    frame = frame_of(sales(0, n=200)[0]).with_columns(time=pl.int_range(200))
+    source = open_log(frame, declared.instance, declared.columns)
+    with pytest.raises(InvalidInput, match=r"history\.matures_after: .* plain numbers"):
+        certify(source, declared.instance, declared.bandit, full=False)
+
+
+def test_a_few_missing_outcomes_say_nothing_of_age() -> None:
+    batch = sales(0, waits=0.0)[0]
+    y = batch.outcome.copy()
+    y[[5, 900, 2500]] = np.nan
+    document = certify(replace(batch, outcome=y), market(), BANDIT, full=False).as_json()
+    age = next(one for one in document["assumptions"] if one["name"].startswith("Outcomes had"))
+    assert not age["tested"]
+    assert "was not tested" in age["result"]
+    assert document["maturity"]["p"] is None
+
+
+def test_a_world_is_not_fitted_on_rows_that_are_too_young(tmp_path: Path) -> None:
+    """P(sold) is 0.53; with all rows of the log it would be 0.6."""
+    file, log = tmp_path / "shop.toml", tmp_path / "log.csv"
+    file.write_text(SHOP + '[history]\nmatures_after = "31 days"\n', encoding="utf-8")
+    frame_of(sales(0)[0]).write_csv(log)
+    found = own_log.study(str(file), {"history": str(log), "rows": 300})
+    world: Any = found.domain.world
+    assert world.batch.n == pytest.approx(3000 * 89 / 120, rel=0.05)
+    assert np.nanmean(world.batch.outcome) == pytest.approx(0.53, abs=0.03)
+    assert any("too young for their outcomes" in one for one in found.about["made"])
 
 
 def test_times_of_outcomes_are_read() -> None:

@@ -40,8 +40,14 @@ def assumptions_of(
         out.append(_one("Overrides used nothing outside the log", False, told.not_logged()))
     law = found.law
     is_certain = not (rows.is_found or found.possible)
-    changed = told.unchanged(len(law.changes), say.chance(law.p), is_certain)
-    out.append(_one("What an action earns in a given context did not change", True, changed))
+    changed = told.unchanged(len(law.changes), say.chance(law.p), is_certain, law.untested)
+    name = "What an action earns in a given context did not change"
+    out.append(_one(name, not law.untested, changed))
+    if found.gates:
+        rates, n_gates = "People let as much pass as ever", len(found.gates)
+        n_changes = sum(len(gate.changes) for gate in found.gates.values())
+        is_tested = not any(gate.untested for gate in found.gates.values())
+        out.append(_one(rates, is_tested, told.gates_unchanged(n_changes, n_gates, is_tested)))
     is_tested = age.p is not None or age.source == "outcome times"
     out.append(_one("Outcomes had time to come in", is_tested, age.says))
     if found.missing > 0:

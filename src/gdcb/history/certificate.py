@@ -62,17 +62,17 @@ class ArmFinding:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One test of the family: p against its threshold."""
+    """One test of the family: p against its threshold; no p where it could not be made."""
 
     name: str
-    p: float
+    p: float | None
     threshold: float
     says: str
 
     @property
     def is_significant(self) -> bool:
         """Whether it found something."""
-        return self.p <= self.threshold
+        return self.p is not None and self.p <= self.threshold
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -80,7 +80,7 @@ class Test:
             "name": self.name,
             "p": self.p,
             "threshold": self.threshold,
-            "is_significant": self.is_significant,
+            "is_significant": None if self.p is None else self.is_significant,
             "says": self.says,
         }
 

@@ -1,11 +1,13 @@
 """Whether the rows of a log depend on each other, and so whether a change can be told from swings.
 
 A change point on rows that depend on each other, as those of one day do, is found far too often:
-what looks like a change may be a good week. Such a change is reported and discards nothing.
+what looks like a change may be a good week. Such a change is reported and discards nothing. Nor
+does one where a season, a trend or a slow walk explains the rows about as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,9 +16,10 @@ import numpy as np
 
 from gdcb.analysis.dependence import NEIGHBOURS, serial_dependence
 from gdcb.analysis.resampled import in_bands
+from gdcb.analysis.steps_or_swings import log_odds_of_steps
 from gdcb.arrays import Array
 from gdcb.history import sentences as say
-from gdcb.history.stability import LawRows, law_of_blocks
+from gdcb.history.stability import Change, LawRows, law_of_blocks
 
 _DAY = 86_400.0  # seconds
 _NEAR = 2  # segments on either side of a change that say nothing: its date is not exact
@@ -24,6 +27,8 @@ _HARMLESS = 1.1  # inflation of variances below which dependence changes no test
 _LEAST_ROWS = 50
 _LEAST_DAYS = 20  # in a log of several days, or an unusual day cannot be told from a change
 _MOST_CHANGES = 2  # more of them are swings
+_BLOCKS, _ROWS_A_BLOCK = 40, 15  # of time, in which steps are held against slow swings
+_TOLD = float(np.log(10.0))  # by so much likelier than swings must each step be
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +67,31 @@ class Dependence:
 def dependence_of(
     rows: LawRows,
     moments: Array,
-    splits: list[int],
+    law: Sequence[Change],
     has_time: bool,
     level: float,
+    followed: Callable[[str], Array],
     is_constant: bool = False,
 ) -> Dependence:
-    """Test the residuals between changes: what a change explains is no dependence.
+    """Test the residuals between changes; then hold the changes against slow swings.
+
+    What a change explains is no dependence by itself. But changes may be what a slow swing looks
+    like in steps: they must be likelier than one.
 
     Parameters
     ----------
     rows : of the pilot
     moments : (S, K + 1, 2, q, q) as in `Statistics`
-    splits : segments before each change that was found
+    law : the changes that were found
     has_time : whether times are dates, so that rows have a day
     level : of the test
+    followed : from what changed to the regressor of it: (N,)
     is_constant : whether all outcomes are the same, so that residuals are rounding
     """
     if is_constant:
         told = say.dependence_untested(is_constant)
         return Dependence(False, False, None, 1.0, NEIGHBOURS, told)
+    splits = sorted({change.split for change in law})
     left, group, known = _residuals(rows, moments, splits)
     order = known[np.argsort(rows.time[known], kind="stable")]
     if order.size < _LEAST_ROWS:
@@ -98,7 +109,55 @@ def dependence_of(
         return Dependence(True, True, p, inflation, among, told)
     if splits and 1 < n_days < _LEAST_DAYS:
         return Dependence(True, True, p, inflation, among, say.too_few_days(n_days))
+    if splits and not _are_steps(rows, moments, law, left, order, followed):
+        return Dependence(True, True, p, inflation, among, say.slow_swings())
     return Dependence(True, False, p, inflation, among, say.rows_independent(p))
+
+
+def _are_steps(
+    rows: LawRows,
+    moments: Array,
+    law: Sequence[Change],
+    between: Array,
+    order: Array,
+    followed: Callable[[str], Array],
+) -> bool:
+    """Whether each of the changes is far likelier than a slow swing.
+
+    The residuals of one law for the whole log, in blocks of time, are the path that both explain;
+    those `between` the changes (N,) say how much the path of independent rows would vary.
+    """
+    whole, *_ = _residuals(rows, moments, [])
+    splits = sorted({change.split for change in law})
+    regime = np.searchsorted(splits, rows.segment[order], side="right")
+    n_blocks = min(_BLOCKS, order.size // _ROWS_A_BLOCK)
+    block, n = np.empty(order.size, dtype=np.int64), 0
+    for r in range(len(splits) + 1):
+        here = np.flatnonzero(regime == r)
+        own = max(round(n_blocks * here.size / order.size), 1)
+        block[here] = n + np.arange(here.size) * own // max(here.size, 1)
+        n += own
+    count = np.maximum(np.bincount(block, minlength=n), 1)
+    time = np.bincount(block, rows.time[order] - rows.time[order[0]], n) / count
+    for what in sorted({change.what for change in law}):
+        h = (np.sqrt(rows.weight) * followed(what))[order]
+        square = np.bincount(block, h * h, n)
+        size = np.maximum(np.bincount(regime, h * h, len(splits) + 1), 1e-300)
+        noise = np.bincount(regime, (h * between[order]) ** 2, len(splits) + 1) / size
+        used = np.flatnonzero(square > 0)
+        of = np.zeros(n, dtype=np.int64)
+        of[block] = regime
+        variance = np.maximum(noise[of[used]], 1e-12 * noise.max()) / square[used]
+        mean = np.bincount(block, h * whole[order], n)[used] / square[used]
+        after = {split: of[used] > i for i, split in enumerate(splits)}
+        own_splits = [after[change.split] for change in law if change.what == what]
+        told = max(
+            log_odds_of_steps(mean, variance, time[used], some, _TOLD)
+            for some in (own_splits, list(after.values()))
+        )
+        if not told > 0:
+            return False
+    return True
 
 
 def _residuals(rows: LawRows, moments: Array, splits: list[int]) -> tuple[Array, Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from gdcb.history.stability import (
     Change,
     LawRows,
     Stability,
+    followed,
     gate_changes,
     law_of_blocks,
     reward_law,
@@ -105,9 +107,16 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     changes = tuple(
         change for change in law.changes if abs(change.after - change.before) > margin * spread
     )
-    splits = sorted({change.split for change in law.changes})
     is_constant = _is_constant(plan, moments)
-    dependence = dependence_of(rows, moments, splits, plan.has_time, threshold, is_constant)
+    dependence = dependence_of(
+        rows,
+        moments,
+        law.changes,
+        plan.has_time,
+        threshold,
+        partial(followed, rows, names, space.names, numbers),
+        is_constant,
+    )
     possible: tuple[Change, ...] = ()
     is_missing = bool(changes) and _is_missing_more(statistics.seen, changes[-1].split)
     if dependence.is_found or is_missing:
@@ -262,17 +271,26 @@ def _tests(
     bias: ContextBias | None,
     threshold: float,
 ) -> tuple[Test, ...]:
-    rows = [("Change of the reward law", law.p)]
+    rows: list[tuple[str, float | None]] = [("Change of the reward law", _p(law))]
     if dependence.p is not None:
         rows.append(("Rows that depend on each other", dependence.p))
-    rows += [(f"Change of gate “{name}”", found.p) for name, found in gates.items()]
+    rows += [(f"Change of gate “{name}”", _p(found)) for name, found in gates.items()]
     if contrast is not None:
         rows.append(("Approved against overridden rows", contrast.p))
     if missing_p is not None:
         rows.append(("Outcomes missing by arm", missing_p))
     if bias is not None:
         rows.append(("Arms in better or worse contexts", _no_bias(bias)))
-    return tuple(Test(name, p, threshold, say.finding(name, p, threshold)) for name, p in rows)
+    why = {f"Change of gate “{name}”": found.untested for name, found in gates.items()}
+    why["Change of the reward law"] = law.untested
+    return tuple(
+        Test(name, p, threshold, say.finding(name, p, threshold, why.get(name, "")))
+        for name, p in rows
+    )
+
+
+def _p(found: Stability) -> float | None:
+    return None if found.untested else found.p
 
 
 def _no_bias(bias: ContextBias) -> float:

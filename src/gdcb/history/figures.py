@@ -57,12 +57,13 @@ def figures(
         "variance_ratio": None,
         "gates": _gates(plan, found, statistics),
         "reward_law": {
-            "stable": not found.law.changes,
+            "stable": None if found.law.untested else not found.law.changes,
             "change_points": [
                 {"time": time_of(plan, change.split), "what": change.what, "p": change.p}
                 for change in found.law.changes
             ],
-            "p": found.law.p,
+            "p": None if found.law.untested else found.law.p,
+            "untested": found.law.untested or None,
             "is_certain": not (found.dependence.is_found or found.possible),
         },
         "override_contrast": _contrast(found),

@@ -8,7 +8,7 @@ the log outcomes begin to be missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,10 @@ class Maturity:
         None
     until : time of the last row that is used; None: all are
     has_time : whether ages are seconds
-    p : of 'outcomes are missing at any age alike'; None where none is missing
+    p : of 'outcomes are missing at any age alike'; None where too few are missing to tell
     threshold : of p
     set_aside : rows that are not used
+    is_missing : whether any outcome is missing
     """
 
     source: str = ""
@@ -52,6 +53,7 @@ class Maturity:
     p: float | None = None
     threshold: float = 0.0
     set_aside: int = 0
+    is_missing: bool = False
 
     def is_mature(self, time: Array) -> Array:
         """Whether rows are old enough: (N,)."""
@@ -70,7 +72,7 @@ class Maturity:
     def says(self) -> str:
         """One sentence."""
         if not self.source or self.after is None:
-            return say.all_mature(self.p)
+            return say.all_mature(self.p, self.is_missing)
         return say.set_aside(self.set_aside, self.after, self.has_time, self.source, self.p)
 
     def as_json(self) -> dict[str, Any]:
@@ -95,6 +97,11 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     level : of the certificate's tests together
     has_time : whether times are seconds since 1970, and not the numbers of rows
     """
+    if declared and not has_time:
+        raise InvalidInput(
+            "history.matures_after: expected dates in the time column, so that rows have an age in "
+            "seconds; its times are plain numbers"
+        )
     ran = np.isfinite(rows.action[:, 0])
     is_missing = np.asarray(np.isnan(rows.outcome).any(axis=1))
     end = float(rows.time.max(initial=-np.inf))
@@ -103,7 +110,7 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
         end = max(end, float(rows.observed[seen].max()))
     threshold = SHARE * level
     p, cut = _missing_by_age(rows.time[ran], is_missing[ran], threshold)
-    found = Maturity("", None, None, has_time, p, threshold)
+    found = Maturity("", None, None, has_time, p, threshold, 0, bool(is_missing[ran].any()))
     if declared:
         return _set_aside(found, "declared", declared, end - declared, rows)
     if seen is not None and rows.observed is not None and (seen & ran).any():
@@ -127,7 +134,7 @@ def _set_aside(found: Maturity, source: str, after: float, until: float, rows: B
         )
     if n == 0:
         return found
-    return Maturity(source, after, until, found.has_time, found.p, found.threshold, n)
+    return replace(found, source=source, after=after, until=until, set_aside=n)
 
 
 def _wait(waited: Array, age: Array) -> float:
@@ -149,7 +156,7 @@ def _missing_by_age(
     with age. What is left is tested again, since outcomes may come in slowly.
     """
     if int(is_missing.sum()) < _LEAST_MISSING or is_missing.all():
-        return (None if not is_missing.any() else 1.0), None
+        return None, None
     edges = np.unique(np.quantile(time, np.arange(1, _BINS) / _BINS))
     bins = np.searchsorted(edges, time, side="left")
     n = np.bincount(bins, minlength=edges.size + 1)

@@ -34,6 +34,9 @@ _PEAKED = 30.0  # kurtosis from which on a segment's own variance says little
 ROWS_A_COLUMN = 5  # of a block that has slopes of its own
 _LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
 _RARELY, _FEW_ACTS = 0.1, 50.0  # share and number of rows that a gate acts on, or lets pass
+LEVEL, OVERRIDDEN = "the level of the reward", "the level of overridden rows"  # what may change
+EFFECT, VALUE, SLOPE = "the effect of {}", "the value of arm “{}”", "the slope along the arms"
+TOO_FEW, ONLY_A_SAMPLE = "too few rows", "only a sample of the rows is kept"  # why not tested
 _SEED = 20  # of shuffles: the same log has the same certificate
 
 
@@ -50,10 +53,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """p of 'nothing ever changed', for all components together, and the changes that were found."""
+    """p of 'nothing ever changed', for all components together, and the changes that were found.
+
+    Parameters
+    ----------
+    p : 1 where not tested
+    changes : in the order of time
+    untested : why a change could not have been found; '': it could
+    """
 
     p: float
     changes: tuple[Change, ...]
+    untested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +135,13 @@ def search(
     the normal reference is good.
     """
     found: list[Change] = []
-    first = 1.0
+    first, untested = 1.0, ""
     waiting = [(0, n)]
     while waiting and len(found) < _MOST_CHANGES:
         low, high = waiting.pop(0)
         process = of(low, high)
         if process is None:
+            untested = TOO_FEW if (low, high) == (0, n) else untested
             continue
         height = np.where(process.is_looked, np.abs(process.z), 0.0)
         tails = bridge_tail(height.max(axis=1), process.correlation, process.is_looked)
@@ -144,7 +156,7 @@ def search(
         before, after = process.sides[j, at].tolist()
         found.append(Change(low + at + 1, process.names[j], before, after, p))
         waiting += [(low, low + at + 1), (low + at + 1, high)]
-    return Stability(first, tuple(sorted(found, key=lambda change: change.split)))
+    return Stability(first, tuple(sorted(found, key=lambda change: change.split)), untested)
 
 
 def reward_law(
@@ -180,13 +192,41 @@ def reward_law(
 
     prior = _PRIOR_ROWS * (1.0 if rows is None else max(0.5 * (_kurtosis(rows) - 1.0), 1.0))
 
-    def of(low: int, high: int) -> Process | None:
-        return _law(blocks[low:high], owner, names, arms, robust, along, prior)
+    def of(low: int, high: int, some: Array = blocks) -> Process | None:
+        return _law(some[low:high], owner, names, arms, robust, along, prior)
+
+    sample = blocks if rows is None or rows.share == 1.0 else _sums(rows, blocks.shape)
 
     def again(low: int, high: int, process: Process) -> tuple[float, int] | None:
-        return None if rows is None else _shuffled_law(rows, low, high, process, level)
+        own = process if sample is blocks else of(low, high, sample)
+        if rows is None or own is None:
+            return None if rows is None else (1.0, 0)
+        told = _shuffled_law(rows, low, high, own, level)
+        if told is None or own.names[told[1]] not in process.names:
+            return told if told is None else (1.0, 0)
+        return told[0], process.names.index(own.names[told[1]])
 
     return search(of, moments.shape[0], level, again)
+
+
+def followed(
+    rows: LawRows, names: Sequence[str], arms: Sequence[str], coords: Array, what: str
+) -> Array:
+    """Return the regressor (N,) of what changed, by the name that `reward_law` gave it."""
+    arm = rows.block // 2
+    if what == LEVEL:
+        return np.ones(rows.y.size)
+    if what == OVERRIDDEN:
+        return np.asarray(rows.block % 2, dtype=float)
+    for j, name in enumerate(names):
+        if what == EFFECT.format(name):
+            return np.asarray(rows.z[:, j + 1] - rows.z[:, j + 1].mean())
+    for a, name in enumerate(arms):
+        if what == VALUE.format(name):
+            return np.asarray(arm == a, dtype=float)
+    slopes = coords[arm] - coords[arm].mean(axis=0)
+    _, _, i = what.removeprefix(SLOPE).rpartition("(")
+    return np.asarray(slopes[:, int(i.rstrip(")") or 0)])
 
 
 def law_of_blocks(sums: Array) -> Array:
@@ -212,7 +252,7 @@ def _shuffled_law(
 ) -> tuple[float, int] | None:
     """Return p of a change in segments low to high − 1 among shuffled residuals; None: not needed.
 
-    Rows of a sample cannot stand for all rows where outcomes are rare: p is then 1.
+    Where only a sample of the rows is kept, the process is that of the sample.
     """
     known = np.flatnonzero((rows.segment >= low) & (rows.segment < high))
     place = np.full(int(max(rows.block.max(initial=0), process.blocks.max())) + 1, -1)
@@ -225,8 +265,6 @@ def _shuffled_law(
     scores = root[:, None] * some.z * left[:, None]
     if not is_rare(scores, rows.share):
         return None
-    if rows.share < 1.0:
-        return 1.0, 0
     z, n_blocks = root[:, None] * some.z, process.blocks.size
     at = (some.segment - low) * n_blocks + block
     order = np.argsort(at, kind="stable")
@@ -250,6 +288,19 @@ def _shuffled_law(
         level,
         size,
     )
+
+
+def _sums(rows: LawRows, shape: tuple[int, ...]) -> Array:
+    """Return the sums (S, blocks, q, q) of a sample's rows."""
+    out = np.zeros(shape)
+    z = np.concatenate((rows.z, rows.y[:, None]), axis=1)
+    at = rows.segment * shape[1] + rows.block
+    order = np.argsort(at, kind="stable")
+    starts = np.flatnonzero(np.diff(at[order], prepend=-1))
+    for part in np.split(order, starts[1:]):
+        some = z[part]
+        out[rows.segment[part[0]], rows.block[part[0]]] = (some * rows.weight[part, None]).T @ some
+    return out
 
 
 def _kurtosis(rows: LawRows) -> float:
@@ -297,11 +348,11 @@ def _law(
     squares = np.einsum("bii->bi", total)
     rows = np.cumsum(n, axis=0)
     everyone, judged = np.ones(owner.size), np.unique(owner)
-    members = [(0, everyone, "the level of the reward")]
+    members = [(0, everyone, LEVEL)]
     if judged.size > 1:
-        members += [(0, 1.0 * (owner == arm), f"the value of arm “{arms[arm]}”") for arm in judged]
-        members += [(0, h, "the slope along the arms") for h in _slopes(coords[owner], size)]
-    members += [(j + 1, everyone, f"the effect of {name}") for j, name in enumerate(names)]
+        members += [(0, 1.0 * (owner == arm), VALUE.format(arms[arm])) for arm in judged]
+        members += [(0, h, SLOPE) for h in _slopes(coords[owner], size)]
+    members += [(j + 1, everyone, EFFECT.format(name)) for j, name in enumerate(names)]
     sums = (score, information, variance, along)
     parts = [_pooled(j, who, sums, squares, rows, size) for j, who, _ in members]
     z, correlation, looked, sides, sd = (np.stack(part) for part in zip(*parts, strict=True))
@@ -406,7 +457,7 @@ def _law_of_few(
     keep, d = np.flatnonzero(n >= LEAST), moments.shape[-1] - 1
     held = np.flatnonzero(by_segment[:, keep].sum(axis=1) > 0)
     if held.size < 2 or not keep.size or n[keep].sum() < 2 * (keep.size + d):
-        return Stability(1.0, ())
+        return Stability(1.0, (), TOO_FEW)
     some = moments[np.ix_(held, keep)]
     both, over = some.sum(axis=2), some[:, :, 1].sum(axis=1)  # (S, K, q, q), (S, q, q)
     k = keep.size
@@ -425,20 +476,21 @@ def _law_of_few(
         gram[:, k, slopes] = gram[:, slopes, k] = over[:, 0, 1:d]
     rows = both[..., 0, 0].sum(axis=1)
     sums = SegmentSums(rows, gram, cross, both[..., d, d].sum(axis=1))
-    known = [f"the value of arm “{arms[a]}”" for a in keep.tolist()]
-    known += ["the level of overridden rows"] * has_over + [f"the effect of {j}" for j in names]
-    directions = {"the level of the reward": (np.arange(width) < k) * 1.0}
+    known = [VALUE.format(arms[a]) for a in keep.tolist()]
+    known += [OVERRIDDEN] * has_over + [EFFECT.format(j) for j in names]
+    directions = {LEVEL: (np.arange(width) < k) * 1.0}
     for i, h in enumerate(_slopes(coords[keep], n[keep])):
-        name = "the slope along the arms" + (f" ({i})" if coords.shape[1] > 1 else "")
+        name = SLOPE + (f" ({i})" if coords.shape[1] > 1 else "")
         directions[name] = np.concatenate((h, np.zeros(width - k)))
     kappa = np.full(width + len(directions), robust[0])
     kappa[slopes] = robust[1:]
     spread = np.ones(width + len(directions))
     spread[slopes] = np.sqrt(np.einsum("sii->i", gram)[slopes] / rows.sum())
     confirm = None
+    untested: list[str] = []
     is_peaked = by_row is not None and _kurtosis(by_row) > _PEAKED
     if by_row is not None:
-        confirm = _shuffled_few(by_row, keep, held, has_over, level)
+        confirm = _shuffled_few(by_row, keep, held, has_over, level, untested)
     found = stability(
         sums,
         level,
@@ -461,13 +513,17 @@ def _law_of_few(
         )
         for one in found.change_points
     ]
-    return Stability(found.p, tuple(changes))
+    is_silent = not changes and untested
+    return Stability(found.p, tuple(changes), untested[0] if is_silent else "")
 
 
 def _shuffled_few(
-    rows: LawRows, keep: Array, held: Array, has_over: int, level: float
+    rows: LawRows, keep: Array, held: Array, has_over: int, level: float, untested: list[str]
 ) -> Confirm | None:
-    """Return the test of a step among shuffled residuals, of arms that share their slopes."""
+    """Return the test of a step among shuffled residuals, of arms that share their slopes.
+
+    `untested` is told where it would be needed and only a sample of the rows is kept.
+    """
     arm = np.full(int(max(rows.block.max(initial=0) // 2, keep.max())) + 1, -1)
     arm[keep] = np.arange(keep.size)
     at = np.full(int(max(rows.segment.max(initial=0), held.max())) + 1, -1)
@@ -493,6 +549,7 @@ def _shuffled_few(
         if not is_rare((root * left)[:, None] * z, rows.share):
             return None
         if rows.share < 1.0:
+            untested.append(ONLY_A_SAMPLE)
             return 1.0, 0
         regime = np.searchsorted(np.sort([split for _, split in steps]), segment, side="right")
         rng, group = np.random.default_rng(_SEED), in_bands(fitted, regime)
@@ -523,7 +580,7 @@ def gate_changes(acted: Array, name: str, level: float) -> Stability:
     rows, changed = (acted[..., j].reshape(n, k) for j in range(2))
     held = np.flatnonzero(rows.sum(axis=1) > 0)
     if held.size < 2 or rows.sum() < 2 * LEAST:
-        return Stability(1.0, ())
+        return Stability(1.0, (), TOO_FEW)
     rows, changed = rows[held], changed[held]
     seen = rows.sum(axis=0)
     rate = changed.sum(axis=0) / np.where(seen > 0, seen, 1.0)

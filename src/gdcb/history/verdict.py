@@ -224,7 +224,7 @@ def _whole(
         if found.changes:
             said.append(say.rows_since(time_of(plan, found.first)))
     else:
-        said.append(say.reward_law_stable(found.law.p))
+        said.append(say.reward_law_stable(found.law.p, found.law.untested))
     said += [found.dependence.says] if found.dependence.is_found else []
     for name, gate in found.gates.items():
         said += [

@@ -46,6 +46,7 @@ from gdcb.history.sentences.times import (
     reward_law_stable,
     rows_dependent,
     rows_independent,
+    slow_swings,
     too_few_days,
     too_many_changes,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "sensitivity_slopes",
     "set_aside",
     "short",
+    "slow_swings",
     "spanned",
     "too_few_days",
     "too_many_changes",

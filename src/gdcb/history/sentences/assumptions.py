@@ -71,20 +71,47 @@ def reviewers(difference: float, low: float, high: float, is_private: bool) -> s
     )
 
 
-def unchanged(n_changes: int, p: str, is_certain: bool = True) -> str:
+def unchanged(n_changes: int, p: str, is_certain: bool = True, untested: str = "") -> str:
     """Say whether the reward law was seen to change; not certain: or whether rows swung.
+
+    `untested`: why a change could not have been found.
 
     >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
     ('No change found (p = 0.400 if rows are independent).',
      'Does not hold if rows are independent: 2 changes found (p < 0.001).')
+    >>> unchanged(0, "", untested="too few rows")
+    'Not tested: too few rows.'
     """
+    if untested:
+        return f"Not tested: {untested}."
     if n_changes == 0:
         return f"No change found ({p} {given(INDEPENDENT)})."
     some = "1 change" if n_changes == 1 else f"{n_changes} changes"
     if not is_certain:
+        these = "This may be a change or an ordinary swing"
+        if n_changes > 1:
+            these = "These may be changes or ordinary swings"
         possible = some.replace("change", "possible change")
-        return f"Cannot be told: {possible} found ({p} {given(INDEPENDENT)}), or swings."
+        return f"{possible} found ({p} {given(INDEPENDENT)}). {these}; the log cannot tell."
     return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
+
+
+def gates_unchanged(n_changes: int, n_gates: int, is_tested: bool) -> str:
+    """Say whether people were seen to change, and that their verdicts are taken as independent.
+
+    >>> gates_unchanged(1, 1, True)
+    'Does not hold if verdicts are independent, which is not tested: 1 change found. Verdicts before
+     it do not teach the gate.'
+    """
+    rests = "if verdicts are independent, which is not tested"
+    if not is_tested and n_changes == 0:
+        return "Not tested: too few rows."
+    if n_changes == 0:
+        return f"No change found {rests}."
+    some = "1 change" if n_changes == 1 else f"{n_changes} changes"
+    last = "it" if n_changes == 1 else "the last"
+    whom = "the gate" if n_gates == 1 else "the gates"
+    return f"Does not hold {rests}: {some} found. Verdicts before {last} do not teach {whom}."
 
 
 def probabilities(is_logged: bool) -> str:

@@ -29,12 +29,14 @@ def family(level: float, n_tests: int, is_dependent: bool = False) -> str:
     )
 
 
-def finding(name: str, p: float, threshold: float) -> str:
-    """Say whether a test found something.
+def finding(name: str, p: float | None, threshold: float, untested: str = "") -> str:
+    """Say whether a test found something, or why it was not made.
 
     >>> finding("Outcomes missing by arm", 0.4, 0.01)
     'Outcomes missing by arm: nothing found (p = 0.400 if rows are independent, threshold 0.01).'
     """
+    if p is None:
+        return f"{name}: not tested{f' ({untested})' if untested else ''}."
     found = "a departure was found" if p <= threshold else "nothing found"
     return f"{name}: {found} ({chance(p)} {given(INDEPENDENT)}, threshold {short(threshold)})."
 

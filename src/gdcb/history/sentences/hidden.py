@@ -116,8 +116,18 @@ _LIMITS = (
 )
 
 
-def all_mature(p: float | None = None) -> str:
-    """Say that no row is too young for its outcome."""
+def all_mature(p: float | None = None, is_missing: bool = False) -> str:
+    """Say that no row is too young for its outcome, or that too few are missing to tell.
+
+    >>> all_mature(None, is_missing=True)
+    'Whether outcomes are missing more often in young rows was not tested, for the number that is
+     missing says nothing of it: none was set aside.'
+    """
+    if p is None and is_missing:
+        return (
+            "Whether outcomes are missing more often in young rows was not tested, for the number "
+            "that is missing says nothing of it: none was set aside."
+        )
     if p is None:
         return "No outcome is missing, and no row was set aside as too young."
     return (

@@ -8,8 +8,18 @@ from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
 
 
-def reward_law_stable(p: float | None = None) -> str:
-    """Say that no change of the reward law was found."""
+def reward_law_stable(p: float | None = None, untested: str = "") -> str:
+    """Say that no change of the reward law was found, or why none could be.
+
+    >>> reward_law_stable(untested="too few rows")
+    'Whether what an action earns in a given context changed over time was not tested: too few
+     rows.'
+    """
+    if untested:
+        return (
+            "Whether what an action earns in a given context changed over time was not tested: "
+            f"{untested}."
+        )
     found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
     return f"No change was found over time in what an action earns in a given context{found}."
 
@@ -78,6 +88,15 @@ def too_many_changes(n: int) -> str:
     )
 
 
+def slow_swings() -> str:
+    """Say that a change is not much likelier than a season, a trend or a slow walk."""
+    return (
+        "What actions earn differs over time in a way that slow swings, a season or a trend "
+        "explain about as well as changes at single dates do: rows may depend on each other over "
+        "long times, and changes cannot be told from such swings."
+    )
+
+
 def too_few_days(n: int) -> str:
     """Say that a log of a few days cannot tell a change from a good day."""
     return (
@@ -105,8 +124,12 @@ def gate_changed(
     'The gate “manager” changed at row 60,001: before it let 75 % of the proposals pass unchanged,
      since then 55 %. This alone does no harm if nothing outside the log was used, because rows are
      credited with what was executed.'
+    >>> "(p < 0.001 if verdicts are independent, which is not tested)" in gate_changed(
+    ...     "manager", 60001, 0.75, 0.55, 1e-5
+    ... )
+    True
     """
-    found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
+    found = "" if p is None else f" ({chance(p)} if verdicts are independent, which is not tested)"
     rates = (
         ""
         if before is None or after is None

@@ -15,7 +15,11 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history import ReadReport, open_log
 from gdcb.history.batch import Batch
+from gdcb.history.certification import LEVEL
+from gdcb.history.maturity import maturity_of
 from gdcb.history.model_world import MOST_ROWS, ROWS, Drawn, ModelWorld, world_of
+from gdcb.history.plan import has_dates
+from gdcb.history.reading import Source
 from gdcb.instance import Instance
 from gdcb.instances.catalogue import Domain, Study
 from gdcb.instances.options import whole_number
@@ -85,11 +89,16 @@ def study(file: str, options: Mapping[str, Any]) -> Study:
 def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
     """Return the study; the fingerprints are part of what it is kept under."""
     declared = declaration.read(file)
-    batch, report = _gathered(declared, log, query)
-    if batch is None:
+    source = open_log(log, declared.instance, columns=declared.columns, query=query)
+    gathered, report = _gathered(source)
+    if gathered is None:
         why = "; ".join(report.sentences()[:3]) or "it has none"
         raise InvalidInput(f"{log}: no row of it is valid for {file}: {why}")
+    # Once and for all: rows that are left are old enough, and are not asked for their age again.
+    maturity = maturity_of(gathered, source.matures_after, LEVEL, has_dates(gathered.time))
+    batch = maturity.keep(gathered)
     world, said = world_of(declared.instance, batch, rows)
+    said = (*said, maturity.says) if maturity.set_aside else said
     instance = world.instance
     features = _features(world)
     unit = (declared.columns.unit or "unit") if world.units > 1 else "decision"
@@ -113,7 +122,7 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
         scaler=lambda _: instance.scaler,
         learner=lambda _: declared.bandit,
         delta=lambda state, r: _delta(world, state, r),
-        specification=specification(world, batch, report, without),
+        specification=specification(world, gathered, report, without),
         about=about(instance, world, said, batch, unit),
         settings=settings(world, features),
         rivals=rivals(instance, declared.bandit, world),
@@ -125,11 +134,8 @@ def _study(file: str, log: str, query: str | None, rows: int, *_: str) -> Study:
     )
 
 
-def _gathered(
-    declared: declaration.Declaration, log: str, query: str | None
-) -> tuple[Batch | None, ReadReport]:
+def _gathered(source: Source) -> tuple[Batch | None, ReadReport]:
     """Return the rows of a log, or a sample of a long one in its order; and what reading found."""
-    source = open_log(log, declared.instance, columns=declared.columns, query=query)
     rng = np.random.default_rng(_SAMPLE)
     kept: list[Batch] = []
     keys = np.empty(0)
