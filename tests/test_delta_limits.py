@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 import gdcb
@@ -156,6 +157,36 @@ def test_where_everything_is_refused_the_scaler_stays_at_its_prior() -> None:
     assert not line["is_taught"]
     assert line["rows"] == {"used": 0, "of": 60}
     assert line["says"] == "The scaler stays at its prior: the certificate lets it use no row."
+
+
+def by_model() -> gdcb.EstimatorScaler:
+    """Return δ = exp(lead/2), as a model that was fitted elsewhere has it."""
+    lead = np.linspace(-2.0, 2.0, 9)[:, None]
+    return gdcb.EstimatorScaler(features=("lead",), estimator=Ridge(1e-9).fit(lead, 0.5 * lead))
+
+
+def test_a_prior_that_knows_more_is_clipped_to_what_ran_too() -> None:
+    """The model's δ goes from 0.2 to 6; 0.8 to 1.2 ran, so that 0.8/0.9 ≤ δ ≤ 1.2/1.1."""
+    agent = gdcb.Agent(shop(by_model()), gdcb.BetaThompson(), seed=1)
+    certificate = agent.warm_up(bookings(2000, pull=0.1, slope=2.0))
+    assert certificate.verdict != "refuse"
+    delta = delta_at(agent, LEADS)
+    assert [delta.min(), delta.max()] == pytest.approx([0.8 / 0.9, 1.2 / 1.1], rel=1e-3)
+    line = certificate.as_json()["scaler"]
+    assert line["columns"][0]["ran"]["high"] == pytest.approx(1.2 / 1.1, rel=1e-3)
+    assert line["outside"] > 0.5
+    assert "what ran allows 0.889 to 1.09. It lies outside in 8" in line["says"]
+    assert line["says"].endswith("of the contexts and is clipped there.")
+
+
+def test_a_refused_log_says_how_often_the_prior_leaves_what_ran() -> None:
+    agent = gdcb.Agent(shop(by_model()), gdcb.BetaThompson(), seed=1)
+    certificate = agent.warm_up(bookings(60, pull=1.8, slope=6.0))
+    assert certificate.verdict == "refuse"
+    line = certificate.as_json()["scaler"]
+    assert line["outside"] > 0.5
+    assert line["actions_outside"] > 0.3
+    assert "is not clipped there, because a refused log is not imported" in line["says"]
 
 
 def worked(agent: gdcb.Agent, n: int, seed: int = 5) -> None:

@@ -29,13 +29,15 @@ BANDIT = GaussianThompson()
 T0, DAY = 1_700_006_400.0, 86_400.0  # a midnight
 
 
-def market(n_arms: int = 4, levels: tuple[int, ...] = ()) -> Instance:
-    """Return numbered arms without gates or scaler; categories of so many levels, a number."""
+def market(n_arms: int = 4, levels: tuple[int, ...] = (), numbers: int = 1) -> Instance:
+    """Return numbered arms without gates or scaler; categories of so many levels, numbers."""
     fields: dict[str, Any] = {
         f"c{i}": Category(tuple(f"l{j}" for j in range(n))) for i, n in enumerate(levels)
     }
     return Instance(
-        context=Schema({**fields, "a": Number(-50, 50)}),
+        context=Schema(
+            fields | {"abcdefghijklmnopqrstuvwxyz"[j]: Number(-50, 50) for j in range(numbers)}
+        ),
         arms=ArmList(values=tuple(np.arange(1.0, n_arms + 1))),
         composition=Multiply(names=("e",)),
         gate=[],
@@ -296,6 +298,27 @@ def test_nothing_to_test_is_said() -> None:
     certificate = certify(batch_of(x, arm, rng.normal(size=40)), market(2), BANDIT, full=False)
     assert not certificate.dependence.is_tested
     assert "was not tested" in certificate.dependence.says
+
+
+@pytest.mark.parametrize(
+    ("p", "form"),
+    [
+        (3, "by the context, its squares and its products."),
+        (10, "by the context and its squares, without products"),
+        (25, "by the context alone, without squares and products"),
+    ],
+)
+def test_the_form_is_the_one_that_was_fitted(p: int, form: str) -> None:
+    rng = np.random.default_rng(p)
+    instance = market(2, numbers=p)
+    log = batch_of(rng.normal(size=(400, p)), rng.integers(0, 2, 400), rng.normal(size=400))
+    certificate = certify(log, instance, BANDIT, full=False)
+    (result,) = [
+        one["result"]
+        for one in certificate.as_json()["assumptions"]
+        if one["name"].startswith("Worth is nearly quadratic")
+    ]
+    assert f"The outcome is fitted {form}" in result
 
 
 # Immature outcomes

@@ -105,9 +105,9 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
 
     Within them every arm stays within what ran, its outermost 0.1 % on either side apart. Where
     that leaves less, δ may still move by one step of the arms, as long as only the outermost arm
-    leaves what ran; and by as much as the prior δ of the same contexts, at which the arms are what
-    somebody declared. There is no limit where the scaler learns nothing, and where δ is no factor
-    or shift of the action.
+    leaves what ran. The neutral δ is always allowed: there the arms are what somebody declared. A
+    prior that knows more, as that of a fitted model, sets no limit: it is clipped as well. There is
+    no limit where the scaler learns nothing, and where δ is no factor or shift of the action.
 
     Examples
     --------
@@ -142,18 +142,18 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
     known = np.isfinite(below).all(axis=(1, 2))
     if not known.any():
         return found
-    prior = scaler.predict(scaler.init(1), owner, x)
     least = np.quantile(below[known], _OUTERMOST, axis=0)  # by the second lowest arm
     most = np.quantile(above[known], 1.0 - _OUTERMOST, axis=0)
+    neutral = 0.0
     if instance.composition.joins == "product":
+        neutral = 1.0
         down, up = lowest / found.lower[0], highest / found.upper[0]  # one step of the arms
         low, high = least / down, most / up
     else:
         down, up = lowest - found.lower[0], highest - found.upper[0]
         low, high = least - down, most - up
     low, high = np.minimum(low, np.maximum(least, down)), np.maximum(high, np.minimum(most, up))
-    found.low[0] = np.minimum(low, prior.min(axis=0))
-    found.high[0] = np.maximum(high, prior.max(axis=0))
+    found.low[0], found.high[0] = np.minimum(low, neutral), np.maximum(high, neutral)
     found.ran_low, found.ran_high = found.low.copy(), found.high.copy()
     found.is_set[:] = True
     return found

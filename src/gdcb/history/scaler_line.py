@@ -21,7 +21,8 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
     δ̂ is that of the rows that the certificate lets it use, before it is clipped; `ran` is the range
     that it is clipped to, and `outside` the share of contexts in which that happens.
     `actions_outside` is the share of what the arms then propose that lies beyond what ran: the
-    outermost arm does, where δ̂ is at its limit.
+    outermost arm does, where δ̂ is at its limit. Of a scaler that learned nothing it is the prior
+    that is compared; a log that is refused sets no limits, so that the prior is not clipped then.
     """
     plan = certificate.plan
     instance, scaler = plan.instance, plan.instance.scaler
@@ -41,10 +42,10 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
         "is_taught": is_taught,
         "rows": {"used": used, "of": total},
         "columns": [],
-        "outside": outside if is_taught else None,
+        "outside": outside,
         "actions_outside": None,
     }
-    if not is_taught:
+    if not (is_taught or outside):
         return document | {"says": say.scaler_at_prior(used)}
     low, high = delta.min(axis=(0, 1)), delta.max(axis=(0, 1))
     told: list[say.Span] = []
@@ -61,9 +62,12 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
         for name, least, most, ran_low, ran_high in told
     ]
     if has_limits:
-        held = ran.clip(np.zeros_like(owner), delta)
+        held = delta if certificate.is_refused else ran.clip(np.zeros_like(owner), delta)
         document["actions_outside"] = _beyond(certificate, held, some.x)
-    said = say.scaler_taught(used, total, told, outside)
+    if is_taught:
+        said = say.scaler_taught(used, total, told, outside)
+    else:
+        said = say.scaler_at_prior(used, told, outside or 0.0, not certificate.is_refused)
     return document | {"says": said}
 
 

@@ -40,16 +40,36 @@ def no_carry_over() -> str:
     return "It is not looked for."
 
 
-def form(is_class: bool, reads_context: bool) -> str:
-    """Say which form the context was given, and that it was not tested.
+def form(
+    is_class: bool, reads_context: bool, no_squares: bool = False, no_products: bool = False
+) -> str:
+    """Say which form the context was given: with many columns there is no room for all terms.
 
     >>> form(True, False)
-    'The log odds of the outcome are fitted by squares and products of the context.'
+    'The log odds of the outcome are fitted by the context, its squares and its products.'
+    >>> form(False, False, no_products=True)
+    'The outcome is fitted by the context and its squares, without products: what a column is worth
+     must not depend on the others.'
     """
     if reads_context:
         return "The learner reads the context by a model of its own."
-    target = "The log odds of the outcome are" if is_class else "The outcome is"
-    return f"{target} fitted by squares and products of the context."
+    start = f"{'The log odds of the outcome are' if is_class else 'The outcome is'} fitted by"
+    if not (no_squares or no_products):
+        return f"{start} the context, its squares and its products."
+    if no_squares and no_products:
+        return (
+            f"{start} the context alone, without squares and products: there are too many columns, "
+            "and worth must be nearly linear in x."
+        )
+    if no_squares:
+        return (
+            f"{start} the context and its products, without squares: worth must be nearly linear "
+            "in each column."
+        )
+    return (
+        f"{start} the context and its squares, without products: what a column is worth must not "
+        "depend on the others."
+    )
 
 
 def reviewers(difference: float, low: float, high: float, is_private: bool) -> str:

@@ -11,16 +11,41 @@ from gdcb.pages.words import some
 Span = tuple[str, float | None, float | None, float | None, float | None]
 
 
-def scaler_at_prior(rows: int) -> str:
-    """Say that the scaler starts from its prior, and why.
+def scaler_at_prior(
+    rows: int, spans: Sequence[Span] = (), outside: float = 0.0, is_clipped: bool = True
+) -> str:
+    """Say that the scaler starts from its prior, why, and whether that leaves what ran.
+
+    Parameters
+    ----------
+    rows : rows that it may use
+    spans : as in `scaler_taught`, of the prior δ
+    outside : share of contexts in which the prior δ lies outside what ran
+    is_clipped : whether it is clipped there; not where the log was refused and so not imported
 
     >>> scaler_at_prior(0)
     'The scaler stays at its prior: the certificate lets it use no row.'
+    >>> scaler_at_prior(0, [("price", 0.2, 6.1, 0.9, 1.1)], 0.7, is_clipped=False)
+    'The scaler stays at its prior: the certificate lets it use no row. Over the contexts of this
+     log its δ runs from 0.2 to 6.1; what ran allows 0.9 to 1.1. It lies outside in 70 % of the
+     contexts and is not clipped there, because a refused log is not imported: those proposals have
+     never run.'
     """
     why = "the certificate lets it use no row"
     if rows:
         why = f"the {some(rows, 'row')} that it may use {_say(rows)} too little of δ"
-    return f"The scaler stays at its prior: {why}."
+    said = f"The scaler stays at its prior: {why}."
+    if outside == 0:
+        return said
+    would = "would run" if is_clipped else "runs"
+    said = f"{said} Over the contexts of this log {_compared(spans, 'δ', would)}."
+    found = f"{said} It lies outside in {share(outside)} of the contexts and is"
+    if is_clipped:
+        return f"{found} clipped there."
+    return (
+        f"{found} not clipped there, because a refused log is not imported: those proposals have "
+        "never run."
+    )
 
 
 def _say(rows: int) -> str:
@@ -51,14 +76,18 @@ def scaler_taught(rows: int, total: int, spans: Sequence[Span], outside: float |
             "and no shift of the action, so what ran does not limit it."
         )
     would = "would run" if outside > 0 else "runs"
+    said = f"{start} Over the contexts of this log {_compared(spans, 'δ̂', would)}."
+    if outside == 0:
+        return said
+    return f"{said} It lies outside in {share(outside)} of the contexts and is clipped there."
+
+
+def _compared(spans: Sequence[Span], symbol: str, runs: str) -> str:
     parts = []
     for name, low, high, ran_low, ran_high in spans:
         of = f" for {name}" if len(spans) > 1 else ""
         parts.append(
-            f"its δ̂{of} {would} from {short(low or 0.0)} to {short(high or 0.0)}; what ran allows "
-            f"{short(ran_low or 0.0)} to {short(ran_high or 0.0)}"
+            f"its {symbol}{of} {runs} from {short(low or 0.0)} to {short(high or 0.0)}; what ran "
+            f"allows {short(ran_low or 0.0)} to {short(ran_high or 0.0)}"
         )
-    said = f"{start} Over the contexts of this log {', and '.join(parts)}."
-    if outside == 0:
-        return said
-    return f"{said} It lies outside in {share(outside)} of the contexts and is clipped there."
+    return ", and ".join(parts)
