@@ -159,6 +159,9 @@ def test_where_everything_is_refused_the_scaler_stays_at_its_prior() -> None:
     assert line["says"] == "The scaler stays at its prior: the certificate lets it use no row."
 
 
+NEAR = gdcb.Schema({"base": gdcb.Number(1, 1000), "lead": gdcb.Number(-10, 10)})
+
+
 def by_model() -> gdcb.EstimatorScaler:
     """Return δ = exp(lead/2), as a model that was fitted elsewhere has it."""
     lead = np.linspace(-2.0, 2.0, 9)[:, None]
@@ -167,7 +170,7 @@ def by_model() -> gdcb.EstimatorScaler:
 
 def test_a_prior_that_knows_more_is_clipped_to_what_ran_too() -> None:
     """The model's δ goes from 0.2 to 6; 0.8 to 1.2 ran, so that 0.8/0.9 ≤ δ ≤ 1.2/1.1."""
-    agent = gdcb.Agent(shop(by_model()), gdcb.BetaThompson(), seed=1)
+    agent = gdcb.Agent(shop(by_model(), context=NEAR), gdcb.BetaThompson(), seed=1)
     certificate = agent.warm_up(bookings(2000, pull=0.1, slope=2.0))
     assert certificate.verdict != "refuse"
     delta = delta_at(agent, LEADS)
@@ -180,7 +183,7 @@ def test_a_prior_that_knows_more_is_clipped_to_what_ran_too() -> None:
 
 
 def test_a_refused_log_says_how_often_the_prior_leaves_what_ran() -> None:
-    agent = gdcb.Agent(shop(by_model()), gdcb.BetaThompson(), seed=1)
+    agent = gdcb.Agent(shop(by_model(), context=NEAR), gdcb.BetaThompson(), seed=1)
     certificate = agent.warm_up(bookings(60, pull=1.8, slope=6.0))
     assert certificate.verdict == "refuse"
     line = certificate.as_json()["scaler"]
