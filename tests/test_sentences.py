@@ -36,6 +36,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("refused_because", ("overlap", ["a", "b"], 20)),
     ("refused_because", ("rows", ["a", "b"], 20)),
     ("refused_because", ("weights", ["a", "b"], 20)),
+    ("columns_by_name", ({"action": ["price"], "outcome": ["booked", "stars"]},)),
     ("columns_unread", (["busy"],)),
     ("columns_unread", (["busy", "weekday"],)),
     ("contraction", ("gate", 0.7)),

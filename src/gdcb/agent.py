@@ -33,6 +33,7 @@ from gdcb.arguments import (
     label_of,
     mask_of,
     outcome_of,
+    row_of,
     units_of,
 )
 from gdcb.arrays import Array
@@ -89,6 +90,11 @@ class Agent(Fold):
 
     _warmed: tuple[ev.HistoryImported, Warmed] | None = None
 
+    def __init__(self, instance: Instance, bandit: Bandit | None = None, seed: int = 0) -> None:
+        if bandit is None:
+            raise InvalidInput("Agent: expected a bandit, for example gdcb.CurveThompson()")
+        super().__init__(instance, bandit, seed)
+
     def __repr__(self) -> str:
         """Return what it works on, and how far it is."""
         made = len(self.records)
@@ -132,7 +138,8 @@ class Agent(Fold):
 
         Parameters
         ----------
-        context : named fields as the schema declares, or a list or frame of such rows
+        context : named fields as the schema declares (a dictionary, a row of pandas), or a list
+            or frame of such rows
         unit : whose learner decides; one name, or one a row
         mask : names of the arms that may be proposed
         id : decision id; asked again with the same context it answers with the same case.
@@ -142,6 +149,7 @@ class Agent(Fold):
         -------
         A `Case`, or a list of them for a batch.
         """
+        context = row_of(context)
         is_one = isinstance(context, Mapping)
         contexts = [context] if is_one else contexts_of(context)
         if not contexts:
@@ -196,6 +204,12 @@ class Agent(Fold):
         """Answer a held decision: 'approve', 'edit' with an action by name, or 'veto'.
 
         What a person lets through still meets the gates behind them.
+
+        Parameters
+        ----------
+        by : who answered. An agent cannot know, so name them wherever a person answers: without it
+            the answer is on record as nobody's. A service fills in who is signed in
+        reason : why, for the record
         """
         record = self._held(id)
         check_verdict(verdict, action is not None)
@@ -370,7 +384,7 @@ class Agent(Fold):
         self,
         history: Any,
         *,
-        columns: LogColumns | None = None,
+        columns: LogColumns | Mapping[str, Any] | None = None,
         query: str | None = None,
         strict: bool = False,
         level: float = 0.05,
@@ -386,7 +400,9 @@ class Agent(Fold):
         ----------
         history : a path (CSV, Parquet, a folder of them, VW's dsjson), a frame, a database's URL
             with a `query`, an obp feedback dictionary, or what `gdcb.history.open_log` gave
-        columns : the log's names for the instance's columns, where they differ
+        columns : the log's names for the instance's columns, where they differ; a `LogColumns`, or
+            a dictionary such as {"action": "price"}. What is not named is looked for by name, and
+            the certificate says what was found (`print(certificate)`)
         strict : refuse a log with rows that break the schema
         level, margin : of the certificate; see `gdcb.history.certify`
 

@@ -12,7 +12,7 @@ from gdcb.arrays import Array
 from gdcb.credit import LARGEST_LABEL, LARGEST_WEIGHT
 from gdcb.errors import InvalidInput, UnknownField
 from gdcb.instance import LARGEST_ACTION, Instance
-from gdcb.parts import check_choice, check_number, check_text
+from gdcb.parts import check_choice, check_number, check_text, numbers
 
 
 class _Polars(Protocol):
@@ -54,17 +54,13 @@ def outcome_of(instance: Instance, outcome: Any) -> list[float]:
     return values
 
 
-def _numbers(n: int) -> str:
-    return "1 number" if n == 1 else f"{n} numbers"
-
-
 def label_of(instance: Instance, label: Any) -> list[float | None] | None:
     """Return the scaler's labels, None where one was not seen; None: no label at all."""
     if label is None:
         return None
     n = instance.scaler.n_labels
     if isinstance(label, str) or not isinstance(label, Sequence) or len(label) != n:
-        raise InvalidInput(f"label: expected {_numbers(n)} in a list, got {label!r}")
+        raise InvalidInput(f"label: expected {numbers(n)} in a list, got {label!r}")
     plain = [float(value) if isinstance(value, np.number) else value for value in label]
     for value in plain:
         if value is not None:
@@ -90,7 +86,7 @@ def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
         shapes.append(("label", event.label, (n, instance.scaler.n_labels)))
     for name, array, shape in shapes:
         if not isinstance(array, np.ndarray) or array.shape != shape:
-            what = _numbers(shape[1]) if len(shape) > 1 else "one number"
+            what = numbers(shape[1]) if len(shape) > 1 else "one number"
             raise InvalidInput(f"{name}: expected {what} for each of {n}, got {array!r}")
     for i in range(n):
         outcome_of(instance, dict(zip(names, event.outcome[i].tolist(), strict=True)))
@@ -105,7 +101,7 @@ def check_correction(instance: Instance, event: ev.OutcomeCorrected) -> None:
     names = instance.reward.outcome
     given: Any = event.outcome
     if not isinstance(given, list) or len(given) != len(names):
-        raise InvalidInput(f"outcome: expected {_numbers(len(names))}, got {given!r}")
+        raise InvalidInput(f"outcome: expected {numbers(len(names))}, got {given!r}")
     outcome_of(instance, dict(zip(names, given, strict=True)))
     check_text("by", event.by, may_be_empty=True)
     check_said("reason", event.reason, "say why the outcome was wrong")
@@ -200,6 +196,18 @@ def units_of(unit: Any, n: int) -> list[str]:
     return [check_text("unit", one) for one in units]
 
 
+def row_of(context: Any) -> Any:
+    """Return one row by name: a mapping, a row of pandas, what has keys; anything else as it is."""
+    if isinstance(context, Mapping) or hasattr(context, "to_dicts"):
+        return context
+    if hasattr(context, "to_dict"):  # of pandas: a row has one dimension, a frame two
+        return context.to_dict() if getattr(context, "ndim", 0) == 1 else context
+    if hasattr(context, "keys") and hasattr(context, "__getitem__"):
+        names = context.keys()  # a database's row, say: no mapping, and not gone over by name
+        return {name: context[name] for name in names}
+    return context
+
+
 def contexts_of(context: Any) -> list[Mapping[str, Any]]:
     """Return the rows of a list, a Polars frame or a pandas frame."""
     if hasattr(context, "to_dicts"):
@@ -207,5 +215,8 @@ def contexts_of(context: Any) -> list[Mapping[str, Any]]:
     if hasattr(context, "to_dict"):
         return list(context.to_dict("records"))
     if isinstance(context, Sequence) and not isinstance(context, str | bytes):
-        return list(context)
-    raise InvalidInput(f"context: expected named fields or rows of them, got {context!r}")
+        return [row_of(one) for one in context]
+    raise InvalidInput(
+        f"context: expected named fields or rows of them, got {context!r}; for one row, give "
+        "dict(row)"
+    )

@@ -338,9 +338,11 @@ class Instance:
                 f"composition is a {self.composition.joins} with {self.scaler.n_arms} δ a row"
             )
         if bandit.target not in ("any", self.reward.target):
+            needs_class = bandit.target == "class"
             raise InvalidInput(
                 f"{type(bandit).__name__} learns a {bandit.target}, but the reward of instance "
                 f"'{self.name}' makes the learner learn a {self.reward.target}"
+                + ('; give it reward=Payoff(outcome=("booked",), action=0)' if needs_class else "")
             )
 
     def check_rows(self, rows: Rows, n_units: int) -> None:

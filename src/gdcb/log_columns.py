@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, UnknownField
 from gdcb.parts import check_settings
 
 _SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
@@ -59,6 +60,32 @@ class LogColumns:
     def __post_init__(self) -> None:
         check_settings(self, "history")
         seconds_of(self.matures_after)
+
+    @classmethod
+    def of(cls, given: Any) -> LogColumns:
+        """Take log columns as they are, from a dictionary of their fields, or none.
+
+        >>> LogColumns.of({"action": "price"}).action
+        ('price',)
+        """
+        if given is None or isinstance(given, LogColumns):
+            return given or cls()
+        if not isinstance(given, Mapping):
+            raise InvalidInput(
+                f'columns: expected LogColumns, or a dictionary such as {{"action": "price"}}, '
+                f"got {given!r}"
+            )
+        several = {one.name: one.default == () for one in fields(cls)}
+        unknown = [str(name) for name in given if name not in several]
+        if unknown:
+            raise UnknownField(
+                f"columns: no part {', '.join(unknown)}; there are {', '.join(several)}"
+            )
+        settings: dict[str, Any] = dict(given)
+        for name, value in settings.items():
+            if several[name] and isinstance(value, str):
+                settings[name] = (value,)
+        return cls(**settings)
 
     @property
     def maturity(self) -> float | None:

@@ -211,10 +211,24 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def numbers(n: int) -> str:
+    """Say how many numbers.
+
+    >>> numbers(1), numbers(2)
+    ('1 number', '2 numbers')
+    """
+    return "1 number" if n == 1 else f"{n} numbers"
+
+
 def check_tuple(where: str, value: Any) -> None:
     """Refuse a bare name where a tuple of names belongs."""
     if not isinstance(value, tuple | list):
-        raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}")
+        raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}{_in_tuple(value)}")
+
+
+def _in_tuple(value: Any) -> str:
+    """Say how a bare name is written as a tuple; nothing of other values."""
+    return f'; write ("{value}",)' if isinstance(value, str) and value else ""
 
 
 def check_columns(where: str, value: Any) -> None:
@@ -257,10 +271,10 @@ def check_settings(part: Any, where: str) -> None:
     Examples
     --------
     >>> from gdcb import RidgeScaler
-    >>> RidgeScaler(features="occupancy")
+    >>> RidgeScaler(features="gap")
     Traceback (most recent call last):
         ...
-    gdcb.errors.InvalidInput: scaler.features: expected a tuple of names, got 'occupancy'
+    gdcb.errors.InvalidInput: scaler.features: expected a tuple of names, got 'gap'; write ("gap",)
     """
     cls: type = type(part)
     for name, hint, is_column in _declared(cls):
@@ -268,7 +282,8 @@ def check_settings(part: Any, where: str) -> None:
         taken = _taken(hint, value, is_column)
         if taken is _WRONG:
             expected = _expected(hint, is_column)
-            raise InvalidInput(f"{where}.{name}: expected {expected}, got {_shown(value)}")
+            written = _in_tuple(value) if expected == "a tuple of names" else ""
+            raise InvalidInput(f"{where}.{name}: expected {expected}, got {_shown(value)}{written}")
         if taken is not value:
             object.__setattr__(part, name, taken)
 

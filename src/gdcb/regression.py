@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, like, scatter_add, stable_order, zeros
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, take_all
+from gdcb.parts import Column, numbers, take_all
 
 _MOST = 2**22  # numbers that a batch of outer products may hold at once
 _WIDE = 11  # features from which an owner's rows are multiplied together
@@ -249,5 +249,5 @@ def check_centre(centre: tuple[float, ...], n_features: int) -> None:
     """Refuse a centre of other columns than there are."""
     if centre and len(centre) != n_features:
         raise InvalidInput(
-            f"bandit.centre: expected {n_features} numbers, one a feature; got {len(centre)}"
+            f"bandit.centre: expected {numbers(n_features)}, one a feature; got {len(centre)}"
         )

@@ -31,7 +31,7 @@ from gdcb.bandits.predictive import log_moderated, log_normal, moderated
 from gdcb.bandits.prequential import before, in_blocks, normal_ahead, rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, left_out, logistic_mode, times
-from gdcb.parts import check_choice, check_number
+from gdcb.parts import check_choice, check_number, numbers
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -259,7 +259,7 @@ class CurveThompson:
             if isinstance(value, tuple) and len(value) not in (
                 (0, d) if name[6:] == "mean" else (d,)
             ):
-                raise InvalidInput(f"bandit.{name}: expected {d} numbers, got {len(value)}")
+                raise InvalidInput(f"bandit.{name}: expected {numbers(d)}, got {len(value)}")
         sd = np.broadcast_to(np.asarray(self.prior_sd, dtype=float), (d,))
         return np.array(self.prior_mean or np.zeros(d), dtype=float), sd
 

@@ -17,7 +17,7 @@ from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import NEAR, LogisticPosterior, left_out, times, turn_of
-from gdcb.parts import check_number
+from gdcb.parts import check_number, numbers
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -152,7 +152,7 @@ class HierarchicalCurveThompson:
         mean, sd = self.curve.prior(n_coords)
         if isinstance(self.own_sd, tuple) and len(self.own_sd) != mean.size:
             raise InvalidInput(
-                f"bandit.own_sd: expected {mean.size} numbers, got {len(self.own_sd)}"
+                f"bandit.own_sd: expected {numbers(mean.size)}, got {len(self.own_sd)}"
             )
         own = np.broadcast_to(np.asarray(self.own_sd, dtype=float), mean.shape)
         return mean, sd**2, own**2

@@ -14,7 +14,7 @@ from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric, require_same_arms
 from gdcb.bandits.predictive import log_normal
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
+from gdcb.parts import check_number, numbers
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -116,7 +116,7 @@ class NormalCurveThompson:
         for name in ("level_mean", "level_sd"):
             given: Any = getattr(self, name)
             if not isinstance(given, tuple) or len(given) != self.level:
-                raise InvalidInput(f"bandit.{name}: expected {self.level} numbers, got {given!r}")
+                raise InvalidInput(f"bandit.{name}: expected {numbers(self.level)}, got {given!r}")
             for one in given:
                 check_number(f"bandit.{name}", one, 0.0 if name == "level_sd" else -np.inf)
         if 0.0 in self.level_sd:
@@ -154,7 +154,7 @@ class NormalCurveThompson:
         mean, sd = np.append(mean, self.level_mean), np.append(sd, self.level_sd)
         if isinstance(self.own_sd, tuple) and len(self.own_sd) != mean.size:
             raise InvalidInput(
-                f"bandit.own_sd: expected {mean.size} numbers, got {len(self.own_sd)}"
+                f"bandit.own_sd: expected {numbers(mean.size)}, got {len(self.own_sd)}"
             )
         own = np.broadcast_to(np.asarray(self.own_sd, dtype=float), mean.shape)
         return mean, sd**2, own**2

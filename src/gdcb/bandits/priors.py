@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, namespace
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
+from gdcb.parts import check_number, numbers
 
 Numbers = float | tuple[float, ...]
 Table = tuple[float, ...] | tuple[tuple[float, ...], ...]
@@ -58,7 +58,7 @@ def spread(where: str, value: Numbers, n: int, of: str) -> Array:
     gdcb.errors.InvalidInput: bandit.wins: expected 3 numbers, one an arm; got 2
     """
     if isinstance(value, tuple) and len(value) != n:
-        raise InvalidInput(f"{where}: expected {n} numbers, one {of}; got {len(value)}")
+        raise InvalidInput(f"{where}: expected {numbers(n)}, one {of}; got {len(value)}")
     return np.full(n, value, dtype=float)
 
 
@@ -78,8 +78,8 @@ def spread_table(where: str, value: float | Table, n_arms: int, d: int) -> Array
     if lengths != [d] * n_arms and (lengths or len(value) != d):
         came = f"tuples of {', '.join(map(str, lengths))}" if lengths else f"{len(value)} numbers"
         raise InvalidInput(
-            f"{where}: expected {d} numbers, the intercept's first, or {n_arms} tuples of so many, "
-            f"one an arm; got {came}"
+            f"{where}: expected {numbers(d)}, the intercept's first, or {n_arms} tuples of so "
+            f"many, one an arm; got {came}"
         )
     return np.full((n_arms, d), value, dtype=float)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gdcb.cli.say import as_json, fail, out
-from gdcb.declaration import read
+from gdcb.declaration import Declaration, read
 from gdcb.errors import InvalidInput
 from gdcb.gates import UNGATED
 
@@ -20,6 +20,7 @@ def validate(
     """Check a TOML instance; with --json, print the JSON schema of its context."""
     try:
         declared = read(file)
+        _check_service(declared)
     except InvalidInput as error:
         fail(str(error))
     instance = declared.instance
@@ -32,3 +33,14 @@ def validate(
         f"{type(instance.composition).__name__}, {type(instance.scaler).__name__}, "
         f"{gates}, {type(declared.bandit).__name__}"
     )
+
+
+def _check_service(declared: Declaration) -> None:
+    """Refuse a table [service] that `gdcb serve` would refuse."""
+    if not declared.service:
+        return
+    try:
+        from gdcb.service.policy import policy_of
+    except ImportError as error:
+        fail(f"[service] is checked with the service: pip install 'gdcb[serve]' ({error})")
+    policy_of(declared.service, declared.instance)

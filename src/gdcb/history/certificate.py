@@ -9,6 +9,7 @@ from gdcb.arrays import Array
 from gdcb.history.dependence import Dependence
 from gdcb.history.maturity import Maturity
 from gdcb.history.plan import Plan
+from gdcb.history.sentences import columns_by_name
 from gdcb.history.statistics import Statistics
 
 VERDICTS = ("direct", "adjust", "reweight", "refuse")
@@ -175,9 +176,12 @@ class Certificate:
         ]
 
     def __str__(self) -> str:
-        """Return verdict, reasons and what the scaler learned, a line each."""
-        scaler = self.figures.get("scaler")
+        """Return verdict, reasons, what the scaler learned and what columns were, a line each."""
+        scaler, columns = self.figures.get("scaler"), self.figures.get("columns")
         said = [*self.reasons, *([scaler["says"]] if scaler and scaler["says"] else [])]
+        if columns and columns["by_name"]:
+            guessed = {role: columns["roles"][role] for role in columns["by_name"]}
+            said.append(columns_by_name(guessed))
         return "\n".join((f"{self.verdict}:", *(f"- {one}" for one in said)))
 
     def as_json(self) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def figures(
         "fingerprint": getattr(log, "fingerprint", None),
         "version": version("gdcb"),
         "leaks": _doubts(getattr(log, "report", None)),
+        "columns": _columns(getattr(log, "layout", None)),
         "pilot": {"rows": plan.pilot.n, "is_whole": plan.is_whole},
     }
     document["scaler"] = scaler_figures(certificate)
@@ -140,6 +141,13 @@ def _rows(log: Any, statistics: Statistics, found: Evidence) -> dict[str, Any]:
     read, rejected = (n, 0) if report is None else (report.read, report.rejected)
     counted = {"read": read, "rejected": rejected, "used": used, "set_aside": aside}
     return {**counted, "reasons": reasons}
+
+
+def _columns(layout: Any) -> dict[str, Any] | None:
+    """Return which log columns play which part, and which of these were found by name only."""
+    if layout is None:
+        return None
+    return {"roles": layout.roles, "by_name": list(layout.guessed)}
 
 
 def _doubts(report: Any) -> list[str]:

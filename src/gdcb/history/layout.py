@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdcb.composition import ActionColumn
 from gdcb.context import Kind
@@ -12,6 +12,20 @@ from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 from gdcb.rewards import Reward
 
+# What a column may be beside context: the names of fields of `Layout` and of `LogColumns`.
+_ROLES = (
+    "action",
+    "outcome",
+    "reward",
+    "recommended",
+    "status",
+    "reviewer",
+    "propensity",
+    "unit",
+    "time",
+    "outcome_time",
+    "label",
+)
 FAULT = "__fault__"  # a source's own reason against a row, in a column of this name
 
 
@@ -54,6 +68,16 @@ class Layout:
     has_faults: bool = False
     outcome_time: str = ""
     matures_after: float | None = None
+    guessed: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """The log columns by the part they play, as far as the log has any."""
+        found = {"context": [part.column for part in self.context]}
+        for role in _ROLES:
+            value = getattr(self, role)
+            found[role] = [value] if isinstance(value, str) else list(value)
+        return {role: [one for one in names if one] for role, names in found.items() if any(names)}
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -106,7 +130,7 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
     status, n_gates = _status(instance, columns, found)
     reward = _optional("reward", columns.reward, found)
     base = getattr(instance.composition, "base", ())
-    return Layout(
+    layout = Layout(
         context=context,
         width=instance.context.width,
         actions=instance.actions,
@@ -130,6 +154,9 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
         outcome_time=_optional("outcome_time", columns.outcome_time, found),
         matures_after=_maturity(columns, found),
     )
+    named = {role for role in _ROLES if getattr(columns, role)}
+    named |= {"context"} if set(columns.context) == set(instance.context.columns) else set()
+    return replace(layout, guessed=tuple(role for role in layout.roles if role not in named))
 
 
 def _maturity(columns: LogColumns, found: Sequence[str]) -> float | None:

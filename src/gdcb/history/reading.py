@@ -198,7 +198,7 @@ class Source:
 def open_log(
     given: Any,
     instance: Instance,
-    columns: LogColumns | None = None,
+    columns: LogColumns | Mapping[str, Any] | None = None,
     query: str | None = None,
     batch_rows: int = BATCH_ROWS,
     strict: bool = False,
@@ -237,7 +237,7 @@ def open_log(
     """
     if batch_rows < 1:
         raise InvalidInput(f"batch_rows: expected a whole number from 1 on, got {batch_rows!r}")
-    columns = columns or LogColumns()
+    columns = LogColumns.of(columns)
     table = table_of(given, instance, columns, query)
     layout = layout_of(instance, columns, table.columns(), table.name)
     table.agree(layout.needed)
@@ -254,7 +254,7 @@ def open_log(
 def read(
     given: Any,
     instance: Instance,
-    columns: LogColumns | None = None,
+    columns: LogColumns | Mapping[str, Any] | None = None,
     query: str | None = None,
     strict: bool = False,
 ) -> tuple[Batch, ReadReport]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, check_settings, column, take
+from gdcb.parts import Column, check_choice, check_number, check_settings, column, numbers, take
 from gdcb.regression import RidgeSums
 from gdcb.scalers.settings import check_whole, numbers_of
 
@@ -158,7 +158,7 @@ class CovarianceScaler:
             value = numbers_of(f"scaler.{name}", value)
             if len(value) != self.size or min(value) <= 0.0:
                 raise InvalidInput(
-                    f"scaler.{name}: expected {self.size} numbers above 0, of Q by mode and knot, "
+                    f"scaler.{name}: expected {numbers(self.size)} above 0, of Q by mode and knot, "
                     f"of R by knot and of P₀, got {value}"
                 )
             object.__setattr__(self, name, value)

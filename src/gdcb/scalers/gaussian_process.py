@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, take_all
+from gdcb.parts import Column, check_choice, check_number, numbers, take_all
 from gdcb.regression import RidgeSums, by_owner
 from gdcb.scalers.head import LinearHead, RidgeState, positive
 from gdcb.scalers.history import history_rows, require_sklearn, settle
@@ -97,7 +97,7 @@ class GaussianProcessScaler(LinearHead):
             )
         for name in ("shift", "unit"):
             if len(checked[name]) not in (0, self.n_labels):
-                raise InvalidInput(f"scaler.{name}: expected {self.n_labels} numbers, one a label")
+                raise InvalidInput(f"scaler.{name}: expected {numbers(self.n_labels)}, one a label")
         points = np.array(self.inducing, dtype=float)
         gram = self._covariance(points, points)
         object.__setattr__(self, "_points", points)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, column
+from gdcb.parts import Column, check_choice, check_number, column, numbers
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
@@ -123,7 +123,7 @@ class LinearHead:
         m, d = self.n_labels, self.width
         if self.centre is not None and len(self.centre) != d - 1:
             raise InvalidInput(
-                f"scaler.centre: expected {d - 1} numbers, one a feature, got {len(self.centre)}"
+                f"scaler.centre: expected {numbers(d - 1)}, one a feature, got {len(self.centre)}"
             )
         return RidgeState(
             RidgeSums.zeros(n_owners, m, d),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number
+from gdcb.parts import Column, check_number, check_tuple
 
 
 def check_whole(where: str, value: Any, low: int) -> None:
@@ -35,8 +35,7 @@ def numbers_of(where: str, value: Any, above: float | None = None) -> tuple[floa
 
 def columns_of(where: str, value: Any) -> tuple[Column, ...]:
     """Return a tuple or list of context columns, by name or position, as a tuple."""
-    if not isinstance(value, tuple | list):
-        raise InvalidInput(f"{where}: expected a tuple of names, got {value!r}")
+    check_tuple(where, value)
     for one in value:
         if isinstance(one, bool) or not isinstance(one, str | int):
             raise InvalidInput(f"{where}: expected names of context columns, got {one!r}")

@@ -69,6 +69,17 @@ def arms_refused(names: Sequence[str], n_arms: int) -> str:
     return f"Of {some(n_arms, 'arm')}, {are} from {prior}: {named(names)}.{rest}"
 
 
+def columns_by_name(roles: Mapping[str, Sequence[str]]) -> str:
+    """Say which log columns were taken for which part because of their names alone.
+
+    >>> columns_by_name({"action": ["price"], "outcome": ["booked", "stars"]})
+    'Nobody said which log columns play these parts, they were found by name: action price; outcome
+     booked and stars.'
+    """
+    said = "; ".join(f"{role} {named(names)}" for role, names in roles.items())
+    return f"Nobody said which log columns play these parts, they were found by name: {said}."
+
+
 def columns_unread(names: Sequence[str]) -> str:
     """Say which context columns a learner that reads the context does not read.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.parts import numbers
 from gdcb.scalers.head import RidgeState
 from gdcb.scalers.neural import NeuralScaler, Trunk
 from gdcb.scalers.settings import numbers_of
@@ -61,7 +62,7 @@ class SeverityScaler(NeuralScaler):
             raise InvalidInput("scaler: a severity is one number a row")
         if len(self.start) != self.trunk.width + 1:
             raise InvalidInput(
-                f"scaler.start: expected {self.trunk.width + 1} numbers, the intercept first, "
+                f"scaler.start: expected {numbers(self.trunk.width + 1)}, the intercept first, "
                 f"got {len(self.start)}"
             )
 

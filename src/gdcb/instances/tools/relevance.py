@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, logistic, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_number, check_settings, check_tuple, column, take_all
+from gdcb.parts import Column, check_number, check_settings, check_tuple, column, numbers, take_all
 from gdcb.records import Rows
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers import Trunk
@@ -176,7 +176,7 @@ class RelevanceScaler(LinearHead):
             )
         if self.theta and len(self.theta) != self.n_shared:
             raise InvalidInput(
-                f"scaler.theta: expected {self.n_shared} numbers, got {len(self.theta)}"
+                f"scaler.theta: expected {numbers(self.n_shared)}, got {len(self.theta)}"
             )
 
     @classmethod
