@@ -401,6 +401,39 @@ def test_a_ledger_that_was_put_back_stops_the_instance(fresh: Site) -> None:
     assert verify_chain(fresh.house.store, ROOMS).ok
 
 
+def test_a_second_one_stops_it_again(fresh: Site) -> None:
+    """The first was acknowledged: a later one, even to before as many entries, is another."""
+    said = {"reason": "seen, and on file"}
+    for id in ("a1", "a2", "a3"):
+        fresh.decide(id)
+    early = kept_copy(fresh)
+    for id in ("b1", "b2", "b3", "b4", "b5", "b6"):
+        fresh.decide(id)
+    put_back(fresh, early)
+    assert dealt(fresh, "c1") == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    fresh.decide("c1")
+    later = kept_copy(fresh)
+    fresh.decide("c2")
+    put_back(fresh, later)
+    assert [dealt(fresh, "c3"), dealt(fresh, "c2")] == [503, 503]
+    assert fresh.get("/readyz").status_code == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    assert dealt(fresh, "c3") == 201
+    assert replay_chain(fresh.house.store, ROOMS).verdict == "equal"
+
+
+def test_it_is_noticed_also_after_the_store_was_in_trouble(fresh: Site) -> None:
+    """What was folded is forgotten after an error; what was the last entry is not."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    fresh.house.desk(ROOMS)._live = None
+    assert dealt(fresh, "b1") == 503
+    assert fresh.get("/readyz").status_code == 503
+
+
 def test_it_is_noticed_also_where_the_ledger_has_grown_since(fresh: Site) -> None:
     """Another process went on with the earlier state: as long as before, and not the same."""
     fresh.decide("a1")

@@ -78,7 +78,7 @@ class Desk:
         self.policy = policy_of(self._live.declared.service, self.instance)
         self._text = self._live.text
         self._snapshot_at = len(self._live.events)
-        self._last = self._hash_of(self._live)
+        self._size, self._last = self._head_of(self._live)
         self.set_back: LedgerPutBack | None = _put_back(self._live)
         self.listeners: list[Listener] = []
         self.followers: list[Listener] = []
@@ -243,7 +243,7 @@ class Desk:
                 job.together(turn, [job, *same])
             turn.check_time(self.clock())
             turn.write(writing)
-        self._last = writing.head.hash
+        self._size, self._last = len(live.events), writing.head.hash
         self._adopt(live)
         return first, len(live.events)
 
@@ -262,7 +262,7 @@ class Desk:
             raise _SetBack(size, self._last)
         for entry in found:
             follow(live, [entry])
-            self._last = entry.hash
+            self._size, self._last = len(live.events), entry.hash
 
     def _write_down(self, found: _SetBack) -> None:
         """Write that an earlier state was put back; the instance then stops, in all processes."""
@@ -272,7 +272,8 @@ class Desk:
             self.chain,
             found.had,
         )
-        self._live = None
+        known = set() if self._live is None else set(self._live.set_backs)
+        self._live, self._size = None, 0
         self.set_back = LedgerPutBack(
             f"instance '{self.chain}': its ledger had {found.had} entries and is gone; somebody "
             "put an earlier state back. Restore the ledger"
@@ -280,21 +281,30 @@ class Desk:
         live = self._fresh()
         with self.store.writing(self.chain) as writing:
             self._catch_up(live, writing)
-            # Another process may have found it before, and it may be acknowledged by now.
-            if not any(number < found.had <= had for number, had in live.set_backs):
+            # Another process may have found it before, and it may be acknowledged by now. What
+            # was known already is an earlier one.
+            since = [(number, had) for number, had in live.set_backs if (number, had) not in known]
+            if not any(number < found.had <= had for number, had in since):
                 turn = Turn(live, self.policy, max(self.clock(), live.at), writing)
                 event = ev.LedgerSetBack(found.had, found.last.hex(), len(live.events))
                 turn.add(event, POLICY)
                 turn.write(writing)
-        self._last = writing.head.hash
+        self._size, self._last = len(live.events), writing.head.hash
         self.set_back, self._followed = _put_back(live), len(live.events)
         for one in self.forgetters:
             one()
 
-    def _hash_of(self, live: Live) -> bytes:
-        """Return the hash of the last entry that was folded."""
+    def _is_there(self, size: int) -> bool:
+        """Return whether the last entry that was known is in a chain of so many still."""
+        if size < self._size:
+            return False
+        (entry,) = self.store.get(self.chain, [self._size - 1])
+        return entry.hash == self._last
+
+    def _head_of(self, live: Live) -> tuple[int, bytes]:
+        """Return how many entries were folded, and the hash of the last one."""
         (entry,) = self.store.get(self.chain, [len(live.events) - 1])
-        return entry.hash
+        return len(live.events), entry.hash
 
     def _adopt(self, live: Live) -> None:
         """Take the policy of the declaration that is in force, and whether all stands still."""
@@ -320,7 +330,9 @@ class Desk:
                 self._live = opened(self.store, self.chain)
             except UnknownInstance as error:
                 raise error if self.set_back is None else self.set_back from error
-            self._last = self._hash_of(self._live)
+            if self._size and not self._is_there(len(self._live.events)):
+                raise _SetBack(self._size, self._last)
+            self._size, self._last = self._head_of(self._live)
             if self._live.text == self._text:  # requests that wait were encoded for this one
                 self._live.instance = self.instance
         return self._live
