@@ -123,6 +123,25 @@ def test_a_body_that_is_dropped_is_worth_a_line_at_most(there: Served) -> None:
     assert len(news) < 21 * 100
 
 
+@pytest.mark.parametrize("n", [1, 100], ids=["one header", "a hundred"])
+def test_headers_that_come_whole_are_limited_too(there: Served, n: int) -> None:
+    """100 KiB of them that came in one piece were answered with 200."""
+    more = [b"X-%d: %b\r\n" % (i, b"a" * (100 * 1024 // n)) for i in range(n)]
+    with there.open() as one:
+        one.sendall(head("/healthz", *more, method="GET"))
+        answer = all_of(one)
+    assert answer.startswith(b"HTTP/1.1 400"), answer[:200]
+    assert b"larger than 65536 bytes" in answer
+    behind = head("/healthz", method="GET") + head("/healthz", *more, method="GET")
+    with there.open() as one:
+        one.sendall(behind)
+        assert all_of(one).count(b"HTTP/1.1 200") <= 1
+    few = [line[: len(line) // 2] + b"\r\n" for line in more]
+    with there.open() as one:
+        one.sendall(head("/healthz", *few, b"Connection: close\r\n", method="GET"))
+        assert all_of(one).startswith(b"HTTP/1.1 200")
+
+
 SLOW: dict[str, Callable[[Served], bytes]] = {}
 
 

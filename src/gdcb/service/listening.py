@@ -11,6 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gdcb.errors import InvalidInput
 from gdcb.service.running import planned
 
 LARGEST_HEAD = 64 * 2**10  # bytes of a request's first line and headers
@@ -28,6 +29,7 @@ class Http(HttpToolsProtocol):
         self._seconds = planned().timeout
         self._timer: asyncio.TimerHandle | None = None
         self._is_head, self._head = True, 0
+        self._is_large = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for headers."""
@@ -42,7 +44,8 @@ class Http(HttpToolsProtocol):
         if self._is_head:
             self._head += len(data)
             if self._head > LARGEST_HEAD:
-                self.send_400_response(f"The headers are larger than {LARGEST_HEAD} bytes.")
+                self._is_large = True
+                self.send_400_response("")
                 return
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if cycle is None or cycle.response_complete:
@@ -55,10 +58,20 @@ class Http(HttpToolsProtocol):
         self._wait()
 
     def on_headers_complete(self) -> None:
-        """Wait no longer: the envelope looks after the body."""
+        """Wait no longer: the envelope looks after the body; begin nothing on too large headers."""
         self._is_head = False
         self._stop()
+        # Headers that came whole, in one piece, or behind another request, are counted here alone.
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > LARGEST_HEAD:
+            self._is_large = True
+            raise InvalidInput(f"headers: expected at most {LARGEST_HEAD} bytes, got {size}")
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request that cannot be read, and close the connection."""
+        large = f"The headers are larger than {LARGEST_HEAD} bytes."
+        super().send_400_response(large if self._is_large else msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
