@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdcb import Agent, BetaThompson, LinearThompson
+from gdcb import Agent, BetaThompson, GaussianThompson, LinearThompson, Scaled
 from gdcb import round as turn
 from gdcb.analysis import WithoutGate, ask, context_bias
 from gdcb.analysis.bias import freedom_of
@@ -627,3 +627,25 @@ def test_where_every_outcome_is_the_same_nothing_can_be_told(value: float, units
     other = np.where(np.arange(600) == 300, 1.0 - value, value)[:, None]
     batch = replace(batch, outcome=other)
     assert certify(batch, instance, BetaThompson(), full=False).verdict != "refuse"
+
+
+@pytest.mark.parametrize("share", [1.0, 0.85])
+def test_a_reward_that_follows_from_the_action_is_refused(share: float) -> None:
+    """Where only sold nights are logged the revenue is the price, less a commission."""
+    instance = listing(reward=Scaled(outcome=("revenue",)))
+    rng = np.random.default_rng(0)
+    frame = nights(600).with_columns(price=pl.col("price") * rng.uniform(0.95, 1.05, 600).round(2))
+    batch, _ = read(frame.with_columns(revenue=share * pl.col("price")), instance)
+    found = certify(batch, instance, GaussianThompson(prior_mean=100.0, rate=2000.0))
+    assert found.verdict == "refuse"
+    assert sum("the outcome follows from the action" in reason for reason in found.reasons) == 1
+    assert found.figures["sensitivity"]["arms"]["value"] is None
+
+
+def test_effective_rows_are_never_more_than_rows() -> None:
+    """Overridden rows count in part, or not at all: they are no effective rows either."""
+    instance = listing(rules=Rules(overrides="approved"))
+    batch, _ = read(nights(600).drop("propensity"), instance)
+    found = certify(batch, instance, BetaThompson(), full=False)
+    assert found.treatment.overrides == 0.0
+    assert all(0.0 < arm.ess <= arm.rows + 1e-9 for arm in found.arms)

@@ -732,3 +732,12 @@ def test_a_payment_made_of_a_rate_and_a_loan_is_no_context() -> None:
     text = proposed(frame)
     assert "payment" not in parse(text).instance.context.columns
     assert "# - payment: it" in text
+
+
+def test_a_log_of_successes_alone_is_pointed_at() -> None:
+    """Without the nights that stayed empty, 'booked' is 1 throughout."""
+    frame = priced().with_columns(revenue=pl.col("price"), sold=pl.lit(1)).drop("booked")
+    said = "sold is 1 in every row: failures seem not to be in the log"
+    assert f"# NOTE: {said}" in proposed(frame)
+    with pytest.raises(InvalidInput, match="the outcome 'sold' is 1 in every row: failures"):
+        proposed(frame, outcome="sold")

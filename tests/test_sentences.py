@@ -31,6 +31,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("bias_within_margin", ("a", 0.01, -0.02, 0.04, 0.1)),
     ("mostly_missing", (0.62, 0.5)),
     ("same_outcomes", ()),
+    ("implied_outcomes", ()),
     ("refused_because", ("contexts", ["a"], 20)),
     ("refused_because", ("overlap", ["a"], 20)),
     ("refused_because", ("overlap", ["a", "b"], 20)),

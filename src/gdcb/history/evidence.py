@@ -15,6 +15,7 @@ from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
+from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
@@ -49,6 +50,7 @@ class Evidence:
     dependence : whether they do
     maturity : which rows are too young for their outcomes, and are not among these
     is_constant : whether all outcomes are the same, so that nothing can be tested
+    is_implied : whether every reward follows from the action, as in a log of sold nights only
     first : first segment that is used
     overrides : weight of overridden rows
     sums, bias, line : of the arms, on the rows that are used; no line where outcomes are classes
@@ -66,6 +68,7 @@ class Evidence:
     dependence: Dependence
     maturity: Maturity
     is_constant: bool
+    is_implied: bool
     first: int
     overrides: float
     sums: ArmSums
@@ -152,12 +155,13 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         dependence,
         maturity,
         is_constant,
+        _is_implied(plan),
         first,
         overrides,
         sums,
         bias,
         line,
-        weighing(plan, statistics, first),
+        weighing(plan, statistics, first, sums.n),
         threshold,
         tests,
     )
@@ -186,6 +190,24 @@ def _is_constant(plan: Plan, moments: Array) -> bool:
     units = float(np.ptp(plan.levels)) ** 2 / 4.0
     limit = units + _ROUNDING * (float(y[0]) ** 2 or 1.0)
     return n > 0 and square / n - (total / n) ** 2 <= limit
+
+
+def _is_implied(plan: Plan) -> bool:
+    """Return whether every reward of the pilot follows from its action, or from it and the base.
+
+    Only an action that is one number can be told: of categories each may well earn one reward.
+    """
+    instance, batch = plan.instance, plan.pilot
+    if instance.reward.target == "class" or batch.action.shape[1] != 1:
+        return False
+    if instance.space.is_exact.any():
+        return False
+    y, _ = instance.reward.learn(batch.outcome, batch.x)
+    action = batch.action[:, 0]
+    known = np.isfinite(y) & np.isfinite(action)
+    at = [one for one in getattr(instance.composition, "base", ()) if isinstance(one, int)]
+    base = batch.x[known][:, at].prod(axis=1)
+    return implied(y[known], action[known], base)
 
 
 def _spread(moments: Array) -> float:

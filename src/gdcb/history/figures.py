@@ -285,8 +285,9 @@ def _of_arms(
     least = float(f"{margin:.2g}")
     unknown = {"value": None, "low": None, "is_beyond": False, "says": say.sensitivity_arms(None)}
     counts = np.unique(target_of(history.log)[0], return_counts=True)[1]
-    if counts.size and int(counts.sum() - counts.max()) < _LEAST_OTHER:
-        return unknown  # rows that hardly differ bound nothing
+    hardly_differ = counts.size and int(counts.sum() - counts.max()) < _LEAST_OTHER
+    if hardly_differ or found.is_implied:  # such rows bound nothing
+        return unknown
     try:
         propensity = overlap_of(plan, batch, history, is_logged).propensity
         seen = tipping(

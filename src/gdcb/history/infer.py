@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.columns import Column, Look, hint
-from gdcb.history.roles import BASES, Roles, left_out, made_of_pairs, tokens
+from gdcb.history.roles import BASES, Roles, left_out, made_of_pairs, one_sided, tokens
 
 _LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out
 _SAME = 0.01  # relative range of arms below which they are all the same
@@ -63,6 +63,7 @@ class Proposal:
                     f"{column.n_odd:,} {'is' if column.n_odd == 1 else 'are'} not, such as row "
                     f'{row:,}: "{text}"; they will be rejected'
                 )
+        said += [one for column in self.log.columns.values() if (one := one_sided(column))]
         return said + [said_of for column in self.log.columns.values() if (said_of := hint(column))]
 
     @property
@@ -80,7 +81,8 @@ def propose(log: Look, roles: Roles) -> Proposal:
     chosen = log.columns[roles.outcome or roles.reward]
     if chosen.kind not in ("flag", "number") or chosen.is_constant:
         what = "has one value" if chosen.is_constant else f"holds {chosen.kind}, not numbers"
-        raise InvalidInput(f"the outcome '{chosen.name}' {what} in the log")
+        what = one_sided(chosen).removeprefix(f"{chosen.name} ") or f"{what} in the log"
+        raise InvalidInput(f"the outcome '{chosen.name}' {what}")
     others, doubtful = {}, []
     for name, column in log.columns.items():
         if name not in roles.taken:

@@ -25,6 +25,7 @@ _BANDS = 20  # of a column, in each of which the outcome has a mean of its own
 _CHANCE = 1e-6  # below which a value that always has the same outcome is no coincidence
 TELLS = 0.5  # share of an outcome from which a single column is suspicious
 PAIRED = 2_000  # rows, about, in which a column is held against pairs of others
+_FEW = 10  # different numbers up to which each may earn a reward of its own
 _COUNTED = 30  # different numbers up to which an action is not rounded, but counted
 _LOST = 0.25  # share of a column's variance, at most, that the rounding of an action explains
 _NEARLY = 0.01  # relative deviation, about, of a column that is nearly a ratio of two others
@@ -201,6 +202,38 @@ def follows(column: Array, action: Array) -> bool:
     if len(values) > len(action) // 10 or (counts[place] > 1).sum() < _FEWEST:
         return False  # actions hardly repeat: nothing to compare
     return _by_group(column, place)[1] <= _ERRORS * len(action) / 10
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a log may hold 1e308
+def implied(reward: Array, action: Array, base: Array) -> bool:
+    """Return whether a reward (N,) follows from the executed action (N,), or from it and its base.
+
+    Where only what was sold is logged, the revenue is the price. Two actions that earn one reward
+    each are no such case, unless the reward is the action itself.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base = rng.uniform(80, 200, 300)
+    >>> price = base * rng.choice([0.9, 1.0, 1.1], 300)
+    >>> implied(0.85 * price, price, base), implied(price - base, price, base)
+    (True, True)
+    >>> implied(price * (rng.random(300) < 0.9), price, base)
+    False
+    """
+    if len(action) < _FEWEST or _is_constant(action) or _is_constant(reward):
+        return False
+    if np.allclose(reward, action, rtol=1e-9, atol=0.0):
+        return True
+    if np.unique(action).size <= _FEW:
+        return False
+    if _correlation(reward, action) > _SAME:
+        return True
+    if np.unique(reward).size > _FEW and rises_with(reward, action):
+        return True
+    if _is_constant(base) or not (base != 0).all():
+        return False
+    made = (np.stack((action, base), axis=1), action / base, action * base)
+    limit = (1.0 - _SAME) * float(reward.var())
+    return any(_unexplained(reward, one) <= limit for one in made)
 
 
 def _by_group(column: Array, group: Array) -> tuple[Array, int]:

@@ -315,6 +315,20 @@ def _is_status(column: Column) -> bool:
     return not statuses(pl.Series(column.levels))[1]
 
 
+def one_sided(column: Column) -> str:
+    """Say that a column called like an outcome is the same in every row; '' where it is not so."""
+    known = column.values[np.isfinite(column.values)]
+    is_called = {*tokens(column.name)} & {*WORDS["outcome"], *_RESERVED["an outcome"]}
+    if not (is_called and column.is_constant and known.size) or column.kind == "time":
+        return ""
+    value = column.levels[0] if column.kind == "text" else f"{known[0]:g}"
+    other = "successes" if value == "0" else "failures"
+    return (
+        f"{column.name} is {value} in every row: {other} seem not to be in the log, so that it "
+        "cannot show what an action changes"
+    )
+
+
 def left_out(column: Column, roles: Roles, log: Look) -> tuple[str, bool]:
     """Return why a column is no context, '' where it is; and whether it might be one after all."""
     why = _cannot(column) or _numbers_rows(column, log)

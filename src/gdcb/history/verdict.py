@@ -86,6 +86,9 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         elif found.is_constant:
             verdict, shares[a] = "refuse", 0.0
             said.append(say.same_outcomes())
+        elif found.is_implied:
+            verdict, shares[a] = "refuse", 0.0
+            said.append(say.implied_outcomes())
         elif plan.reads_context:
             verdict = "adjust" if capped else "direct"
             said.append(
@@ -211,6 +214,8 @@ def _whole(
         said.append(say.mostly_missing(found.missing, MOST_MISSING))
     if found.is_constant:
         said.append(say.same_outcomes())
+    elif found.is_implied:
+        said.append(say.implied_outcomes())
     elif found.law.changes:
         for change in found.law.changes:
             dated = (time_of(plan, change.split), change.what, change.p)

@@ -26,7 +26,8 @@ class Weighing:
 
     Parameters
     ----------
-    ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x) clipped, scaled up to all its rows
+    ess : (Σw)²/Σw² of the arm's rows, w = 1/P(arm executed | x) clipped, scaled to all its
+        rows as they count
     uncovered : share of contexts in which the arm's propensity is below 1 %
     clip, clipped : largest weight, and share of the rows above it
     bias_bound : (K,) what cutting them moves the weighted mean of an arm's rows by at most, among
@@ -42,9 +43,12 @@ class Weighing:
     is_logged: bool
 
 
-def weighing(plan: Plan, statistics: Statistics, first: int) -> Weighing:
-    """Measure overlap on rows of the pilot, spread over it, from segment `first` on."""
-    k = plan.instance.space.n
+def weighing(plan: Plan, statistics: Statistics, first: int, counted: Array) -> Weighing:
+    """Measure overlap on rows of the pilot, spread over it, from segment `first` on.
+
+    `counted` (K,) are the arms' rows as the verdict counts them, overridden ones by their weight:
+    the effective number is a share of these, and never more.
+    """
     batch = plan.pilot
     use = np.flatnonzero(plan.segment(batch.time) >= first)
     batch = batch.take(use[:: max(1, -(-use.size // MOST))])
@@ -53,8 +57,7 @@ def weighing(plan: Plan, statistics: Statistics, first: int) -> Weighing:
         statistics.counts[0] - statistics.counts[1], 1
     )
     found = overlap_of(plan, batch, history, bool(is_logged))
-    n = statistics.moments[first:, :k].sum(axis=(0, 2))[:, 0, 0]
-    ess = found.ess_clipped / np.maximum(found.n, 1) * n
+    ess = found.ess_clipped / np.maximum(found.n, 1) * counted
     rows = max(int(found.n.sum()), 1)
     clipped = float((found.clipped_share * found.n).sum() / rows)
     return Weighing(ess, found.uncovered, found.clip, clipped, found.bias_bound, bool(is_logged))

@@ -21,6 +21,7 @@ from gdcb.history.sentences.findings import duplicates, family, finding, leak
 from gdcb.history.sentences.hidden import (
     all_mature,
     duration,
+    implied_outcomes,
     logged_bias,
     mostly_missing,
     outcomes_missing,
@@ -98,6 +99,7 @@ __all__ = [
     "gate_changed",
     "gate_stable",
     "hardly_ever_ran",
+    "implied_outcomes",
     "leak",
     "logged_bias",
     "mostly_missing",

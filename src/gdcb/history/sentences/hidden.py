@@ -88,6 +88,19 @@ def same_outcomes() -> str:
     )
 
 
+def implied_outcomes() -> str:
+    """Say that the history is refused because what was earned follows from what was done.
+
+    >>> print(implied_outcomes()[:66])
+    Cannot tell: the outcome follows from the action in every row, so
+    """
+    return (
+        "Cannot tell: the outcome follows from the action in every row, so the log does not show "
+        "what an action changes. Where only successes were logged, add the rows in which nothing "
+        "came of it."
+    )
+
+
 def outcomes_missing(missing: float, p: float | None = None, is_selective: bool = False) -> str:
     """Say how many outcomes are missing, and whether that goes with what was executed.
 
