@@ -45,7 +45,9 @@ def assumptions_of(
         out.append(_one("Overrides used nothing outside the log", False, told.not_logged()))
     law = found.law
     is_certain = not (rows.is_found or found.possible)
-    changed = told.unchanged(len(law.changes), say.chance(law.p), is_certain, law.untested)
+    changed = told.unchanged(
+        len(law.changes), say.chance(law.p), is_certain, law.untested, bool(found.immature)
+    )
     name = "What an action earns in a given context did not change"
     out.append(_one(name, not law.untested, changed))
     if found.gates:
@@ -54,7 +56,8 @@ def assumptions_of(
         is_tested = not any(gate.untested for gate in found.gates.values())
         out.append(_one(rates, is_tested, told.gates_unchanged(n_changes, n_gates, is_tested)))
     is_tested = age.p is not None or age.source == "outcome times"
-    out.append(_one("Outcomes had time to come in", is_tested, age.says))
+    had_time = f"{age.says} {told.late_change()}" if found.immature else age.says
+    out.append(_one("Outcomes had time to come in", is_tested, had_time))
     if found.missing > 0:
         p = found.missing_p
         is_selective = p is not None and p <= found.threshold

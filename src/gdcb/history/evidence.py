@@ -15,6 +15,7 @@ from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
+from gdcb.history.immature import may_be_immature
 from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
 from gdcb.history.passage import passed_through
@@ -46,7 +47,8 @@ class Evidence:
     missing, missing_p : share of outcomes missing, and p of 'not by arm'
     changes : of the reward law, those larger than the margin; rows before the last are not used
     possible : the same where rows depend on each other, so that they cannot be told from swings, or
-        (`is_missing`) where outcomes are missing more often after the last of them
+        (`is_missing`) where outcomes are missing more often after the last of them, or
+        where outcomes that were not known yet could explain them: `immature`
     dependence : whether they do
     maturity : which rows are too young for their outcomes, and are not among these
     is_constant : whether all outcomes are the same, so that nothing can be tested
@@ -65,6 +67,7 @@ class Evidence:
     changes: tuple[Change, ...]
     possible: tuple[Change, ...]
     is_missing: bool
+    immature: tuple[Change, ...]
     dependence: Dependence
     maturity: Maturity
     is_constant: bool
@@ -122,8 +125,14 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     )
     possible: tuple[Change, ...] = ()
     is_missing = bool(changes) and _is_missing_more(statistics.seen, changes[-1].split)
+    believed = changes
+    while believed and not maturity.is_known and may_be_immature(rows, believed[-1].split):
+        believed = believed[:-1]
+    immature = changes[len(believed) :]
     if dependence.is_found or is_missing:
         changes, possible = (), changes
+    else:
+        changes, possible = believed, immature
     first = 0
     if changes:
         first = min(changes[-1].split + GUARD, moments.shape[0] - 1)
@@ -152,6 +161,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         changes,
         possible,
         is_missing,
+        immature,
         dependence,
         maturity,
         is_constant,

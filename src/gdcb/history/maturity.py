@@ -26,6 +26,10 @@ _LEAST_MISSING = 5
 _LASTING = 0.25  # of the excess that each half of the young rows has at least
 _WAITED = 0.99  # of the outcomes came within what is taken for the maturity
 _LEAST_ROWS = 100  # old enough to tell it
+_LEAST_OF_A_KIND = 5  # outcomes, or it has no wait of its own
+_MOST_VALUES = 10  # of an outcome of which each value is a kind
+_CLOSE = 1.1  # an age from missing outcomes is known to a bin, and is above by that much if larger
+_DATED = 0.95  # of the outcomes of every kind have a time, or how long they take is not known
 _SEED = 22  # of draws: the same log has the same certificate
 
 
@@ -44,6 +48,8 @@ class Maturity:
     threshold : of p
     set_aside : rows that are not used
     is_missing : whether any outcome is missing
+    is_known : whether it is known how long outcomes take: declared, or from the times of outcomes
+        of every kind
     """
 
     source: str = ""
@@ -54,6 +60,7 @@ class Maturity:
     threshold: float = 0.0
     set_aside: int = 0
     is_missing: bool = False
+    is_known: bool = False
 
     def is_mature(self, time: Array) -> Array:
         """Whether rows are old enough: (N,)."""
@@ -112,17 +119,21 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     p, cut = _missing_by_age(rows.time[ran], is_missing[ran], threshold)
     found = Maturity("", None, None, has_time, p, threshold, 0, bool(is_missing[ran].any()))
     if declared:
+        found = replace(found, is_known=True)
         return _set_aside(found, "declared", declared, end - declared, rows)
-    if seen is not None and rows.observed is not None and (seen & ran).any():
-        known = seen & ran
+    after = 0.0
+    known = ran & ~is_missing
+    if seen is not None and rows.observed is not None and (seen & known).any():
+        kinds = _kinds(rows.outcome[known])
         waited = np.maximum(rows.observed[known] - rows.time[known], 0.0)
-        after = _wait(waited, end - rows.time[known])
-        if after > 0:
-            return _set_aside(found, "outcome times", after, end - after, rows)
-        return found
-    if cut is None:
-        return found
-    return _set_aside(found, "missing outcomes", end - cut, cut, rows)
+        after = _wait(waited, end - rows.time[known], kinds)
+        is_known = all(np.isfinite(waited[kind]).mean() >= _DATED for kind in kinds)
+        found = replace(found, is_known=is_known)
+    if cut is not None and end - cut > _CLOSE * after:
+        return _set_aside(found, "missing outcomes", end - cut, cut, rows)
+    if after > 0:
+        return _set_aside(found, "outcome times", after, end - after, rows)
+    return found
 
 
 def _set_aside(found: Maturity, source: str, after: float, until: float, rows: Batch) -> Maturity:
@@ -137,13 +148,39 @@ def _set_aside(found: Maturity, source: str, after: float, until: float, rows: B
     return replace(found, source=source, after=after, until=until, set_aside=n)
 
 
-def _wait(waited: Array, age: Array) -> float:
-    """Return how long outcomes take, from rows old enough to have waited as long as any did."""
-    longest = float(waited.max())
+def _kinds(outcome: Array) -> list[Array]:
+    """Return which rows (N,) have outcomes of each kind: of one value, or a third of many values.
+
+    Kinds of very few rows say nothing by themselves, and are left to all rows, the first kind.
+    """
+    found = [np.ones(outcome.shape[0], dtype=bool)]
+    for column in outcome.T:
+        values, kind_of = np.unique(column, return_inverse=True)
+        if values.size > _MOST_VALUES:
+            kind_of = np.searchsorted(np.quantile(column, (1 / 3, 2 / 3)), column)
+        kinds = [kind_of == kind for kind in np.unique(kind_of)]
+        found += [kind for kind in kinds if kind.sum() >= _LEAST_OF_A_KIND]
+    return found
+
+
+def _wait(waited: Array, age: Array, kinds: list[Array]) -> float:
+    """Return how long outcomes take, those of the slowest kind; NaN is no time.
+
+    It is told by rows old enough to have waited as long as any did, all of them where these are
+    too few.
+    """
+    dated = np.isfinite(waited)
+    longest = float(waited[dated].max())
     old = age >= longest
-    if old.sum() < _LEAST_ROWS:
+    if (old & dated).sum() < _LEAST_ROWS:
         return longest
-    return float(np.quantile(waited[old], _WAITED))
+    taken = [0.0]
+    for kind in kinds:
+        some = dated & kind & old
+        some = some if some.sum() >= _LEAST_OF_A_KIND else dated & kind
+        if some.any():
+            taken.append(float(np.quantile(waited[some], _WAITED)))
+    return max(taken)
 
 
 def _missing_by_age(

@@ -24,6 +24,7 @@ from gdcb.history.certificate import (
 from gdcb.history.evidence import Evidence, measured
 from gdcb.history.plan import Plan
 from gdcb.history.sentences.assumptions import OUTSIDE, given
+from gdcb.history.stability import Change
 from gdcb.history.statistics import Statistics
 
 LEAST_ROWS = 20  # of an arm, or of their effective number; below it starts from its prior
@@ -220,8 +221,7 @@ def _whole(
         for change in found.law.changes:
             dated = (time_of(plan, change.split), change.what, change.p)
             if found.dependence.is_found or change in found.possible:
-                is_missing = not found.dependence.is_found
-                said.append(say.reward_law_possible(*dated, is_missing=is_missing))
+                said.append(say.reward_law_possible(*dated, doubt_of(found, change)))
             else:
                 said.append(say.reward_law_changed(*dated))
             if change not in (*found.changes, *found.possible):
@@ -247,6 +247,13 @@ def _whole(
         is_selective = found.missing_p <= found.threshold
         said.append(say.outcomes_missing(found.missing, found.missing_p, is_selective))
     return verdict, tuple(said)
+
+
+def doubt_of(found: Evidence, change: Change) -> str:
+    """Return what a possible change cannot be told from."""
+    if change in found.immature:
+        return say.SWINGS_OR_IMMATURE if found.dependence.is_found else say.IMMATURE
+    return say.SWINGS if found.dependence.is_found else say.MISSING
 
 
 def time_of(plan: Plan, segment: int) -> str | float:

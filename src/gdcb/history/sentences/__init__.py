@@ -38,6 +38,10 @@ from gdcb.history.sentences.hidden import (
 from gdcb.history.sentences.phrases import at_most, chance, day, named, short, spanned, when
 from gdcb.history.sentences.scaler import Span, scaler_at_prior, scaler_taught
 from gdcb.history.sentences.times import (
+    IMMATURE,
+    MISSING,
+    SWINGS,
+    SWINGS_OR_IMMATURE,
     contraction,
     dependence_untested,
     gate_changed,
@@ -69,9 +73,13 @@ from gdcb.history.sentences.verdicts import (
 )
 
 __all__ = [
+    "IMMATURE",
     "MEANING",
+    "MISSING",
     "REFUSALS",
     "SHORT",
+    "SWINGS",
+    "SWINGS_OR_IMMATURE",
     "VERDICTS",
     "Span",
     "adjusted_by_regression",

@@ -91,10 +91,24 @@ def reviewers(difference: float, low: float, high: float, is_private: bool) -> s
     )
 
 
-def unchanged(n_changes: int, p: str, is_certain: bool = True, untested: str = "") -> str:
+def late_change() -> str:
+    """Say that a change found late may be outcomes that were not known yet."""
+    return (
+        "But what an action earns seems to change in a way that outcomes which were not known yet "
+        "could explain: whether they were is not known."
+    )
+
+
+def unchanged(
+    n_changes: int,
+    p: str,
+    is_certain: bool = True,
+    untested: str = "",
+    is_immature: bool = False,
+) -> str:
     """Say whether the reward law was seen to change; not certain: or whether rows swung.
 
-    `untested`: why a change could not have been found.
+    `untested`: why a change could not have been found. `is_immature`: or outcomes were not known.
 
     >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
     ('No change found (p = 0.400 if rows are independent).',
@@ -109,7 +123,9 @@ def unchanged(n_changes: int, p: str, is_certain: bool = True, untested: str = "
     some = "1 change" if n_changes == 1 else f"{n_changes} changes"
     if not is_certain:
         these = "This may be a change or an ordinary swing"
-        if n_changes > 1:
+        if is_immature:
+            these = "This may be a change or outcomes that were not known yet"
+        elif n_changes > 1:
             these = "These may be changes or ordinary swings"
         possible = some.replace("change", "possible change")
         return f"{possible} found ({p} {given(INDEPENDENT)}). {these}; the log cannot tell."

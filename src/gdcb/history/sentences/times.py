@@ -38,23 +38,39 @@ def reward_law_changed(time: str | float, what: str, p: float | None = None) -> 
     )
 
 
-def reward_law_possible(
-    time: str | float, what: str, p: float | None = None, is_missing: bool = False
-) -> str:
-    """Say that the reward law may have changed, where rows depend on each other.
+# What a possible change cannot be told from.
+SWINGS = "day-to-day swings"
+MISSING = "outcomes that are missing more often since then"
+IMMATURE = "outcomes that were not known yet when the log ended"
+SWINGS_OR_IMMATURE = f"{SWINGS} or {IMMATURE}"
 
-    `is_missing`: outcomes are missing more often since then, which may be all that changed.
+
+def reward_law_possible(
+    time: str | float, what: str, p: float | None = None, doubt: str = SWINGS
+) -> str:
+    """Say that the reward law may have changed, and what that cannot be told from.
 
     >>> reward_law_possible("2025-03-04", "the level of the reward", 1e-5)
     'On 4 March 2025 the reward law may have changed: the level of the reward (p < 0.001 if rows
      were independent). That cannot be told from day-to-day swings, so no row is left out for it.'
+    >>> reward_law_possible("2025-03-04", "the level", 1e-5, IMMATURE)
+    'On 4 March 2025 the reward law may have changed: the level (p < 0.001 if all outcomes were
+     known). That cannot be told from outcomes that were not known yet when the log ended, so no row
+     is left out for it. Declare under [history] how long outcomes take (matures_after, also where
+     they are known at once), and it can be told.'
     """
-    rests = "outcomes were missing by chance" if is_missing else "rows were independent"
-    found = "" if p is None else f" ({chance(p)} if {rests})"
-    other = "outcomes that are missing more often since then" if is_missing else "day-to-day swings"
-    return (
+    rests = {MISSING: "outcomes were missing by chance", IMMATURE: "all outcomes were known"}
+    found = "" if p is None else f" ({chance(p)} if {rests.get(doubt, 'rows were independent')})"
+    told = (
         f"{capital(when(time))} the reward law may have changed: {what}{found}. "
-        f"That cannot be told from {other}, so no row is left out for it."
+        f"That cannot be told from {doubt}, so no row is left out for it."
+    )
+    if doubt not in (IMMATURE, SWINGS_OR_IMMATURE):
+        return told
+    dates = "" if isinstance(time, str) else "Give the log a column of dates, and declare "
+    return (
+        f"{told} {dates or 'Declare '}under [history] how long outcomes take (matures_after, also where they "
+        f"are known at once){', and it can be told' if doubt == IMMATURE else ''}."
     )
 
 
