@@ -67,10 +67,12 @@ def reward_law_possible(
     )
     if doubt not in (IMMATURE, SWINGS_OR_IMMATURE):
         return told
-    dates = "" if isinstance(time, str) else "Give the log a column of dates, and declare "
+    dates = isinstance(time, str)
+    declare = "Declare" if dates else "Give the log a column of dates, and declare"
+    end = ", and it can be told" if doubt == IMMATURE else ""
     return (
-        f"{told} {dates or 'Declare '}under [history] how long outcomes take (matures_after, also where they "
-        f"are known at once){', and it can be told' if doubt == IMMATURE else ''}."
+        f"{told} {declare} under [history] how long outcomes take (matures_after, also where they "
+        f"are known at once){end}."
     )
 
 
