@@ -104,6 +104,7 @@ def test_every_kind_of_log_is_read_by_what_was_proposed(
     assert data["reward"]["part"] == part
     assert data["reward"]["outcome"] == [outcome]
     assert data["composition"]["part"] == composition
+    assert data.get("closed", True) == (not data["gates"] or data["gates"][-1]["part"] == "bounds")
     report = open_log(str(log), declared.instance, columns=declared.columns).report
     assert report.read == report.valid > 0
 

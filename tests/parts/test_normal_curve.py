@@ -228,7 +228,7 @@ def test_states_travel_as_bytes() -> None:
         ({"own_sd": 0.0}, "bandit.own_sd: expected a number >= 1e-05"),
         ({"level": 3}, "bandit.level: expected 0, 1 or 2, got 3"),
         ({"level": True}, "bandit.level: expected 0, 1 or 2, got True"),
-        ({"level": 1}, "bandit.level_mean: expected 1 numbers, got"),
+        ({"level": 1}, "bandit.level_mean: expected 1 number, got"),
         ({"level": 1, "level_mean": (0.0,), "level_sd": (0.0,)}, "level_sd: expected numbers > 0"),
         ({"level": 1, "level_mean": (np.nan,)}, "bandit.level_mean: expected a finite number"),
         ({"width": -1.0}, "bandit.width: expected a number >= 0"),

@@ -361,7 +361,7 @@ def test_owners_do_not_touch_each_other() -> None:
         (lambda: RidgeScaler(features=(0,), n_arms=0), "scaler.n_arms: expected a number >= 1"),
         (
             lambda: RidgeScaler(features=(0,), centre=(1.0, 2.0)).init(1),
-            "scaler.centre: expected 1 numbers, one a feature, got 2",
+            "scaler.centre: expected 1 number, one a feature, got 2",
         ),
         (lambda: ConstantScaler(float("nan")), "scaler.value: expected a finite number"),
     ],

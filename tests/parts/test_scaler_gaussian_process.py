@@ -210,7 +210,7 @@ BASE: dict[str, Any] = {"features": (0,), "lengths": (1.0,), "inducing": ((0.0,)
         ),
         (
             lambda: GaussianProcessScaler(**BASE | {"centre": (1.0, 2.0)}).init(1),
-            "scaler.centre: expected 1 numbers",
+            "scaler.centre: expected 1 number",
         ),
         (
             lambda: GaussianProcessScaler.from_history((0,), np.ones((3, 1)), np.ones((2, 1))),

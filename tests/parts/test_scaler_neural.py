@@ -129,7 +129,7 @@ def trunk(p: int, weights: tuple[Array, ...], biases: tuple[Array, ...], **how: 
         ),
         (
             lambda: Trunk(np.ones(1), np.zeros(1), layers((1, 2)), layers((2,))),
-            "trunk.scale: expected 1 numbers > 0",
+            "trunk.scale: expected 1 number > 0",
         ),
         (
             lambda: Trunk(np.full(1, np.nan), np.ones(1), layers((1, 2)), layers((2,))),

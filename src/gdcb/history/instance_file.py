@@ -28,7 +28,7 @@ def toml(name: str, found: Proposal) -> str:
         f"title = {_text(name)}  # CHOOSE: a title for people",
         *_said(roles),
         *(f"# NOTE: {_comment(sentence)}." for sentence in found.notices),
-        *_ungated(gates),
+        *_opening(found, gates),
         *_context(found),
         *_arms(found),
         *_scaler(found),
@@ -186,8 +186,16 @@ def _composition(found: Proposal) -> list[str]:
     return ["", "[composition]", 'part = "multiply"', f"{base}  {why}", names]
 
 
-def _ungated(gates: list[str]) -> list[str]:
-    """Say that nothing stands between a proposal and what runs, where no gate was proposed."""
+def _opening(found: Proposal, gates: list[str]) -> list[str]:
+    """Say what stands before all tables: that there is no gate, or that a person is the last."""
+    if gates and found.is_choice:
+        return [
+            "",
+            "# A person answers last: they may choose any of the arms, and nothing else.",
+            '# CHOOSE: if some never may, leave out this line and close with { part = "policy",',
+            "# denied = [their numbers from 0 on] }.",
+            "closed = false",
+        ]
     if gates:
         return []
     why = "no answer of a person in the log, and categories have no range"
@@ -213,9 +221,6 @@ def _gates(found: Proposal) -> list[str]:
             f"kernel = {kernel}",
         ]
     if found.is_choice:
-        if has_person:
-            closing = "# A hard gate closes the chain. CHOOSE: numbers of arms that never run."
-            lines += ["", "[[gates]]", 'part = "policy"', f"denied = []  {closing}"]
         return lines
     low, high = outwards(found.action.low, found.action.high)
     return [

@@ -11,7 +11,7 @@ import numpy as np
 
 from gdcb.arrays import Array, logistic
 from gdcb.errors import InvalidInput, UnknownField
-from gdcb.parts import Column, check_choice, take_all
+from gdcb.parts import Column, check_choice, numbers, take_all
 from gdcb.scalers.head import LinearHead
 from gdcb.scalers.history import history_rows, require_sklearn, settle
 from gdcb.scalers.settings import numbers_of
@@ -55,7 +55,7 @@ class Trunk:
                 )
             shape = bias.shape
         if self.scale.shape != self.mean.shape or not (self.scale > 0).all():
-            raise InvalidInput(f"trunk.scale: expected {self.mean.size} numbers > 0")
+            raise InvalidInput(f"trunk.scale: expected {numbers(self.mean.size)} > 0")
         text = hashlib.blake2b(self.activation.encode(), digest_size=16)
         for array in (self.mean, self.scale, *self.weights, *self.biases):
             text.update(repr(array.shape).encode() + array.tobytes())
