@@ -18,6 +18,7 @@ from gdcb.history import certify, open_log
 from gdcb.history.columns import look
 from gdcb.history.infer import propose
 from gdcb.history.instance_file import toml
+from gdcb.history.page import certificate_page
 from gdcb.history.roles import roles_of
 
 ROWS = 700
@@ -89,7 +90,7 @@ def test_every_assumption_has_a_name_whether_it_was_tested_and_a_result() -> Non
     document = certified(1, 0.0)
     json.dumps(document, allow_nan=False)
     found = {one["name"]: one["tested"] for one in document["assumptions"]}
-    assert all(set(one) == {"name", "tested", "result"} for one in document["assumptions"])
+    assert all(set(one) == {"name", "tested", "state", "result"} for one in document["assumptions"])
     assert all(one["result"] for one in document["assumptions"])
     first = list(found)[:4]
     assert first == [
@@ -115,6 +116,43 @@ def test_an_assumption_that_fails_is_said_to_fail() -> None:
     result = next(a for a in document["assumptions"] if a["name"] == name)
     assert result["tested"]
     assert result["result"].startswith("Does not hold")
+
+
+def test_without_a_time_column_the_order_of_rows_is_an_assumption() -> None:
+    one, log = declared(), bookings(5, 0.0)
+    said = "There is no time column: rows are taken to be in the order of time"
+    for has_time in (False, True):
+        rows = log.with_columns(time=1.7e9 + 600.0 * pl.int_range(pl.len())) if has_time else log
+        source = open_log(rows, one.instance, columns=one.columns)
+        certificate = certify(source, one.instance, one.bandit, full=False)
+        document = certificate.as_json()
+        found = {each["name"]: each for each in document["assumptions"]}
+        law = found["What an action earns in a given context did not change"]
+        assert ("Rows are in the order of time" in found) is not has_time
+        assert any(said in each for each in certificate.reasons) is not has_time
+        if not has_time:
+            assert not found["Rows are in the order of time"]["tested"]
+            assert law["state"] != "Tested"
+            assert f"{law['state']}." in certificate_page(document)
+
+
+def test_too_few_rows_to_tell_are_not_said_to_be_tested() -> None:
+    one = declared()
+    states = []
+    for n in (300, 6000):
+        log = bookings(5, 0.0)
+        log = pl.concat([log] * (n // log.height + 1)).head(n)
+        log = log.sample(n, shuffle=True, seed=1).with_columns(
+            time=1.7e9 + 600.0 * pl.int_range(pl.len())
+        )
+        source = open_log(log, one.instance, columns=one.columns)
+        document = certify(source, one.instance, one.bandit, full=False).as_json()
+        name = "What an action earns in a given context did not change"
+        (law,) = [each for each in document["assumptions"] if each["name"] == name]
+        states.append(law["state"])
+        is_small = "A departure as small as the margin would not be seen" in law["result"]
+        assert is_small is (n == 300)
+    assert states == ["Tested, but too few rows to tell", "Tested"]
 
 
 def test_the_terminal_and_the_page_list_them_too(tmp_path: Path) -> None:

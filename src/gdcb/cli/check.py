@@ -234,7 +234,7 @@ def show(document: Mapping[str, Any], target: Path) -> None:
         out.print(f"• {UNGATED.capitalize()}: there is no gate, proposals run as they are.")
     out.print("\n[bold]What this rests on[/]")
     for i, each in enumerate(run.assumptions, start=1):
-        tested = "tested" if each.tested else "not tested"
+        tested = each.state[:1].lower() + each.state[1:]
         out.print(f"{i}. {escape(each.name)} ({tested}). {escape(each.result)}".rstrip())
     out.print()
     out.print(_arms(run))

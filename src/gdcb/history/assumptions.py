@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from gdcb.history import sentences as say
 from gdcb.history.certificate import Certificate
@@ -17,11 +18,15 @@ _SOME = 2000  # rows in which a column that is more than an indicator shows
 
 
 def assumptions_of(
-    certificate: Certificate, found: Evidence, sensitivity: dict[str, Any] | None
+    certificate: Certificate,
+    found: Evidence,
+    sensitivity: dict[str, Any] | None,
+    has_time_column: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return {name, tested, result} of every assumption behind a certificate, as plain data.
+    """Return {name, tested, state, result} of every assumption of a certificate, as plain data.
 
-    An assumption counts as tested only where a departure from it could have been found.
+    An assumption counts as tested only where a departure from it could have been found. `state`
+    says in words whether it was, and what hinders the test from telling.
     """
     plan, treatment = certificate.plan, certificate.treatment
     told, rows, age = say.assumptions, certificate.dependence, certificate.maturity
@@ -38,9 +43,11 @@ def assumptions_of(
     if contrast is not None:
         is_private = contrast.p <= found.threshold
         sizes = (contrast.difference, contrast.low, contrast.high)
-        out.append(
-            _one("Overrides used nothing outside the log", True, told.reviewers(*sizes, is_private))
-        )
+        limit = certificate.margin * float(np.sqrt(found.bias.noise[0]))
+        is_small = -limit <= contrast.low and contrast.high <= limit
+        state = "" if is_private or is_small else told.TOO_FEW
+        result = told.reviewers(*sizes, is_private)
+        out.append(_one("Overrides used nothing outside the log", True, result, state))
     elif plan.instance.chain.has_person:
         out.append(_one("Overrides used nothing outside the log", False, told.not_logged()))
     law = found.law
@@ -49,7 +56,13 @@ def assumptions_of(
         len(law.changes), say.chance(law.p), is_certain, law.untested, bool(found.immature)
     )
     name = "What an action earns in a given context did not change"
-    out.append(_one(name, not law.untested, changed))
+    state = ""
+    if not law.untested and not law.changes and _least_step(found) > certificate.margin:
+        state = told.TOO_FEW
+    if not has_time_column:
+        out.append(_one("Rows are in the order of time", False, told.no_time_column()))
+        state = state or told.IN_ORDER
+    out.append(_one(name, not law.untested, changed, state))
     if found.gates:
         rates, n_gates = "People let as much pass as ever", len(found.gates)
         n_changes = sum(len(gate.changes) for gate in found.gates.values())
@@ -83,5 +96,16 @@ def _left_out(plan: Plan) -> tuple[bool, bool]:
     )
 
 
-def _one(name: str, tested: bool, result: str) -> dict[str, Any]:
-    return {"name": name, "tested": tested, "result": result}
+def _least_step(found: Evidence) -> float:
+    """Return the least step in the middle of the log that is found at even odds, in SDs."""
+    z = float(ndtri(1.0 - found.threshold / 2.0))
+    return 2.0 * z / float(np.sqrt(max(found.sums.n.sum(), 1.0)))
+
+
+def _one(name: str, tested: bool, result: str, state: str = "") -> dict[str, Any]:
+    told = say.assumptions
+    if not tested:
+        state = told.NOT_TESTED
+    elif state == told.TOO_FEW:
+        result = f"A departure as small as the margin would not be seen. {result}"
+    return {"name": name, "tested": tested, "state": state or told.TESTED, "result": result}

@@ -97,7 +97,13 @@ def figures(
         }
         document["transport"] = _transport(certificate, statistics, chain, sample[0])
         document["action_variation"] = _variation(certificate, *sample[:2])
-    document["assumptions"] = assumptions_of(certificate, found, document["sensitivity"])
+    layout = getattr(log, "layout", None)  # rows in memory have times
+    has_time_column = layout is None or bool(layout.time)
+    if not has_time_column:
+        certificate.reasons = (*certificate.reasons, say.assumptions.no_time_column())
+    document["assumptions"] = assumptions_of(
+        certificate, found, document["sensitivity"], has_time_column
+    )
     return document
 
 

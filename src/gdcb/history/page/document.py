@@ -67,6 +67,7 @@ class Assumption:
     name: str
     tested: bool
     result: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)

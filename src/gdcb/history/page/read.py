@@ -211,10 +211,12 @@ def _test(value: Any, at: str) -> Test:
 
 def _assumption(value: Any, at: str) -> Assumption:
     entry = fields.mapping(value, at)
+    tested = bool(_flag(entry.get("tested"), f"{at}.tested"))
     return Assumption(
         name=fields.text(entry.get("name")),
-        tested=bool(_flag(entry.get("tested"), f"{at}.tested")),
+        tested=tested,
         result=fields.text(entry.get("result")),
+        state=fields.text(entry.get("state")) or ("Tested" if tested else "Not tested"),
     )
 
 

@@ -107,8 +107,8 @@ def rests_on(run: Document) -> str:
         return _box("rests", "What this rests on", f"<p>{prose(words)}</p>")
     items = "".join(
         f"<li><b>{prose(one.name)}.</b> "
-        f'<span class="{"tested" if one.tested else "untested"}">'
-        f"{'Tested' if one.tested else 'Not tested'}.</span> "
+        f'<span class="{"tested" if one.state == "Tested" else "untested"}">'
+        f"{prose(one.state)}.</span> "
         f"{prose(one.result)}</li>"
         for one in run.assumptions
     )

@@ -14,6 +14,9 @@ AT_LENGTH = {
     CARRY_OVER: "nothing carries over from one decision to later outcomes",
     FORM: "worth is nearly quadratic in the context x",
 }
+TESTED, NOT_TESTED = "Tested", "Not tested"
+TOO_FEW = "Tested, but too few rows to tell"
+IN_ORDER = "Tested only if rows are in the order of time"
 ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)
 
 
@@ -88,6 +91,14 @@ def reviewers(difference: float, low: float, high: float, is_private: bool) -> s
     return (
         f"No departure found {given(INDEPENDENT)}: overridden rows differ from approved ones by "
         f"{size}. It says nothing of what those who approved knew."
+    )
+
+
+def no_time_column() -> str:
+    """Say that the order of rows stands for time."""
+    return (
+        "There is no time column: rows are taken to be in the order of time, and what is said of "
+        "changes over time holds only if they are."
     )
 
 
