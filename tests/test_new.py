@@ -20,6 +20,7 @@ from gdcb.cli import app
 from gdcb.declaration import parse, read
 from gdcb.errors import InvalidInput
 from gdcb.history import open_log
+from gdcb.history import read as read_log
 from gdcb.history.columns import look
 from gdcb.history.infer import propose
 from gdcb.history.instance_file import outwards, toml
@@ -742,3 +743,80 @@ def test_a_log_of_successes_alone_is_pointed_at() -> None:
     assert f"# NOTE: {said}" in proposed(frame)
     with pytest.raises(InvalidInput, match="the outcome 'sold' is 1 in every row: failures"):
         proposed(frame, outcome="sold")
+
+
+def answered(*words: str) -> pl.DataFrame:
+    """Return bookings with a 'status' of these words."""
+    return priced(status=lambda frame, rng: rng.choice(words, frame.height))
+
+
+@pytest.mark.parametrize("words", [("auto", "approved", "changed"), ("auto", "manual")])
+def test_a_status_of_unknown_words_is_no_context(words: tuple[str, ...]) -> None:
+    frame = answered(*words)
+    text = proposed(frame)
+    assert "status" not in parse(text).instance.context.columns
+    assert "status=" not in text
+    said = "its words are not known ('auto'" if "manual" not in words else "('auto', 'manual')"
+    assert said in text
+    with pytest.raises(InvalidInput, match="--status: status: its words are not known"):
+        proposed(frame, status="status")
+
+
+def test_an_action_that_only_looks_like_numbers_is_refused() -> None:
+    """'120,0' became one of hundreds of categories."""
+    frame = priced().with_columns(
+        price=pl.col("price").map_elements(lambda p: f"{p:.1f}".replace(".", ","), pl.String)
+    )
+    with pytest.raises(InvalidInput, match="the action 'price' is no number: price holds text"):
+        proposed(frame, action="price")
+    words = pl.Series("tool", [f"t{i % 40}" for i in range(1500)])
+    with pytest.raises(InvalidInput, match="40 different texts; expected numbers, or at most 30"):
+        proposed(priced().with_columns(words), action="tool")
+
+
+def test_where_a_reviewer_is_found_somebody_is_at_the_gate() -> None:
+    words = np.random.default_rng(0).choice(["a", "b"], (2, 1500))
+    frame = priced().drop("price", "base_price")
+    frame = frame.with_columns(tool=pl.Series(words[0]), reviewer=pl.Series(words[1]))
+    assert parse(proposed(frame)).instance.chain.has_person
+
+
+def randomised(propensity: float = 0.2, n: int = 900) -> pl.DataFrame:
+    """Return a randomised test of five multiples of four bases, which has one propensity."""
+    rng = np.random.default_rng(3)
+    base, arm = rng.choice([90, 120, 160, 210], n), rng.choice([0.8, 0.9, 1.0, 1.1, 1.25], n)
+    booked = (rng.random(n) < 1.0 / (1.0 + np.exp(4.0 * arm - 5.0))).astype(int)
+    data = {"base": base, "busy": rng.random(n).round(3), "price": base * arm}
+    return pl.DataFrame({**data, "propensity": [propensity] * n, "booked": booked})
+
+
+def test_few_bases_are_no_leak_though_prices_belong_to_one_each() -> None:
+    text = proposed(randomised())
+    data = tomllib.loads(text)
+    assert data["composition"]["base"] == ["base"]
+    assert data["arms"]["values"] == [0.8, 0.9, 1, 1.1, 1.25]
+    text = proposed(randomised().with_columns(band=pl.col("price") > 130))
+    assert "it is a function of the executed 'price', as if it had been written after it" in text
+
+
+def test_the_one_propensity_of_an_even_test_is_taken() -> None:
+    text = proposed(randomised())
+    assert "# CHOOSE: propensity = propensity, guessed by its name." in text
+    assert tomllib.loads(text)["history"]["propensity"] == "propensity"
+    percent = "propensity: expected probabilities above 0 and at most 1, got 20; if these are"
+    assert f"# NOTE: {percent} percent, divide them by 100" in proposed(randomised(20.0))
+    with pytest.raises(InvalidInput, match="--propensity: " + percent):
+        proposed(randomised(20.0), propensity="propensity")
+    with pytest.raises(InvalidInput, match="divide percent by 100"):
+        read_log(randomised(20.0), parse(text).instance)
+
+
+def test_arms_that_rounding_cannot_tell_apart_are_one() -> None:
+    """Whole euros on bases up to 210: steps of 0.005, so that 0.798 and 0.802 are one arm."""
+    rng = np.random.default_rng(0)
+    base = rng.uniform(180, 210, 900).round(2)
+    price = (base * rng.choice([0.8, 0.9, 1.0], 900)).round(0)
+    values = tomllib.loads(proposed(randomised().with_columns(base=base, price=price)))["arms"][
+        "values"
+    ]
+    assert values == [0.8, 0.9, 1]

@@ -7,6 +7,7 @@ for its largest value: what is missing, NaN or infinite shows there too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -141,6 +142,18 @@ def statuses(series: pl.Series) -> tuple[Array, Reasons]:
     if bool(unknown.any()):
         _add(reasons, "not a status (passed, modified, vetoed, held, expired)", unknown)
     return numbers_of[codes], reasons
+
+
+def status_words(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return which texts say what became of a proposal, and which do not; numbers are neither.
+
+    >>> status_words(["Approved", "auto", "3"])
+    (['Approved'], ['auto'])
+    """
+    words = [text for text in texts if text.strip() and not _is_number(text)]
+    is_known = [text.strip().lower() in _STATUSES for text in words]
+    known = [text for text, yes in zip(words, is_known, strict=True) if yes]
+    return known, [text for text, yes in zip(words, is_known, strict=True) if not yes]
 
 
 def names(series: pl.Series, known: tuple[str, ...], optional: bool) -> tuple[Array, Reasons]:

@@ -9,8 +9,16 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.history.columns import Column, Look, hint
-from gdcb.history.roles import BASES, Roles, left_out, made_of_pairs, one_sided, tokens
+from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
+from gdcb.history.roles import (
+    BASES,
+    Roles,
+    left_out,
+    made_of_pairs,
+    no_probability,
+    one_sided,
+    tokens,
+)
 
 _LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out
 _SAME = 0.01  # relative range of arms below which they are all the same
@@ -64,6 +72,11 @@ class Proposal:
                     f'{row:,}: "{text}"; they will be rejected'
                 )
         said += [one for column in self.log.columns.values() if (one := one_sided(column))]
+        said += [
+            f"{why}; name it with --propensity then"
+            for name, column in self.log.columns.items()
+            if {*tokens(name)} & {"propensity", "pscore"} and (why := no_probability(column))
+        ]
         return said + [said_of for column in self.log.columns.values() if (said_of := hint(column))]
 
     @property
@@ -78,6 +91,13 @@ def propose(log: Look, roles: Roles) -> Proposal:
     action = log.columns[roles.action]
     if action.is_constant:
         raise InvalidInput(f"the action never varies: '{action.name}' has one value in the log")
+    if action.looks:
+        raise InvalidInput(f"the action '{action.name}' is no number: {hint(action)}")
+    if action.kind == "text" and not 0 < len(action.levels) <= MOST_LEVELS:
+        raise InvalidInput(
+            f"the action '{action.name}' has {action.n_different:,} different texts; expected "
+            f"numbers, or at most {MOST_LEVELS} categories"
+        )
     chosen = log.columns[roles.outcome or roles.reward]
     if chosen.kind not in ("flag", "number") or chosen.is_constant:
         what = "has one value" if chosen.is_constant else f"holds {chosen.kind}, not numbers"

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.arrays import Array
 from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
+from gdcb.history.leakage import rounding
 from gdcb.history.roles import Roles
 
 MOST_ARMS = 12  # different numbers up to which each is an arm
@@ -109,6 +111,7 @@ def _arms(found: Proposal) -> list[str]:
         why = "quantiles of what ran (5 to 95 %)"
     else:
         why = "the values that ran"
+    values = _merged(values, found)
     if values.size < 2:
         values = np.array([known.min(), known.max()])
     over = f", over {' × '.join(found.base)}" if found.base else ""
@@ -119,6 +122,20 @@ def _arms(found: Proposal) -> list[str]:
         'part = "list"',
         f"values = [{', '.join(_number(float(value)) for value in values)}]",
     ]
+
+
+def _merged(values: Array, found: Proposal) -> Array:
+    """Merge arms that lie closer than the grid that the action is rounded to, at the largest base.
+
+    A price in whole euros on a base of 200 does not tell 0.799 from 0.801.
+    """
+    known = np.isfinite(found.values) & np.isfinite(found.action.values) & (found.values != 0)
+    if not known.any() or not found.base:
+        return values
+    largest = float(np.abs(found.action.values[known] / found.values[known]).max())
+    step = 0.999 * rounding(found.action.values[known]) / largest
+    groups = np.split(values, np.flatnonzero(np.diff(values) >= step) + 1)
+    return np.array([one[0] if one.size == 1 else _digits(float(one.mean())) for one in groups])
 
 
 def _scaler(found: Proposal) -> list[str]:
@@ -203,9 +220,14 @@ def _opening(found: Proposal, gates: list[str]) -> list[str]:
     return ["", f"# CHOOSE: ungated ({why}); put {choose}.", "gates = []"]
 
 
+def _has_person(found: Proposal) -> bool:
+    """Whether the log has a trace of somebody who answers proposals."""
+    return bool(found.roles.recommended or found.roles.status or found.roles.reviewer)
+
+
 def _gates(found: Proposal) -> list[str]:
     lines: list[str] = []
-    has_person = bool(found.roles.recommended or found.roles.status)
+    has_person = _has_person(found)
     if has_person:
         kernel = f'{{ part = "category", n_categories = {len(found.action.levels)} }}'
         if not found.is_choice:

@@ -366,7 +366,7 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
     column, first, second = column[known], first[known], second[known]
     if len(column) < _FEWEST or any(map(_is_constant, (column, first, second))):
         return False
-    rounded = 1.5 * _step(column) ** 2 / 12.0  # variance of what rounding took away
+    rounded = 1.5 * rounding(column) ** 2 / 12.0  # variance of what rounding took away
     alone = _unexplained(column, second)
     if alone <= min(rounded, _LEFT * float(column.var())):  # the second makes it up alone
         return False
@@ -377,7 +377,7 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
         return True
     # The error of a rounded `first`, relative to it, is that of both ratios.
     is_rounded = np.unique(first).size > _COUNTED
-    step = _step(first) if is_rounded else 0.0
+    step = rounding(first) if is_rounded else 0.0
     for above, below in ((first, second), (second, first)):
         if (below == 0).any() or (first == 0).any():
             continue
@@ -427,7 +427,7 @@ def _unexplained(column: Array, by: Array) -> float:
     return float(((column - fitted) ** 2).mean())
 
 
-def _step(column: Array) -> float:
+def rounding(column: Array) -> float:
     """Return the step of the decimal grid that a column's numbers lie on, at most 4 places."""
     for places in range(5):
         if np.abs(column - np.round(column, places)).max() <= 1e-9 * max(1.0, np.abs(column).max()):

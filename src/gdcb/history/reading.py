@@ -165,6 +165,9 @@ class Source:
             others = [] if set(found) == {MISSING} else self._fits(head, column, dict(broken))
             is_moved = is_moved or bool(others)
             hint = f", and the values under {' or '.join(others)} would fit it" if others else ""
+            if column and column == self.layout.propensity:
+                hint += ", where a probability is expected (divide percent by 100; a column of that"
+                hint += " name that is none needs another name)"
             wrong = "; ".join(
                 f"{reason} ({', '.join(f'row {at}: {value!r}' for at, value in examples)})"
                 for reason, (_, examples) in found.items()

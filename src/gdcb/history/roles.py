@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdcb.errors import InvalidInput
-from gdcb.history.cells import statuses
+from gdcb.history.cells import status_words, statuses
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.leakage import (
     PAIRED,
@@ -131,8 +131,11 @@ _ALONE: dict[str, tuple[set[str], set[str]]] = {
         },
     ),
     "what became of a proposal": (
-        {*_ANSWERED, "approval", "verdict", "decision", "edit", "freigabe", "genehmigung"},
-        {"manually", "human"},
+        {
+            *(*_ANSWERED, "approval", "verdict", "decision", "edit", "freigabe", "genehmigung"),
+            "status",
+        },
+        {"manually", "human", "gate", "review", "reviewer", "proposal", "recommendation"},
     ),
     "who answered a proposal": (
         {
@@ -197,6 +200,8 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
                 f"--{role}: the log has no column '{name}'; it has {', '.join(log.columns)}"
             )
         setattr(found, role, name)
+        if name:
+            _refuse_unfit(role, log.columns[name])
     for role in WORDS:
         if getattr(found, role) or (role == "reward" and asked.get("outcome")):
             continue
@@ -217,6 +222,31 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
             f"--reward: {_listed(log, found)}"
         )
     return found
+
+
+def _refuse_unfit(role: str, column: Column) -> None:
+    """Refuse a status whose words are not known, and a propensity that is no probability."""
+    if role == "status" and (unknown := status_words(column.levels)[1]):
+        raise InvalidInput(f"--status: {column.name}: {_unknown_words(unknown)}")
+    if role == "propensity" and (why := no_probability(column)):
+        raise InvalidInput(f"--propensity: {why}")
+
+
+def no_probability(column: Column) -> str:
+    """Say that a column called like a propensity is no probability; '' where it may be one."""
+    if column.kind != "number" or (column.low > 0 and column.high <= 1):
+        return ""
+    seen = f"{column.low:g} to {column.high:g}" if column.high > column.low else f"{column.low:g}"
+    hint = "; if these are percent, divide them by 100" if column.high > 1 else ""
+    return f"{column.name}: expected probabilities above 0 and at most 1, got {seen}{hint}"
+
+
+def _unknown_words(unknown: list[str]) -> str:
+    some = ", ".join(f"'{word}'" for word in unknown[:3]) + (" …" if len(unknown) > 3 else "")
+    return (
+        f"its words are not known ({some}); write them as passed, modified, vetoed, held or "
+        "expired, and name the column with --status"
+    )
 
 
 def _take_the_only_time(log: Look, found: Roles) -> None:
@@ -254,9 +284,10 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
     """Return the columns that may play a part, the likeliest first."""
     ranked = []
     for place, column in enumerate(log.columns.values()):
-        if column.name in found.taken or column.is_constant or not _fits(role, column, log):
-            continue
         words = tokens(column.name)
+        is_idle = column.is_constant and not _is_even(role, column)
+        if column.name in found.taken or is_idle or not _fits(role, column, log):
+            continue
         if set(words) & {"action": _OTHER, "time": _LATE}.get(role, set()):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
@@ -270,6 +301,12 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
             is_binary = role == "outcome" and column.is_binary
             ranked.append((not is_binary, len(words) > 1, named[0], place, column.name))
     return [name for *_, name in sorted(ranked)]
+
+
+def _is_even(role: str, column: Column) -> bool:
+    """Whether a column is the one probability of an even test, which never varies."""
+    is_named = _reserved(column, _words(column.name)) == "the probability of the action"
+    return role == "propensity" and column.n_different == 1 and is_named
 
 
 def _fits(role: str, column: Column, log: Look) -> bool:
@@ -375,6 +412,10 @@ def _doubt(column: Column, roles: Roles, log: Look) -> str:
     target = log.columns[roles.outcome or roles.reward]
     if words & _words(target.name) - _PLAIN and not words & _BEFORE:
         return "it is called like the outcome: a leak"
+    known, unknown = status_words(column.levels if column.kind == "text" else ())
+    is_answer = _reserved(column, words) == "what became of a proposal"
+    if unknown and (known or is_answer) and not words & _BEFORE:
+        return f"it seems to say what became of a proposal, and {_unknown_words(unknown)}"
     part = _reserved(column, words)
     if part and not words & _BEFORE:
         return f"its name is that of {part}: a leak if it was known only after the decision"
@@ -456,8 +497,26 @@ def _leaks(column: Column, target: Column, action: Column) -> str:
     if follows(x[both], ran[both]) or (
         column.kind != "text" and action.kind == "number" and rises_with(x[both], ran[both])
     ):
-        return f"it is a function of the executed '{action.name}': it was written after it"
+        if _is_base(column, action):
+            return ""
+        return (
+            f"it is a function of the executed '{action.name}', as if it had been written after it"
+        )
     return ""
+
+
+def _is_base(column: Column, action: Column) -> bool:
+    """Whether a column is called a base and the action is one of few multiples of it.
+
+    With few bases and few multiples most prices belong to one base only, by coincidence.
+    """
+    if not {*tokens(column.name)} & {*BASES}:
+        return False
+    if any(one.kind != "number" or not one.low > 0 for one in (column, action)):
+        return False
+    known = np.isfinite(column.values) & np.isfinite(action.values)
+    ratios = np.unique((action.values[known] / column.values[known]).round(6))
+    return 2 <= ratios.size <= MOST_LEVELS
 
 
 def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
