@@ -6,6 +6,7 @@ price has 25 arms and 15 distinct coordinates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -15,7 +16,7 @@ import numpy as np
 
 from gdcb.arrays import Array, along, at_least, is_finite, like, put_where, search, zeros
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_choice, check_number, check_settings
+from gdcb.parts import check_choice, check_number, check_settings, check_size
 from gdcb.records import Located
 
 NUMBERS, CATEGORIES = "numbers", "categories"  # kinds of arms
@@ -208,6 +209,11 @@ class ArmList:
             )
         check_settings(self, "arms")
 
+    @property
+    def n(self) -> int:
+        """Number of arms K."""
+        return len(self.values or self.names)
+
     def build(self) -> Arms:
         """Return the arm space."""
         if not self.values:
@@ -268,8 +274,14 @@ class Grid:
     def __post_init__(self) -> None:
         check_settings(self, "arms")
 
+    @property
+    def n(self) -> int:
+        """Number of arms K, counted before any is made."""
+        return math.prod(len(values) for values in self.factors.values())
+
     def build(self) -> Arms:
         """Return the arm space."""
+        check_size("arms", "arms × factors", self.n, len(self.factors))
         check_choice("arms.combine", self.combine, ("none", "product"))
         if not self.factors or not all(self.factors.values()):
             raise InvalidInput("arms.factors: expected at least one factor with values")

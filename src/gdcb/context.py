@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,7 +156,8 @@ class Schema:
                 positions[level] = [at]  # one level of a category can be named by itself
             names += wide
         if len(set(names)) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
+            seen = Counter(names)
+            twice = sorted({name for name in names if seen[name] > 1})
             raise InvalidInput(f"context: two columns are named {', '.join(twice)}")
         object.__setattr__(self, "positions", positions)
         object.__setattr__(self, "names", tuple(names))

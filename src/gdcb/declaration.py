@@ -29,6 +29,7 @@ from gdcb.errors import GdcbError, InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Chain
 from gdcb.instance import Cells, Instance, NullAction, Rules
 from gdcb.log_columns import LogColumns
+from gdcb.parts import check_size
 
 # The tables of a file, and the group of entry points whose parts each may name.
 GROUPS = {
@@ -51,6 +52,10 @@ _KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
 LARGEST = 1_000_000
 DEEPEST_KEY = 16
 DEEPEST = 32
+# What a text may ask for before it is built; a part limits its own settings.
+MOST_ARMS = 5_000
+MOST_COLUMNS = 1_000  # of x: a category has one for each level
+MOST_COEFFICIENTS = 10_000_000  # arms × columns²: what a learner with coefficients of each arm has
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
     r'''
@@ -218,9 +223,11 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
         data.setdefault("gates", [])
         _fill_limits(data["gates"])
     try:
-        return _declared(data, where)
+        return _declared(data, where, is_recorded)
     except GdcbError:
         raise
+    except MemoryError as error:
+        raise InvalidInput(f"{where}: expected what fits into memory, got more") from error
     except (ValueError, ArithmeticError, RecursionError) as error:  # a part that cannot say why
         raise InvalidInput(f"{where}: no instance can be built from it ({error})") from error
 
@@ -234,21 +241,23 @@ def _fill_limits(gates: Any) -> None:
             gate.update(largest.get(gate["part"], {}))
 
 
-def _declared(data: dict[str, Any], where: str) -> Declaration:
-    """Build what a file's tables declare."""
+def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> Declaration:
+    """Build what a file's tables declare; what a ledger recorded may be of any size."""
     _check_keys(where, data, _KNOWN)
     missing = [name for name in _REQUIRED if name not in data]
     if missing:
         said = "; name a gate in [[gates]], or write gates = [] to run ungated"
         hint = said if "gates" in missing else ""
         raise InvalidInput(f"{where}: missing {', '.join(missing)}{hint}")
-    settings: dict[str, Any] = {"context": _context(data["context"])}
+    settings: dict[str, Any] = {"context": _context(data["context"], is_recorded)}
     for name in ("name", "title"):
         if name in data:
             settings[name] = _value(name, str, data[name])
     for kind in ("arms", "scaler", "composition", "reward"):
         if kind in data:
             settings[kind] = _part(kind, kind, data[kind])
+    if not is_recorded:
+        _check_arms(settings["arms"], settings["context"])
     for name, cls in _SETTINGS.items():
         if name in data:
             settings[name] = _build(name, cls, _table(name, data[name]))
@@ -262,8 +271,16 @@ def _declared(data: dict[str, Any], where: str) -> Declaration:
     return Declaration(instance, bandit, columns, _table("service", data.get("service", {})))
 
 
-def _context(table: Any) -> Schema:
-    columns = {}
+def _check_arms(arms: Any, context: Schema) -> None:
+    """Refuse more arms than a file may have, before one of them is made."""
+    n = getattr(arms, "n", 0)  # parts of others need not say it
+    check_size("arms", "arms", n, most=MOST_ARMS)
+    what = "arms × columns of the context, squared"
+    check_size("arms", what, n, context.width, context.width, most=MOST_COEFFICIENTS)
+
+
+def _context(table: Any, is_recorded: bool = False) -> Schema:
+    columns: dict[str, Any] = {}
     for name, fields in _table("context", table).items():
         where = f"context.{name}"
         fields = dict(_table(where, fields))
@@ -271,6 +288,9 @@ def _context(table: Any) -> Schema:
         if not isinstance(kind, str) or kind not in _COLUMNS:
             raise InvalidInput(f"{where}.type: expected {', '.join(_COLUMNS)}; got {kind!r}")
         columns[name] = _build(where, _COLUMNS[kind], fields)
+    if not is_recorded:
+        width = sum(len(getattr(kind, "levels", "1")) for kind in columns.values())
+        check_size("context", "columns and levels", width, most=MOST_COLUMNS)
     return Schema(columns)
 
 

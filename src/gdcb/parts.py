@@ -220,6 +220,29 @@ def numbers(n: int) -> str:
     return "1 number" if n == 1 else f"{n} numbers"
 
 
+def check_size(where: str, what: str, *sizes: int, most: int = 10_000_000) -> None:
+    """Refuse arrays of more numbers than `most`, before they are there.
+
+    Parameters
+    ----------
+    where : what an error calls the part
+    what : what the sizes count
+    sizes : the lengths of the array's axes, those of the cells left out
+    most : 80 MB where nothing else is said
+
+    Examples
+    --------
+    >>> check_size("bandit", "arms × nodes", 3, 10**9)
+    Traceback (most recent call last):
+        ...
+    gdcb.errors.InvalidInput: bandit: expected at most 10,000,000 arms × nodes, got 3,000,000,000
+    """
+    n = math.prod(sizes)
+    if n > most:
+        got = f"{n:,}" if n < 10**30 else "many more"
+        raise InvalidInput(f"{where}: expected at most {most:,} {what}, got {got}")
+
+
 def check_tuple(where: str, value: Any) -> None:
     """Refuse a bare name where a tuple of names belongs."""
     if not isinstance(value, tuple | list):

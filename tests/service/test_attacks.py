@@ -6,6 +6,7 @@ import dataclasses
 import secrets
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -72,6 +73,109 @@ def test_hostile_toml_is_refused_at_once(fresh: Site, text: str) -> None:
     assert all("expected" in answer.text or "not TOML" in answer.text for answer in answers)
     assert time.process_time() - start < 1.5
     assert fresh.heads() == before
+
+
+def numbers(n: int) -> str:
+    return f"[{', '.join(str(i) for i in range(1, n + 1))}]"
+
+
+def with_arms(arms: str, bandit: str = "beta-thompson") -> str:
+    old = '{ part = "list", values = [0.8, 1.0, 1.2] }'
+    text = desks.held().replace(old, arms).replace('"beta-thompson"', f'"{bandit}"')
+    assert old not in text
+    return text
+
+
+def with_bandit(settings: str) -> str:
+    text = desks.held().replace('bandit = { part = "beta-thompson" }', f"bandit = {settings}")
+    assert settings in text
+    return text
+
+
+def with_columns(n: int) -> str:
+    more = "\n".join(f'context.c{i} = {{ type = "flag" }}' for i in range(n))
+    return desks.held().replace("arms = ", f"{more}\narms = ", 1)
+
+
+def grid(factors: int, levels: int) -> str:
+    inside = ", ".join(f"a{i} = {numbers(levels)}" for i in range(factors))
+    return f'{{ part = "grid", combine = "product", factors = {{ {inside} }} }}'
+
+
+LISTED = '{ part = "list", values = %s }'
+HUGE = {
+    "a grid of 10^10 arms": with_arms(grid(5, 100)),
+    "a grid of 2^60 arms": with_arms(grid(60, 2)),
+    "8,000 arms on a curve": with_arms(LISTED % numbers(8_000), "gp-curve-thompson"),
+    "4,000 arms on a curve": with_arms(LISTED % numbers(4_000), "gp-curve-thompson"),
+    "nodes": with_bandit('{ part = "hierarchical-beta-thompson", nodes = 1000000000 }'),
+    "gaps": with_bandit('{ part = "gp-curve-thompson", gaps = 200000 }'),
+    "concentrations": with_bandit(
+        f'{{ part = "hierarchical-beta-thompson", concentration = [{"2, " * 15_000}2] }}'
+    ),
+    "columns": with_columns(4_000),
+}
+
+
+@pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
+def test_what_asks_for_too_much_is_refused_before_it_is_built(fresh: Site, text: str) -> None:
+    """Two thousand letters asked for 10^10 arms: gigabytes were gone before anybody counted."""
+    before = fresh.heads()
+    start = time.process_time()
+    answer = fresh.post(f"{AT}/changes", fresh.shop, {"declaration": text, "reason": "better"})
+    assert answer.status_code == 422, answer.text
+    assert "expected at most" in answer.text or "and <=" in answer.text
+    assert time.process_time() - start < 1.0
+    assert fresh.heads() == before
+
+
+def test_what_does_not_fit_into_memory_is_refused(
+    fresh: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("gdcb.declaration.turn.init", full)
+    said = {"declaration": desks.held("bulk = 3"), "reason": "fewer"}
+    answer = fresh.post(f"{AT}/changes", fresh.shop, said)
+    assert answer.status_code == 422, answer.text
+    assert "fits into memory" in answer.text
+
+
+def test_declarations_are_read_one_at_a_time(fresh: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one is read slowly, others are turned away, and decisions are made as ever."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    parse, begun, go_on = declaration.parse, threading.Event(), threading.Event()
+    at_once = [0, 0]
+
+    def slow(*given: Any, **named: Any) -> Any:
+        at_once[0] += 1
+        at_once[1] = max(at_once)
+        begun.set()
+        assert go_on.wait(30)
+        at_once[0] -= 1
+        return parse(*given, **named)
+
+    fresh.decide("a1")
+    monkeypatch.setattr(operating, "PATIENCE", 0.05, raising=False)
+    monkeypatch.setattr(declaration, "parse", slow)
+    said = {"declaration": desks.held("bulk = 3"), "reason": "fewer"}
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(fresh.post, f"{AT}/changes", fresh.shop, said)
+        try:
+            assert begun.wait(30)
+            second = pool.submit(fresh.post, f"{AT}/changes", fresh.shop, said)
+            third = pool.submit(fresh.post, f"{AT}/changes", fresh.shop, said)
+            start = time.monotonic()
+            fresh.decide("a2")
+            assert time.monotonic() - start < 5.0
+            time.sleep(0.3)
+        finally:
+            go_on.set()
+        assert at_once[1] == 1
+        assert [second.result().status_code, third.result().status_code] == [429, 429]
+        assert first.result().status_code == 201
 
 
 def test_declarations_are_read_before_the_transaction(
@@ -293,6 +397,83 @@ def test_a_forged_snapshot_does_not_end_a_pause(fresh: Site) -> None:
     forge(fresh, go_on)
     assert dear(fresh, "d1").status_code == 409
     assert [one.what for one in verify_chain(fresh.house.store, ROOMS).findings] == ["snapshot"]
+
+
+SOON = "expiry = { after = 30, then = 'veto' }"
+
+
+@pytest.mark.parametrize("moved", [3600, -3600])
+def test_a_forged_snapshot_does_not_move_a_deadline(
+    sqlite_template: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, moved: int
+) -> None:
+    """A hold that had expired was approved, an hour later than it could be."""
+    with site(sqlite_template, tmp_path, desks.held(SOON)) as there:
+        there.decide("a1")
+        there.decide("h1", 0.9)
+        due = there.get(f"{AT}/decisions/h1", there.ann).json()["deadline"]
+
+        def later(live: Live) -> None:
+            live.waiting["h1"].since += moved * 10**6
+
+        forge(there, later)
+        assert there.get(f"{AT}/decisions/h1", there.ann).json()["deadline"] == due
+        assert "is not used" in caplog.text
+        assert there.house.desk(ROOMS).look(lambda live: live.waiting["h1"].since).result() == (
+            begun_whole(there).waiting["h1"].since
+        )
+        there.clock.pass_by(31)
+        assert approved(there, "h1").status_code == 409
+
+
+@pytest.mark.parametrize("what", ["another entry", "left out"])
+def test_forged_holds_are_not_let_through(sqlite_template: Path, tmp_path: Path, what: str) -> None:
+    """A hold that a snapshot leaves out had no deadline at all."""
+    with site(sqlite_template, tmp_path, desks.held(SOON)) as there:
+        there.decide("h1", 0.9)
+        there.clock.pass_by(20)
+        there.decide("h2", 0.9)
+
+        def change(live: Live) -> None:
+            if what == "left out":
+                del live.waiting["h1"]
+            else:
+                other = live.waiting["h2"]
+                live.waiting["h1"].since, live.waiting["h1"].number = other.since, other.number
+
+        forge(there, change)
+        there.clock.pass_by(15)
+        answer = approved(there, "h1")
+        assert answer.status_code == (500 if what == "left out" else 409), answer.text
+        assert "Reviewed" not in there.kinds()
+        assert approved(there, "h2").status_code == 200
+
+
+def approved(there: Site, id: str) -> Any:
+    answer = {"verdict": "approve", "code": "fits", **there.seen(id)}
+    return there.post(f"{AT}/decisions/{id}/review", there.ann, answer)
+
+
+def test_a_change_does_not_revive_what_had_expired(sqlite_template: Path, tmp_path: Path) -> None:
+    """A longer time that two people agreed to let a third answer what was over by then."""
+    with site(sqlite_template, tmp_path, desks.held(SOON)) as there:
+        there.decide("h1", 0.9)
+        there.clock.pass_by(20)
+        there.decide("h2", 0.9)
+        said = {"declaration": desks.held(SOON.replace("30", "600")), "reason": "longer"}
+        number = there.post(f"{AT}/changes", there.bob, said).json()["number"]
+        there.clock.pass_by(15)
+        agreed = there.post(f"{AT}/changes/{number}/agree", there.ann, {"reason": ""})
+        assert agreed.status_code == 200, agreed.text
+        assert [kind for kind in there.kinds(1) if kind in ("Expired", "InstanceChanged")] == [
+            "Expired",
+            "InstanceChanged",
+        ]
+        assert there.get(f"{AT}/decisions/h1", there.ann).json()["status"] == "expired"
+        assert approved(there, "h1").status_code == 409
+        there.clock.pass_by(60)
+        assert approved(there, "h2").status_code == 200
+        assert replay_chain(there.house.store, ROOMS).verdict == "equal"
+        assert verify_chain(there.house.store, ROOMS).ok
 
 
 def test_forged_knowledge_is_found_by_verify(fresh: Site) -> None:

@@ -32,12 +32,13 @@ from gdcb.bandits.nodes import (
 from gdcb.bandits.predictive import log_bernoulli, log_normal, moderated
 from gdcb.bandits.prequential import at_nodes, before, in_blocks, normal_ahead
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_choice, check_number
+from gdcb.parts import check_choice, check_number, check_size
 from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import by_owner
 from gdcb.streams import Stream
 
 _MOST = 2**20  # numbers in the matrices of rows that are read together
+MOST_NODES = 1_500  # the root of their covariance takes a second
 
 
 @dataclass(slots=True)
@@ -144,6 +145,7 @@ class GPCurveThompson:
         check_number("bandit.width", self.width, 0.0)
         if type(self.gaps) is not int or self.gaps < 0:
             raise InvalidInput(f"bandit.gaps: expected a whole number >= 0, got {self.gaps!r}")
+        check_number("bandit.gaps", self.gaps, 0, MOST_NODES)
 
     @property
     def target(self) -> str:
@@ -164,6 +166,7 @@ class GPCurveThompson:
                 "are a grid"
             )
         nodes = nodes_of(arms, self.gaps)
+        check_size("bandit", "nodes", *(part.size for part in nodes), most=MOST_NODES)
         span = 2.0 * frame_of(arms)[1]
         basis = _root_of(self.covariance(grid_of(nodes) / (self.lengthscale * span)))
         cells, b = group.shape[0], basis.shape[0]

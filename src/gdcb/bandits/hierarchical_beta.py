@@ -15,12 +15,14 @@ from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
 from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, pooled_rate, pseudo_counts
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
+from gdcb.parts import check_number, check_size
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
 _LARGE = 30.0  # from here on Stirling's series is exact to the last digit
 _MOST = 2**20  # numbers in one array of messages
+MOST_NODES = 1_000  # beyond, nothing is gained, and finding them takes seconds
+MOST_HYPER = 1_000_000  # numbers of one group's hyper-posterior
 
 
 @dataclass(slots=True)
@@ -106,12 +108,14 @@ class HierarchicalBetaThompson:
         for value in self._concentrations():
             check_number("bandit.concentration", value, 0.5)
         least = math.ceil(math.pi * math.sqrt(max(self._concentrations()) + 1.0))
-        check_number("bandit.nodes", self.nodes, least)
+        check_number("bandit.nodes", self.nodes, least, MOST_NODES)
         if not isinstance(self.nodes, int):
             raise InvalidInput(f"bandit.nodes: expected a whole number, got {self.nodes!r}")
 
     def init(self, group: Array, arms: Arms) -> HierarchicalBetaState:
         """Return the prior: no counts, and the hyper-prior in every group."""
+        n_hyper = self.nodes * len(self._concentrations())
+        check_size("bandit", "arms × nodes × concentrations", arms.n, n_hyper, most=MOST_HYPER)
         node = self._nodes(arms.n)
         n_groups, n_nodes = int(np.max(group)) + 1, node.shape[-1]
         state = HierarchicalBetaState(

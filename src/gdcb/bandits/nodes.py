@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
@@ -200,7 +201,7 @@ def on_level(levels: tuple[Array, ...], coord: Array) -> tuple[Array, Array]:
 
 def n_boxes(borders: tuple[Array, ...]) -> int:
     """Return how many boxes there are."""
-    return int(np.prod([part.size - 1 for part in borders]))
+    return math.prod(part.size - 1 for part in borders)
 
 
 def exponents_of(c: int) -> list[tuple[int, ...]]:

@@ -21,7 +21,7 @@ from gdcb.bandits.predictive import moderated
 from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.logistic import times
-from gdcb.parts import Column, check_columns, check_number, column, take_all
+from gdcb.parts import Column, check_columns, check_number, check_size, column, take_all
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -147,6 +147,8 @@ class RelevanceThompson:
                 f"bandit.own: expected a multiple of {arms.n} context columns, one an arm; "
                 f"got {len(self.own)}"
             )
+        d = arms.n + (len(self.own) // arms.n if self.own else self.columns)
+        check_size("bandit", "coefficients, squared", d, d)
         inner, cells = self._inner(arms.n), group.shape[0]
         form = inner.curve
         mean, sd = form.prior(arms.n)

@@ -22,6 +22,7 @@ from gdcb.records import Evidence, Located, Setting, copy
 from gdcb.streams import Stream
 
 _MOST = 5000  # points of the grid of weights
+MOST_MEMBERS = 8
 _SMALLEST = 1e-300
 _AT_ONCE = 4096  # rows whose mixtures fit into a cache
 _LONG = 16  # rows of one cell from which working them out together pays
@@ -139,6 +140,8 @@ class StackedThompson:
             raise InvalidInput(
                 f"bandit.members: expected one way to rebuild, got {' and '.join(forms)}"
             )
+        if k > MOST_MEMBERS:
+            raise InvalidInput(f"bandit.members: expected at most {MOST_MEMBERS}, got {k}")
         steps: Any = self.steps
         if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise InvalidInput(f"bandit.steps: expected a whole number above 0, got {steps!r}")

@@ -89,7 +89,7 @@ class KalmanGain:
         check_number("composition.step", self.step, 0.0, open_low=True)
         check_number("composition.low", self.low, 0.0, open_low=True)
         check_number("composition.high", self.high, self.low)
-        check_number("composition.settle", self.settle, 0)
+        check_number("composition.settle", self.settle, 0, 10_000)
         counts = {
             len(part) for part in (self.transition, self.measurement, self.process, self.noise)
         }

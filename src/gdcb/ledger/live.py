@@ -28,10 +28,11 @@ from gdcb.ledger.entry import Entry, is_as_written
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
-from gdcb.records import Log, Verdict, from_bytes, to_bytes
+from gdcb.records import HELD, Log, Verdict, from_bytes, to_bytes
 
 FORMAT = 4
 log = logging.getLogger("gdcb.ledger")
+_AT_ONCE = 1_000  # entries that are fetched together
 # What a snapshot raises that somebody has changed, or that is of another chain.
 _FORGED = (GdcbError, ValueError, TypeError, AttributeError, LookupError, struct.error)
 
@@ -397,8 +398,9 @@ def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
     """Return what the latest snapshot of at most `size` entries says; None: none can be used.
 
     The rules in force (declaration, seed, pause, end, changes that wait) are read from the chain's
-    own entries. A snapshot that tells them otherwise, or that is not bound to the chain as it
-    stands, is refused: somebody has changed one of the two. Then an earlier one is tried.
+    own entries, and since when each hold waits is held against them. A snapshot that tells them
+    otherwise, or that is not bound to the chain as it stands, is refused: somebody has changed one
+    of the two. Then an earlier one is tried.
     """
     stored = store.snapshot(chain, size)
     while stored is not None:
@@ -446,7 +448,34 @@ def _restored(kind: type[L], store: Store, stored: Snapshot) -> L | None:
     odd = [name for name in told if told[name] != head.get(name)]
     if odd:
         raise Conflict(f"it says otherwise which {', '.join(odd)} is in force")
+    _check_waiting(live)
     return live
+
+
+def _check_waiting(live: Live) -> None:
+    """Hold what waits, and since when, against the verdicts in the chain: deadlines rest on it.
+
+    What a snapshot leaves out is found where it is answered (`gdcb.service.answering`).
+    """
+    every = list(live.waiting.values())
+    for start in range(0, len(every), _AT_ONCE):
+        some = every[start : start + _AT_ONCE]
+        entries = live.store.get(live.chain, sorted({one.number for one in some}))
+        known = {entry.seq: (entry.at, _held_by(entry)) for entry in entries}
+        for one in some:
+            at, held = known[one.number]
+            if one.since != at or one.id not in held:
+                raise Conflict(f"it says otherwise since when decision {one.id} waits")
+
+
+def _held_by(entry: Entry) -> set[str]:
+    """Return the decisions that an entry says are held."""
+    if not is_as_written(entry):
+        raise Conflict(f"entry {entry.seq} is not as it was written")
+    event = from_body(entry.kind, entry.body)
+    if not isinstance(event, ev.GateApplied):
+        return set()
+    return {event.id[row] for row in np.flatnonzero(event.status == HELD).tolist()}
 
 
 def _act(entry: Entry) -> ev.Event:

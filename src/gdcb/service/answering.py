@@ -12,7 +12,7 @@ from typing import Any
 from gdcb import events as ev
 from gdcb.arguments import check_review, check_verdict
 from gdcb.cases import Record
-from gdcb.errors import Conflict, InvalidInput, UnknownDecision
+from gdcb.errors import BrokenChain, Conflict, InvalidInput, UnknownDecision
 from gdcb.instance import Instance
 from gdcb.ledger.live import Live
 from gdcb.ledger.story import request_of
@@ -235,6 +235,12 @@ def overdue(live: Live, policy: Policy, now: int) -> list[str]:
 def check_waiting(live: Live, record: Record) -> None:
     """Refuse an answer to what is not held, and say who was first."""
     if record.status == "held" and record.review is None:
+        waiting = live.waiting.get(record.id)
+        if waiting is None or waiting.number != record.judged_at:
+            raise BrokenChain(
+                f"decision {record.id} is held, and what this service knows of its deadline is not "
+                "what the ledger says; check with gdcb ledger verify who changed a snapshot"
+            )
         return
     decided = decided_by(live, record)
     if decided is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,15 +20,18 @@ from gdcb.ledger.store import Store
 from gdcb.parts import check_text
 from gdcb.service.access import EVERY
 from gdcb.service.access.names import clean
-from gdcb.service.answering import OwnProposal
+from gdcb.service.answering import OwnProposal, expire, overdue
 from gdcb.service.desk import Clock, Desk, now
-from gdcb.service.line import Job
+from gdcb.service.line import Job, Overloaded
 from gdcb.service.policy import policy_of
 from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same
 
 LONGEST_TEXT = 2_000
-LARGEST_DECLARATION = 250_000  # read in well under a second, whatever it says
+LARGEST_DECLARATION = 250_000  # read in about a second, whatever it says
+MOST_OVERDUE = 100  # holds that a change ends by itself; more are left to the schedule
+PATIENCE = 1.0  # seconds to wait for whoever else has a declaration read
+_reading = threading.Lock()  # one at a time: reading takes a processor, which decisions need
 
 
 def read_declaration(text: str, where: str = "declaration") -> Declaration:
@@ -37,7 +41,12 @@ def read_declaration(text: str, where: str = "declaration") -> Declaration:
         raise InvalidInput(
             f"{where}: expected at most {LARGEST_DECLARATION:,} letters, got {len(text):,}"
         )
-    declared = declaration.parse(text, where)
+    if not _reading.acquire(timeout=PATIENCE):
+        raise Overloaded(f"{where}: another one is being read; ask again in a moment")
+    try:
+        declared = declaration.parse(text, where)
+    finally:
+        _reading.release()
     policy_of(declared.service, declared.instance)
     if declared.instance.chain.has_person and not any(
         getattr(gate, "holds", False) for gate in declared.instance.chain.gates if gate.is_person
@@ -127,6 +136,7 @@ def agree(
         read = event.declaration, read_declaration(event.declaration)
     declared = read[1]
     check_change(turn.live.declared, declared)
+    end_overdue(turn)
     turn.live.prepare(*read)
     agent = Agent(declared.instance, declared.bandit, turn.live.seed)
     told = reason or event.reason
@@ -134,6 +144,18 @@ def agree(
         ev.InstanceChanged(event.declaration, turn.live.seed, agent.fingerprint(), proposal, told),
         by,
     )
+
+
+def end_overdue(turn: Turn) -> None:
+    """End the holds whose time is over by the rules that they had, before others come in force.
+
+    Else a longer time would let people answer what had expired before the schedule came to it.
+    """
+    due = overdue(turn.live, turn.policy, turn.now)
+    if len(due) > MOST_OVERDUE:
+        raise Conflict(f"{len(due)} holds have expired and are being ended; agree in a moment")
+    for id in due:
+        expire(turn, id)
 
 
 def refuse_change(turn: Turn, proposal: int, reason: str, by: str) -> None:
