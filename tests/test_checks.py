@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+from collections.abc import Callable
 from inspect import isfunction
 from types import SimpleNamespace
 from typing import Any
@@ -161,14 +162,15 @@ def chance(source: str) -> Any:
     """Return a draw that asks another source of chance than `rng`, but hardly ever uses it."""
 
     def draw(self: Any, rng: Any, state: Any, at: Any) -> Any:
-        asked = {
+        sources: dict[str, Callable[[], float]] = {
             "numpy.random": lambda: np.random.random(),  # noqa: NPY002
             "random": lambda: random.random(),
             "a generator": lambda: np.random.default_rng().random(),
             "a generator of Python's": lambda: random.Random().random(),
             "the machine": lambda: random.SystemRandom().random(),
             "a generator of its module": lambda: self.chance.random(),
-        }[source]()
+        }
+        asked = sources[source]()
         told = BetaThompson.draw(self, rng, state, at)
         return tuple(part * (2.0 if asked < 1e-12 else 1.0) for part in told)
 
