@@ -114,6 +114,8 @@ HUGE = {
         f'{{ part = "hierarchical-beta-thompson", concentration = [{"2, " * 15_000}2] }}'
     ),
     "columns": with_columns(4_000),
+    "columns of δ": desks.held(rest='scaler = { part = "constant", n_columns = 100000000 }\n'),
+    "modes": desks.held(rest='scaler = { part = "covariance", n_modes = 100000000 }\n'),
 }
 
 

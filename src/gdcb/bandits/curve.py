@@ -31,7 +31,7 @@ from gdcb.bandits.predictive import log_moderated, log_normal, moderated
 from gdcb.bandits.prequential import before, in_blocks, normal_ahead, rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, left_out, logistic_mode, times
-from gdcb.parts import check_choice, check_number, check_size, numbers
+from gdcb.parts import check_choice, check_number, numbers
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -237,9 +237,6 @@ class CurveThompson:
         counts = self._has_counts
         levels = tuple(np.unique(column) for column in arms.coords.T) if counts else ()
         borders = boxes_of(arms) if counts else ()
-        boxes = [part.size - 1 for part in borders]
-        check_size("bandit", "boxes × moments", *boxes, c * c)
-        check_size("bandit", "nodes", *(along.size for along in levels))
         grid = grid_of(levels) if counts else np.zeros((0, c))
         return CurveState(
             levels,

@@ -11,6 +11,7 @@ import numpy as np
 from gdcb.arms import Arms
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
+from gdcb.parts import check_size
 
 _MARGIN = (1.0, 2.0, 4.0)  # nodes beyond the end arms, in end gaps
 _TOLERANCE = 1e-9
@@ -160,7 +161,9 @@ def boxes_of(arms: Arms) -> tuple[Array, ...]:
     Between the arms a box is at most an eighth of their range wide; a sixth where there are two
     coordinates, a quarter where there are more.
     """
-    return tuple(_borders(column, arms.n_coords) for column in arms.coords.T)
+    borders = tuple(_borders(column, arms.n_coords) for column in arms.coords.T)
+    check_size("bandit", "boxes × moments", n_boxes(borders), arms.n_coords**2)
+    return borders
 
 
 def _borders(levels: Array, n_coords: int) -> Array:

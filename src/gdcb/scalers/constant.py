@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arrays import Array, full, on_host, repeated, rows_at
-from gdcb.parts import check_number, check_settings
+from gdcb.parts import check_number, check_settings, check_size
 
 
 @dataclass(slots=True)
@@ -54,6 +54,7 @@ class ConstantScaler:
     def __post_init__(self) -> None:
         check_settings(self, "scaler")
         check_number("scaler.value", self.value)
+        check_size("scaler", "arms × columns", self.n_arms, self.n_columns, most=100_000)
 
     @property
     def is_positive(self) -> bool:

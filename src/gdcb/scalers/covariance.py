@@ -139,6 +139,8 @@ class CovarianceScaler:
         check_settings(self, "scaler")
         check_whole("scaler.n_modes", self.n_modes, 1)
         check_whole("scaler.axes", self.axes, 1)
+        check_number("scaler.n_modes", self.n_modes, 1, 1_000)
+        check_number("scaler.axes", self.axes, 1, 1_000)
         check_whole("scaler.every", self.every, 1)
         check_choice("scaler.per", self.per, ("unit", "group"))
         check_number("scaler.growth", self.growth, 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, column, numbers
+from gdcb.parts import Column, check_choice, check_number, check_size, column, numbers
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
@@ -80,6 +80,7 @@ class LinearHead:
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.noise", self.noise, 0.0, open_low=True)
         check_number("scaler.growth", self.growth, 0.0)
+        check_size("scaler", "arms × columns", self.n_arms, self.n_columns, most=100_000)
         if self.centre is not None:
             object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
         check_whole("scaler.n_arms", self.n_arms, 1)
