@@ -26,9 +26,10 @@ from gdcb.history import Batch, certify, certify_recent, open_log, read, recent_
 from gdcb.history.arms import adjusted, arm_sums, bias_of, contrast_of, missing_by_arm
 from gdcb.history.certificate import Certificate
 from gdcb.history.certification import pilot_of, summed
+from gdcb.history.gate_changes import gate_changes
 from gdcb.history.passage import passed_through, verdict_of
 from gdcb.history.plan import FOLDS, Plan, plan_of
-from gdcb.history.stability import gate_changes, reward_law
+from gdcb.history.stability import reward_law
 from gdcb.history.statistics import Statistics
 from gdcb.history.warm import start, treated, warm_start, warm_start_from_sums
 from gdcb.instance import Rules

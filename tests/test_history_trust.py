@@ -19,8 +19,8 @@ from gdcb.context import Category
 from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
 from gdcb.history import Batch, Certificate, certification, certify, open_log
+from gdcb.history.gate_changes import gate_changes
 from gdcb.history.page import certificate_page
-from gdcb.history.stability import gate_changes
 from gdcb.history.warm import start, treated, warm_start
 from gdcb.instances.own_log import domain as own_log
 from gdcb.log_columns import LogColumns

@@ -21,6 +21,7 @@ from gdcb import archive
 from gdcb import events as ev
 from gdcb.arguments import (
     Frame,
+    allowed_arms,
     check_appeal,
     check_correction,
     check_discount,
@@ -592,16 +593,8 @@ class Agent(Fold):
         same = [record.id for record in known] == ids and all(
             (rows[i].x == x[i]).all()
             and known[i].unit == units[i]
-            and _allowed(rows[i].mask, 0) == _allowed(mask, i)
+            and allowed_arms(rows[i].mask, 0) == allowed_arms(mask, i)
             for i in range(len(ids))
         )
         if not same:
             raise Conflict(f"id: {name!r} was used before with another context, unit or mask")
-
-
-def _allowed(mask: Array | None, row: int) -> list[bool] | None:
-    """Return the arms that a row allows; None: all of them, said or not."""
-    if mask is None or mask[row].all():
-        return None
-    allowed: list[bool] = mask[row].tolist()
-    return allowed

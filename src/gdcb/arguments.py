@@ -220,3 +220,11 @@ def contexts_of(context: Any) -> list[Mapping[str, Any]]:
         f"context: expected named fields or rows of them, got {context!r}; for one row, give "
         "dict(row)"
     )
+
+
+def allowed_arms(mask: Array | None, row: int) -> list[bool] | None:
+    """Return the arms that a row allows; None: all of them, said or not."""
+    if mask is None or mask[row].all():
+        return None
+    allowed: list[bool] = mask[row].tolist()
+    return allowed

@@ -15,6 +15,7 @@ from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
+from gdcb.history.gate_changes import gate_changes
 from gdcb.history.immature import may_be_immature
 from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
@@ -25,7 +26,6 @@ from gdcb.history.stability import (
     LawRows,
     Stability,
     followed,
-    gate_changes,
     law_of_blocks,
     reward_law,
 )

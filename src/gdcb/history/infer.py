@@ -10,11 +10,11 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
+from gdcb.history.pairs import made_of_pairs
 from gdcb.history.roles import (
     BASES,
     Roles,
     left_out,
-    made_of_pairs,
     no_probability,
     one_sided,
     tokens,

@@ -1,4 +1,4 @@
-"""Did the reward law change, did a gate? Changes and their dates, from sums by time segment.
+"""Did the reward law change? Changes and their dates, from sums by time segment.
 
 Within a block (an executed arm, approved or overridden) rewards follow θᵀz, z = (1, φ, distance
 from the arm). If θ stays, W_s = Σ_{t ≤ s} (b_t − C_t·θ̂) has the covariance σ²(A_s − A_s·A⁻¹·A_s)
@@ -19,7 +19,7 @@ import numpy as np
 
 from gdcb.analysis.bridge_tail import bridge_tail
 from gdcb.analysis.change_points import SegmentSums, stability
-from gdcb.analysis.resampled import FEW, events, in_bands, is_rare, resampled_p, shuffled
+from gdcb.analysis.resampled import events, in_bands, is_rare, resampled_p, shuffled
 from gdcb.analysis.step_search import Confirm, Step, StepSearch
 from gdcb.arrays import Array
 
@@ -33,11 +33,10 @@ _PRIOR_ROWS = 10.0  # normal ones, that the variance of all is worth beside a se
 _PEAKED = 30.0  # kurtosis from which on a segment's own variance says little
 ROWS_A_COLUMN = 5  # of a block that has slopes of its own
 _LEAST_SHARE = 0.5  # of the rows; where fewer are in such blocks, all blocks share their slopes
-_RARELY, _FEW_ACTS = 0.1, 50.0  # share and number of rows that a gate acts on, or lets pass
 LEVEL, OVERRIDDEN = "the level of the reward", "the level of overridden rows"  # what may change
 EFFECT, VALUE, SLOPE = "the effect of {}", "the value of arm “{}”", "the slope along the arms"
 TOO_FEW, ONLY_A_SAMPLE = "too few rows", "only a sample of the rows is kept"  # why not tested
-_SEED = 20  # of shuffles: the same log has the same certificate
+SEED = 20  # of shuffles: the same log has the same certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,7 @@ def _shuffled_law(
             out[at[here[0]]] = z[here].T @ values[here]
         return out.reshape(*shape, values.shape[1])
 
-    rng, group = np.random.default_rng(_SEED), in_bands(fitted, block)
+    rng, group = np.random.default_rng(SEED), in_bands(fitted, block)
     size = max(left.size, int(np.prod(shape)))
     return resampled_p(
         process.largest,
@@ -552,7 +551,7 @@ def _shuffled_few(
             untested.append(ONLY_A_SAMPLE)
             return 1.0, 0
         regime = np.searchsorted(np.sort([split for _, split in steps]), segment, side="right")
-        rng, group = np.random.default_rng(_SEED), in_bands(fitted, regime)
+        rng, group = np.random.default_rng(SEED), in_bands(fitted, regime)
         return resampled_p(
             found.largest(steps),
             cross(left[:, None]),
@@ -568,66 +567,3 @@ def is_inside(before: Array, total: float) -> Array:
     """Whether a date has enough rows on either side."""
     least = max(EDGE * total, float(LEAST))
     return np.asarray((before >= least) & (total - before >= least))
-
-
-def gate_changes(acted: Array, name: str, level: float) -> Stability:
-    """Test whether a gate acts as often as ever on what enters it: (S, …, 2) rows, and acted on.
-
-    What entered, and the stratum of its context, each have a rate of their own; the excess over it
-    is followed over time. Before and after are the shares that it let pass.
-    """
-    n, k = acted.shape[0], int(np.prod(acted.shape[1:-1]))
-    rows, changed = (acted[..., j].reshape(n, k) for j in range(2))
-    held = np.flatnonzero(rows.sum(axis=1) > 0)
-    if held.size < 2 or rows.sum() < 2 * LEAST:
-        return Stability(1.0, (), TOO_FEW)
-    rows, changed = rows[held], changed[held]
-    seen = rows.sum(axis=0)
-    rate = changed.sum(axis=0) / np.where(seen > 0, seen, 1.0)
-    count, excess = rows.sum(axis=1), (changed - rate * rows).sum(axis=1)
-    square = (changed * (1.0 - 2.0 * rate) + rows * rate**2).sum(axis=1)
-    sums = SegmentSums(count, count[:, None, None], excess[:, None], square)
-    confirm = None
-    fewer = min(float(changed.sum()), float((rows - changed).sum()))
-    if fewer < FEW and (fewer < _FEW_ACTS or fewer < _RARELY * float(rows.sum())):
-        confirm = _drawn_gate(rows, changed, rate, level)
-    found = stability(sums, level, [name], trim=EDGE, least_rows=LEAST, confirm=confirm)
-    splits = [point.split for point in found.change_points]
-    passed = [
-        1.0 - float(changed[a:b].sum() / max(rows[a:b].sum(), 1.0))
-        for a, b in pairwise([0, *splits, held.size])
-    ]
-    changes = [
-        Change(int(held[point.split]), name, passed[i], passed[i + 1], max(point.p, found.p))
-        for i, point in enumerate(found.change_points)
-    ]
-    return Stability(found.p, tuple(changes))
-
-
-def _drawn_gate(rows: Array, changed: Array, rate: Array, level: float) -> Confirm:
-    """Return the exact test of a step: as many rows acted on in each column, in other segments.
-
-    Given how many of a column's rows (S, k) a gate acted on, in which segments they are is
-    hypergeometric while nothing changes.
-    """
-    rows, changed = rows.round().astype(np.int64), changed.round().astype(np.int64)
-
-    def confirm(found: StepSearch, steps: Sequence[Step]) -> tuple[float, int]:
-        rng = np.random.default_rng(_SEED)
-        borders = [0, *sorted(split for _, split in steps), rows.shape[0]]
-
-        def draw(n: int) -> Array:
-            out = np.zeros((rows.shape[0], n))
-            for a, b in pairwise(borders):
-                for c in np.flatnonzero(changed[a:b].sum(axis=0)):
-                    total = int(changed[a:b, c].sum())
-                    some = rng.multivariate_hypergeometric(
-                        rows[a:b, c], total, size=n, method="marginals"
-                    )
-                    out[a:b] += some.T
-            return np.asarray((out - (rows @ rate)[:, None])[:, None])
-
-        observed = (changed.sum(axis=1) - rows @ rate)[:, None, None]
-        return resampled_p(found.largest(steps), observed, draw, level, rows.size)
-
-    return confirm

@@ -355,3 +355,36 @@ def check_range(feedback: Feedback, reward_range: Any) -> None:
         raise InvalidInput(
             f"reward_range: expected to hold all rewards, {least:g} to {most:g}, got {reward_range}"
         )
+
+
+def bound_of_weights(
+    feedback: Feedback,
+    weights: Weights,
+    clip: float | None,
+    weight_bound: float | None,
+    level: float,
+) -> tuple[float, float, float]:
+    """Return W, which share of what may go wrong is left for the limits, and the mass beyond W.
+
+    W is as declared, or the clip, or else the largest weight that any cell could have had in the
+    contexts of the log. A new context has a larger one with a probability of at most ln(1/δ)/n,
+    with confidence 1 − δ, and its target has no more mass than 1. δ is a tenth of 1 − level.
+    """
+    used = float(weights.used.max())
+    if weight_bound is not None:
+        check_number("weight_bound", weight_bound, 0.0, open_low=True)
+        if used > weight_bound:
+            raise InvalidInput(f"weight_bound: {weight_bound:g}, but a row has weight {used:g}")
+        return float(weight_bound), 1.0, 0.0
+    if clip is not None:
+        return float(clip), 1.0, 0.0
+    if weights.most is None:
+        raise InvalidInput(
+            "weight_bound: expected the largest weight that any cell can have, or a clip: the log "
+            "only says how likely what ran was, and not what the largest weight could have been"
+        )
+    n, largest = feedback.n, 1.0
+    if feedback.cluster is not None:
+        count = np.unique(feedback.cluster, return_counts=True)[1]
+        n, largest = int(count.size), float(count.max() / count.mean())
+    return weights.most, 0.9, min(1.0, largest * math.log(10.0 / (1.0 - level)) / n)

@@ -30,6 +30,7 @@ from gdcb.analysis.off_policy.feedback import Feedback
 from gdcb.analysis.off_policy.intervals import (
     bernstein_interval,
     betting_interval,
+    bound_of_weights,
     cautious_scores,
     check_range,
     most_lost,
@@ -515,7 +516,7 @@ def _sure(
         )
     if reward_range is None:
         raise InvalidInput(f"reward_range: {interval!r} needs the range that rewards cannot leave")
-    bound, share, slack = _bound(feedback, weights, clip, weight_bound, level)
+    bound, share, slack = bound_of_weights(feedback, weights, clip, weight_bound, level)
     given = (feedback, estimator, weights, reward_range, bound)
     inner = 1.0 - share * (1.0 - level)
     if interval == "bernstein":
@@ -530,39 +531,6 @@ def _sure(
         bounds.append(f"no weight exceeds {bound:g}")
     covers = _covers([(feedback, None)], estimator, tuple(bounds))
     return _made(mean, low, high, level, covers)
-
-
-def _bound(
-    feedback: Feedback,
-    weights: Weights,
-    clip: float | None,
-    weight_bound: float | None,
-    level: float,
-) -> tuple[float, float, float]:
-    """Return W, which share of what may go wrong is left for the limits, and the mass beyond W.
-
-    W is as declared, or the clip, or else the largest weight that any cell could have had in the
-    contexts of the log. A new context has a larger one with a probability of at most ln(1/δ)/n,
-    with confidence 1 − δ, and its target has no more mass than 1. δ is a tenth of 1 − level.
-    """
-    used = float(weights.used.max())
-    if weight_bound is not None:
-        check_number("weight_bound", weight_bound, 0.0, open_low=True)
-        if used > weight_bound:
-            raise InvalidInput(f"weight_bound: {weight_bound:g}, but a row has weight {used:g}")
-        return float(weight_bound), 1.0, 0.0
-    if clip is not None:
-        return float(clip), 1.0, 0.0
-    if weights.most is None:
-        raise InvalidInput(
-            "weight_bound: expected the largest weight that any cell can have, or a clip: the log "
-            "only says how likely what ran was, and not what the largest weight could have been"
-        )
-    n, largest = feedback.n, 1.0
-    if feedback.cluster is not None:
-        count = np.unique(feedback.cluster, return_counts=True)[1]
-        n, largest = int(count.size), float(count.max() / count.mean())
-    return weights.most, 0.9, min(1.0, largest * math.log(10.0 / (1.0 - level)) / n)
 
 
 def _in_words(found: Value, how: str, feedback: Feedback, clip: float | None, why: str) -> str:
