@@ -96,6 +96,7 @@ def page_targets(there: Visited, held: str, person: str, key: str, link: str) ->
         Target(f"{one}/changes", f"{home}/changes", {"reason": "x", "declaration": "name = 'x'"}),
         Target(f"{one}/pause", f"{home}/pause", {"reason": "x", "confirm": "yes"}),
         Target(f"{one}/resume", f"{home}/resume", {"reason": "x", "confirm": "yes"}),
+        Target(f"{one}/acknowledge", f"{home}/acknowledge", {"reason": "x", "confirm": "yes"}),
         Target(f"{one}/refit", f"{home}/refit", {"confirm": "yes"}),
         Target(f"{one}/d/{{id}}/replay", f"{home}/d/{held}/replay"),
         Target(f"{one}/queue/bulk", f"{home}/queue/bulk", {"row": held, "verdict": "veto"}),

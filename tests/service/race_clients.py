@@ -108,18 +108,22 @@ class Server:
 
 
 def plant() -> None:
-    """Plant a mistake: a decision is read once, before the transaction, and believed ever after."""
+    """Plant a mistake: a decision is read once, before the transaction, and believed ever after.
+
+    That it is waiting is not compared with what the desk knows either, which would find it.
+    """
     review, find, looked = answering.review, answering.find, dict[str, Record]()
+    check = answering.check_waiting
 
     def stale(live: Live, id: str) -> Record:
         return looked.setdefault(id, copy(find(live, id)))
 
     def reviewing(turn: Turn, answer: answering.Review) -> Record:
-        answering.find = stale
+        answering.find, answering.check_waiting = stale, lambda live, record: None
         try:
             return review(turn, answer)
         finally:
-            answering.find = find
+            answering.find, answering.check_waiting = find, check
 
     answering.review = reviewing
 
