@@ -80,11 +80,11 @@ class LinearHead:
         check_number("scaler.floor", self.floor, 0.0)
         check_number("scaler.noise", self.noise, 0.0, open_low=True)
         check_number("scaler.growth", self.growth, 0.0)
-        check_size("scaler", "arms × columns", self.n_arms, self.n_columns, most=100_000)
         if self.centre is not None:
             object.__setattr__(self, "centre", numbers_of("scaler.centre", self.centre))
         check_whole("scaler.n_arms", self.n_arms, 1)
         check_whole("scaler.n_columns", self.n_columns, 1)
+        check_size("scaler", "arms × columns", self.n_arms, self.n_columns, most=100_000)
 
     @property
     def is_positive(self) -> bool:
