@@ -45,11 +45,15 @@ test: $(READY) $(BFCL) ## Run the tests and the doctests, without the soak tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 chromium: ## Install Chromium, in which pages are tested, from Debian's packages
-	@command -v chromium chromium-browser >/dev/null || { set -e; \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+	command -v chromium-browser >/dev/null || { set -e; \
 		as_root=""; [ "$$(id -u)" = 0 ] || as_root="sudo"; \
 		echo "Installing Chromium with apt-get, once, for the tests of pages; CHROMIUM=no leaves it out."; \
 		$$as_root apt-get update -qq; \
-		$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+		for name in chromium-headless-shell chromium; do \
+			$$as_root env DEBIAN_FRONTEND=noninteractive \
+				apt-get install -y -qq --no-install-recommends $$name >/dev/null && break; done; \
+		command -v $$name >/dev/null; }
 
 soak: $(READY) $(BFCL) ## Run the long tests, and search every property for a counterexample
 	$(BIN)/python -m pytest -m soak

@@ -28,12 +28,14 @@ FLAGS = [
 ]
 
 
+# The same browser; the first has no window and starts faster.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 MISSING = "no chromium on the PATH"
 
 
 def chromium_path() -> str:
     """Return where chromium is; a laptop may lack it, CI may not."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI=true, but {MISSING}")

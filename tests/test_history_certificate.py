@@ -23,10 +23,11 @@ from gdcb.analysis.context_models import line_through
 from gdcb.engine import named
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.history import Batch, certify, certify_recent, open_log, read, recent_rows, to_ask
-from gdcb.history.arms import adjusted, arm_sums, bias_of, contrast_of, missing_by_arm
+from gdcb.history.arms import adjusted, arm_sums, bias_of, missing_by_arm
 from gdcb.history.certificate import Certificate
 from gdcb.history.certification import pilot_of, summed
 from gdcb.history.gate_changes import gate_changes
+from gdcb.history.overrides import contrast_of
 from gdcb.history.passage import passed_through, verdict_of
 from gdcb.history.plan import FOLDS, Plan, plan_of
 from gdcb.history.stability import reward_law
@@ -269,6 +270,24 @@ def test_missing_outcomes_by_hand() -> None:
     assert share == pytest.approx(0.2)
     assert p == pytest.approx(4.07e-4, rel=0.01)
     assert missing_by_arm(np.zeros((1, 1, 3, 2))) == (0.0, None)
+
+
+def test_rarely_missing_outcomes_are_no_sign_of_selection() -> None:
+    """Half a percent of 10,000 outcomes, spread at random: at 0.05, 20 alarms of 400 are expected.
+
+    More than 33 come with probability 0.002 of a test of this size.
+    """
+    alarms = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        seen = np.zeros((1, 6, 5, 2))
+        at = (0, rng.integers(6, size=10_000), rng.integers(5, size=10_000))
+        np.add.at(seen[..., 0], at, 1.0)
+        np.add.at(seen[..., 1], at, rng.random(10_000) < 0.005)
+        p = missing_by_arm(seen)[1]
+        assert p is not None
+        alarms += p <= 0.05
+    assert alarms <= 33
 
 
 def test_outcomes_missing_selectively_forbid_a_direct_start() -> None:

@@ -13,10 +13,11 @@ from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.bandits.stacked import StackedThompson
 from gdcb.history import Batch, certify
-from gdcb.history.arms import arm_sums, bias_of, contrast_of
+from gdcb.history.arms import arm_sums, bias_of
 from gdcb.history.certification import summed
 from gdcb.history.evidence import law_rows, robustness_of_scores
-from gdcb.history.stability import Stability, reward_law
+from gdcb.history.overrides import Contrast, contrast_of
+from gdcb.history.stability import LawRows, Stability, reward_law
 from gdcb.history.verdict import twins
 from gdcb.history.warm import warm_start, warm_start_from_sums
 from gdcb.instance import Rules
@@ -182,6 +183,22 @@ def test_the_interval_of_a_bias_holds_where_slopes_differ_a_little() -> None:
 # Overrides
 
 
+def contrast(arm: Array, over: Array, x: Array, y: Array, level: float) -> Contrast:
+    """Return approved against overridden rows, as the certificate compares them."""
+    n, k = y.size, int(arm.max()) + 1
+    z = np.column_stack((np.ones(n), x))
+    moments = np.zeros((1, k + 1, 2, z.shape[1] + 1, z.shape[1] + 1))
+    for a in range(k):
+        for o in range(2):
+            some = np.column_stack((z, y))[(arm == a) & (over == o)]
+            moments[0, a, o] = some.T @ some
+    none = np.zeros(n, dtype=np.int64)
+    rows = LawRows(z, y, np.ones(n), arm * 2 + over, none, np.zeros(n), none)
+    found = contrast_of(moments, rows, level)
+    assert found is not None
+    return found
+
+
 def test_overridden_rows_of_another_spread_are_no_private_information() -> None:
     """3 % are overridden, with twice the noise: at 0.05, 5 alarms of 100 are expected, not 57."""
     alarms = 0
@@ -190,16 +207,55 @@ def test_overridden_rows_of_another_spread_are_no_private_information() -> None:
         x, arm = rng.normal(size=4000), rng.integers(0, 4, 4000)
         over = (rng.random(4000) < 0.03).astype(int)
         y = 0.5 * x + (1 + over) * rng.normal(size=4000)
-        z = np.column_stack((np.ones(4000), x, y))
-        moments = np.zeros((1, 5, 2, 3, 3))
-        for a in range(4):
-            for o in range(2):
-                rows = z[(arm == a) & (over == o)]
-                moments[0, a, o] = rows.T @ rows
-        found = contrast_of(moments)
-        assert found is not None
-        alarms += found.p <= 0.05
+        alarms += contrast(arm, over, x, y, 0.05).p <= 0.05
     assert alarms <= 14  # more come with probability 0.0005 of a test of this size
+
+
+@pytest.mark.parametrize(
+    ("n", "overridden", "rate"),
+    [(5000, 0.05, 0.01), (5000, 0.02, 0.004), (2000, 0.01, None), (2000, 0.03, "skewed")],
+    ids=["one in a hundred", "four in a thousand", "four rows an arm", "skewed rewards"],
+)
+def test_few_overridden_rows_and_rare_outcomes_are_no_private_information(
+    n: int, overridden: float, rate: float | str | None
+) -> None:
+    """Nobody knew anything: at 0.05, 2 alarms of 40 are expected, and 38 intervals hold 0.
+
+    With each arm's own variance there were 18 to 54 alarms of a hundred, and 27 to 77 intervals.
+    More than 7 alarms come with probability 0.001 of a test of this size.
+    """
+    alarms = held = doubted = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x, arm = rng.normal(size=(n, 2)), rng.integers(0, 5, n)
+        over = (rng.random(n) < overridden).astype(int)
+        y = rng.normal(size=n)
+        if rate == "skewed":
+            y = np.exp(1.5 * y)
+        elif rate is not None:
+            y = (rng.random(n) < rate).astype(float)
+        found = contrast(arm, over, x, y, 0.05)
+        alarms += found.p <= 0.05
+        held += found.low <= 0.0 <= found.high
+        doubted += found.posterior < 0.05
+    assert alarms <= 7
+    assert held >= 33
+    assert doubted <= 4
+
+
+def test_what_overriders_knew_of_rare_outcomes_is_found() -> None:
+    """One outcome in fifty, one in seven where a person overrides: 10 of 10 logs say so."""
+    held = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x, arm = rng.normal(size=(6000, 2)), rng.integers(0, 5, 6000)
+        over = (rng.random(6000) < 0.05).astype(int)
+        y = (rng.random(6000) < np.where(over, 1 / 7, 1 / 50)).astype(float)
+        found = contrast(arm, over, x, y, 0.01)
+        assert found.p <= 0.01
+        assert found.posterior < 0.05
+        held += found.low < 1 / 7 - 1 / 50 < found.high
+    assert held >= 8  # of 10 intervals of 95 %; fewer come with probability 0.01
 
 
 def test_a_law_and_a_gate_that_change_together_are_no_private_information() -> None:

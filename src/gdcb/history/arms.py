@@ -1,4 +1,4 @@
-"""What the sums say of every arm: bias of its contexts, adjusted sums, the override contrast."""
+"""What the sums say of every arm: bias of its contexts, adjusted sums, missing outcomes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from gdcb.analysis.bias import ContextBias, freedom_of, weighed
 from gdcb.analysis.context_models import Line, line_through
 from gdcb.analysis.slopes import Moments
 from gdcb.arrays import Array
-from gdcb.contrast import chance_of_none
 from gdcb.history.plan import FOLDS
 
 PENALTY = 1.0
 POOLINGS = (1000.0, 100.0, 20.0, 4.0, 1.0)  # rows that the common slope may be worth
 _MOST_IN_A_FOLD = 0.5  # of an arm's rows; the others would not tell its slope
-_EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
-_PRIOR_ROWS = 10.0  # that a status's variance in all arms is worth beside its own in one
 
 
 @dataclass(slots=True)
@@ -133,90 +130,6 @@ def adjusted(sums: ArmSums, line: Line) -> tuple[Array, Array]:
     noise = within.sum() / max(float((size - (size > 0)).sum()), 1.0)
     weight = 1.0 / (1.0 + size * line.error2[0] / max(noise, 1e-300))
     return sums3, weight
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """Approved against overridden rows at equal action and context.
-
-    Parameters
-    ----------
-    posterior : that overrides carry no private information
-    difference, low, high : overridden − approved, pooled over arms, with a 95 % interval
-    p : of no difference in any arm
-    approved, overridden : rows
-    """
-
-    posterior: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    approved: float
-    overridden: float
-
-
-def contrast_of(moments: Array) -> Contrast | None:
-    """Compare approved and overridden rows, arm by arm, what context explains taken off.
-
-    Within an arm y = v + θᵀz + d·[overridden]; d̂ has the variance s²/w, each arm and status with
-    the variance of its own rows: overridden rows may be few and of another spread. One test for a
-    difference that all arms share, Σwd/√Σw, and one for any at all, Σwd², share the error rate.
-    """
-    from scipy.special import chdtrc, ndtr
-
-    k = moments.shape[1] - 1
-    sums = moments[:, :k].sum(axis=0)  # (K, 2, q, q)
-    n = sums[..., 0, 0]
-    mean = sums[..., 0, 1:] / np.where(n > 0, n, 1.0)[..., None]
-    centred = sums[..., 1:, 1:] - n[..., None, None] * mean[..., None] * mean[..., None, :]
-    both = centred.sum(axis=1)
-    p = both.shape[-1] - 1
-    gram, cross, square = both[:, :p, :p], both[:, :p, p], both[:, p, p]
-    inverse = np.linalg.inv(gram + PENALTY * np.eye(p))
-    theta = (inverse @ cross[..., None])[..., 0]
-    left = np.maximum(square - (theta * cross).sum(axis=-1), 0.0)
-    apart = mean[:, 1] - mean[:, 0]
-    is_judged = (n >= 2).all(axis=1) & (n.sum(axis=1) > p + 4)
-    freedom = np.where(is_judged, n.sum(axis=1) - p - 2, 0.0).sum()
-    if not is_judged.any() or freedom < 2:
-        return None
-    exact = _EXACT * float(sums[is_judged][..., -1, -1].sum())
-    s2 = max(float(left[is_judged].sum()), exact, 1e-300) / float(freedom)
-    d = apart[:, p] - (apart[:, :p] * theta).sum(axis=-1)
-    lean = theta[:, None]  # of both statuses
-    own = centred[..., p, p] - 2.0 * (lean * centred[..., :p, p]).sum(axis=-1)
-    own += (lean[..., None, :] @ centred[..., :p, :p] @ lean[..., None])[..., 0, 0]
-    share = (n.sum(axis=1) / np.maximum(n.sum(axis=1) - p - 2.0, 1.0))[:, None]  # for what θ̂ took
-    own = np.maximum(own, 0.0) * share / s2
-    usual = own[is_judged].sum(axis=0) / n[is_judged].sum(axis=0)
-    noise = np.maximum((own + _PRIOR_ROWS * usual) / (n + _PRIOR_ROWS), _EXACT)
-    spread = (noise / np.maximum(n, 1e-12)).sum(axis=1)
-    spread += noise.max(axis=1) * (apart[:, None, :p] @ inverse @ apart[:, :p, None])[:, 0, 0]
-    w = np.where(is_judged, 1.0 / spread, 0.0)
-    total, shift = float(w.sum()), float((w * d).sum())
-    pooled = shift / total
-    together = 2.0 * float(ndtr(-abs(shift) / np.sqrt(total * s2)))
-    any_at_all = float(chdtrc(int(is_judged.sum()), float((w * d * d).sum()) / s2))
-    posterior = chance_of_none(
-        np.array(total),
-        np.array(shift),
-        np.array(0.5 * np.log1p(w).sum()),
-        np.array((d**2 * w**2 / (1.0 + w)).sum()),
-        np.array(s2),
-    )
-    half = 1.959964 * np.sqrt(s2 / total)
-    rows = n.sum(axis=0)
-    p_value = min(1.0, 2.0 * min(together, any_at_all))
-    return Contrast(
-        float(posterior),
-        pooled,
-        pooled - half,
-        pooled + half,
-        p_value,
-        float(rows[0]),
-        float(rows[1]),
-    )
 
 
 def missing_by_arm(seen: Array) -> tuple[float, float | None]:

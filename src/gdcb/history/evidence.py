@@ -11,7 +11,7 @@ from gdcb.analysis.bias import ContextBias, context_bias
 from gdcb.analysis.context_models import Line
 from gdcb.arrays import Array
 from gdcb.history import sentences as say
-from gdcb.history.arms import ArmSums, Contrast, arm_sums, bias_of, contrast_of
+from gdcb.history.arms import ArmSums, arm_sums, bias_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
@@ -19,6 +19,7 @@ from gdcb.history.gate_changes import gate_changes
 from gdcb.history.immature import may_be_immature
 from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
+from gdcb.history.overrides import Contrast, contrast_of, judged_arms
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
 from gdcb.history.stability import (
@@ -91,10 +92,10 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     )
     people = [g for g, gate in enumerate(instance.chain.gates) if not gate.is_hard]
     people = people if statistics.counts[4] > 0 else []
-    contrast = contrast_of(moments) if statistics.counts[2] > 0 else None
+    is_compared = bool(statistics.counts[2] > 0 and judged_arms(moments).size)
     share, missing_p = missing(statistics.seen)
     is_biasable = not plan.reads_context
-    n_tests = 2 + len(people) + (contrast is not None) + (missing_p is not None) + is_biasable
+    n_tests = 2 + len(people) + is_compared + (missing_p is not None) + is_biasable
     maturity = replace(plan.maturity, set_aside=int(statistics.counts[5]))
     rest = level if maturity.p is None else level * (1.0 - SHARE)
     threshold = rest / n_tests
@@ -134,12 +135,11 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     else:
         changes, possible = believed, immature
     first = 0
-    if changes:
+    if changes:  # before them other rewards were paid, and others may have overridden
         first = min(changes[-1].split + GUARD, moments.shape[0] - 1)
-        if (
-            contrast is not None
-        ):  # before it other rewards were paid, and others may have overridden
-            contrast = contrast_of(moments[first:])
+    contrast = None
+    if is_compared:
+        contrast = contrast_of(moments[first:], rows.since(first), threshold)
     overrides = {"all": 1.0, "approved": 0.0}.get(instance.rules.overrides)
     if overrides is None:
         overrides = 1.0 if contrast is None else contrast.posterior

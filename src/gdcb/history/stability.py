@@ -95,6 +95,10 @@ class LawRows:
         names = ("z", "y", "weight", "block", "segment", "time", "unit")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
+    def since(self, segment: int) -> LawRows:
+        """Return the rows from a segment on."""
+        return self if segment == 0 else self.take(np.flatnonzero(self.segment >= segment))
+
 
 @dataclass(slots=True)
 class Process:
@@ -189,7 +193,7 @@ def reward_law(
     if size[is_large].sum() < _LEAST_SHARE * size.sum():
         return _law_of_few(moments[:, :n_arms], names, arms, level, robust, along, rows)
 
-    prior = _PRIOR_ROWS * (1.0 if rows is None else max(0.5 * (_kurtosis(rows) - 1.0), 1.0))
+    prior = _PRIOR_ROWS * (1.0 if rows is None else max(0.5 * (kurtosis(rows) - 1.0), 1.0))
 
     def of(low: int, high: int, some: Array = blocks) -> Process | None:
         return _law(some[low:high], owner, names, arms, robust, along, prior)
@@ -302,7 +306,7 @@ def _sums(rows: LawRows, shape: tuple[int, ...]) -> Array:
     return out
 
 
-def _kurtosis(rows: LawRows) -> float:
+def kurtosis(rows: LawRows) -> float:
     """Return that of outcomes around their block's mean: 3 if normal, 1/rate of rare ones."""
     size = np.bincount(rows.block, rows.weight)
     total = np.bincount(rows.block, rows.weight * rows.y)
@@ -487,7 +491,7 @@ def _law_of_few(
     spread[slopes] = np.sqrt(np.einsum("sii->i", gram)[slopes] / rows.sum())
     confirm = None
     untested: list[str] = []
-    is_peaked = by_row is not None and _kurtosis(by_row) > _PEAKED
+    is_peaked = by_row is not None and kurtosis(by_row) > _PEAKED
     if by_row is not None:
         confirm = _shuffled_few(by_row, keep, held, has_over, level, untested)
     found = stability(
