@@ -232,7 +232,7 @@ def test_few_overridden_rows_and_rare_outcomes_are_no_private_information(
         y = rng.normal(size=n)
         if rate == "skewed":
             y = np.exp(1.5 * y)
-        elif rate is not None:
+        elif isinstance(rate, float):
             y = (rng.random(n) < rate).astype(float)
         found = contrast(arm, over, x, y, 0.05)
         alarms += found.p <= 0.05
