@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Generator
 
@@ -39,3 +40,12 @@ def pytest_terminal_summary(
             f"{len(without)} tests of pages in a browser were skipped: {browser.MISSING}. "
             "To install it: make chromium"
         )
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of every later search for garbage.
+
+    With 12,000 tests and what they import, one search takes two seconds.
+    """
+    gc.collect()
+    gc.freeze()

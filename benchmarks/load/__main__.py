@@ -194,10 +194,10 @@ def lost(db: str, seen: list[Seen]) -> int:
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Measure everything on SQLite; return the figures."""
     found: dict[str, Any] = {}
-    synced = sorted(floor.synced(str(folder / "synced"), 2.0))
+    synced = sorted(floor.synced(str(folder / "synced"), min(2.0, args.burst)))
     found["fsync_p99_ms"] = synced[int(0.99 * len(synced))]
     found["fsync_median_ms"] = synced[len(synced) // 2]
-    found["bare_inserts"] = floor.bare_inserts(str(folder / "bare.db"), 3.0)
+    found["bare_inserts"] = floor.bare_inserts(str(folder / "bare.db"), min(3.0, args.burst))
     with running("benchmarks.load.floor", GDCB_FLOOR=str(folder / "floor.db")) as server:
         load(server, singles("none", "warm"), 1.0, None, CONNECTIONS)
         best = [

@@ -18,7 +18,7 @@ from benchmarks.load.__main__ import measure
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Measure once, for all that is asked of it."""
-    args = Namespace(seconds=5.0, over=3.0, burst=1.0, target=0.3, waiting=128)
+    args = Namespace(seconds=3.0, over=2.0, burst=0.5, target=0.3, waiting=128)
     return measure(args, tmp_path_factory.mktemp("load"))
 
 
