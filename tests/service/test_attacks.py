@@ -450,6 +450,33 @@ def test_forged_holds_are_not_let_through(sqlite_template: Path, tmp_path: Path,
         assert approved(there, "h2").status_code == 200
 
 
+@pytest.mark.parametrize("what", ["at", "by", "fitted_at", "gate"])
+def test_a_forged_snapshot_does_not_tell_another_time_or_gate(
+    sqlite_template: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """With a time a year ahead, new deadlines lay in 2027 and no hold expired before."""
+    with site(sqlite_template, tmp_path, desks.held(SOON)) as there:
+        there.decide("h1", 0.9)
+        known = desks.everything(begun_whole(there))
+
+        def change(live: Live) -> None:
+            if what == "gate":
+                live.waiting["h1"].gate = "nobody"
+            elif what == "by":
+                live.by = "eve"
+            else:
+                setattr(live, what, live.at + 365 * 86400 * 10**6)
+
+        forge(there, change)
+        assert desks.everything(opened(there.house.store, ROOMS)) == known
+        assert "is not used" in caplog.text
+        there.clock.pass_by(20)
+        there.decide("h2", 0.9)
+        waiting = there.house.desk(ROOMS).look(lambda live: dict(live.waiting)).result()
+        assert waiting["h2"].since - waiting["h1"].since == 20 * 10**6
+        assert waiting["h1"].gate == waiting["h2"].gate
+
+
 def approved(there: Site, id: str) -> Any:
     answer = {"verdict": "approve", "code": "fits", **there.seen(id)}
     return there.post(f"{AT}/decisions/{id}/review", there.ann, answer)

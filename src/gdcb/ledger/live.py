@@ -398,8 +398,8 @@ def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
     """Return what the latest snapshot of at most `size` entries says; None: none can be used.
 
     The rules in force (declaration, seed, pause, end, changes that wait) are read from the chain's
-    own entries, and since when each hold waits is held against them. A snapshot that tells them
-    otherwise, or that is not bound to the chain as it stands, is refused: somebody has changed one
+    own entries. Its time and author are held against its last entry, and since when each hold waits,
+    and behind which gate, against the entries that say so. A snapshot that tells any of it otherwise, or that is not bound to the chain as it stands, is refused: somebody has changed one
     of the two. Then an earlier one is tried.
     """
     stored = store.snapshot(chain, size)
@@ -448,34 +448,57 @@ def _restored(kind: type[L], store: Store, stored: Snapshot) -> L | None:
     odd = [name for name in told if told[name] != head.get(name)]
     if odd:
         raise Conflict(f"it says otherwise which {', '.join(odd)} is in force")
+    _check_time(live, last)
     _check_waiting(live)
     return live
 
 
+def _check_time(live: Live, last: Entry) -> None:
+    """Compare the time and author with the last entry, and the time of the refit with all before.
+
+    A chain's time never goes back: from a time ahead of the clock on, it would stand still.
+    """
+    if not is_as_written(last):
+        raise Conflict(f"entry {last.seq} is not as it was written")
+    if (live.at, live.by) != (last.at, last.by):
+        raise Conflict("it says otherwise when its last entry was written, or by whom")
+    if live.fitted_at > last.at:
+        raise Conflict("it says that the scaler was refitted after its last entry")
+
+
 def _check_waiting(live: Live) -> None:
-    """Hold what waits, and since when, against the verdicts in the chain: deadlines rest on it.
+    """Compare holds with the chain: since when they wait, as deadlines rest on it, and the gate.
 
     What a snapshot leaves out is found where it is answered (`gdcb.service.answering`).
     """
-    every = list(live.waiting.values())
+    every, size = list(live.waiting.values()), len(live.events)
     for start in range(0, len(every), _AT_ONCE):
         some = every[start : start + _AT_ONCE]
-        entries = live.store.get(live.chain, sorted({one.number for one in some}))
-        known = {entry.seq: (entry.at, _held_by(entry)) for entry in entries}
+        # Whom to ask comes after the verdict, behind what was let through at once.
+        near = {one.number + after for one in some for after in range(3)}
+        entries = live.store.get(live.chain, sorted(number for number in near if number < size))
+        since = {entry.seq: entry.at for entry in entries}
+        gates = {entry.seq: _held_by(entry) for entry in entries}
         for one in some:
-            at, held = known[one.number]
-            if one.since != at or one.id not in held:
+            if one.since != since[one.number] or one.id not in gates[one.number]:
                 raise Conflict(f"it says otherwise since when decision {one.id} waits")
+            after = (gates.get(one.number + 1, {}), gates.get(one.number + 2, {}))
+            if one.gate not in (held.get(one.id) for held in after):
+                raise Conflict(f"it says otherwise which gate holds decision {one.id}")
 
 
-def _held_by(entry: Entry) -> set[str]:
-    """Return the decisions that an entry says are held."""
+def _held_by(entry: Entry) -> dict[str, str]:
+    """Return the decisions that an entry says are held, with the gate where it names that."""
+    if entry.kind not in ("GateApplied", "ReviewRequested"):
+        return {}
     if not is_as_written(entry):
         raise Conflict(f"entry {entry.seq} is not as it was written")
     event = from_body(entry.kind, entry.body)
-    if not isinstance(event, ev.GateApplied):
-        return set()
-    return {event.id[row] for row in np.flatnonzero(event.status == HELD).tolist()}
+    if isinstance(event, ev.ReviewRequested):
+        return dict(zip(event.id, event.gate, strict=True))
+    if isinstance(event, ev.GateApplied):
+        return {event.id[row]: "" for row in np.flatnonzero(event.status == HELD).tolist()}
+    return {}
 
 
 def _act(entry: Entry) -> ev.Event:
