@@ -281,6 +281,9 @@ def _check_arms(arms: Any, context: Schema) -> None:
 
 def _context(table: Any, is_recorded: bool = False) -> Schema:
     columns: dict[str, Any] = {}
+    what = "columns and levels"
+    if not is_recorded:
+        check_size("context", what, len(_table("context", table)), most=MOST_COLUMNS)
     for name, fields in _table("context", table).items():
         where = f"context.{name}"
         fields = dict(_table(where, fields))
@@ -290,7 +293,7 @@ def _context(table: Any, is_recorded: bool = False) -> Schema:
         columns[name] = _build(where, _COLUMNS[kind], fields)
     if not is_recorded:
         width = sum(len(getattr(kind, "levels", "1")) for kind in columns.values())
-        check_size("context", "columns and levels", width, most=MOST_COLUMNS)
+        check_size("context", what, width, most=MOST_COLUMNS)
     return Schema(columns)
 
 
@@ -315,7 +318,7 @@ def _part(where: str, kind: str, table: Any) -> Any:
 
 def _build(where: str, cls: type, fields: dict[str, Any]) -> Any:
     """Validate a table against a part's own fields and build it."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     declared = {f.name: f for f in dataclasses.fields(cls) if f.init}
     _check_keys(where, fields, set(declared))
     for name, field in declared.items():
@@ -370,10 +373,10 @@ def _value(where: str, hint: Any, value: Any, expected: str | None = None) -> An
 
     `expected` says in words what a type says poorly.
     """
-    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+    from pydantic import PydanticUserError, ValidationError
 
     try:
-        return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+        return _adapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         if expected is not None:
             raise InvalidInput(f"{where}: expected {expected}; got {value!r}") from error
@@ -382,6 +385,19 @@ def _value(where: str, hint: Any, value: Any, expected: str | None = None) -> An
         raise InvalidInput(f"{where}{at}: {what['msg']}; got {what['input']!r}") from error
     except (PydanticUserError, TypeError) as error:
         raise InvalidInput(f"{where}: cannot be set from TOML ({error})") from error
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+@cache
+def _adapter(hint: Any) -> Any:
+    """Return what checks values of a type; making one takes far longer than a check."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)
 
 
 def _table(where: str, value: Any) -> dict[str, Any]:
