@@ -296,6 +296,20 @@ def test_what_passed_offers_no_answer_and_takes_none(here: Site, eve: Visitor) -
     assert here.heads() == before
 
 
+def test_a_form_with_a_field_twice_is_refused(here: Site, eve: Visitor) -> None:
+    """Of two prices the last one ran."""
+    here.decide("a", 0.9)
+    before, form = here.heads(), {"code": "fits", **here.seen("a")}
+    for twice in ({"action.price": ["100", "200"]}, {"code": ["fits", "fits"]}):
+        answer = eve.post(f"{AT}/d/a/edit", {"action.price": "90"} | form | twice)
+        assert answer.status_code == 400
+        assert f"expected every field once, got '{next(iter(twice))}'" in text_of(answer)
+    rows = {"row": ["a", "a"], "verdict": ["approve", "veto"]}
+    assert eve.post(f"{AT}/queue/bulk", rows).status_code == 400
+    assert here.heads() == before
+    assert eve.post(f"{AT}/d/a/edit", {"action.price": "90"} | form).status_code == 303
+
+
 # Several at once
 
 

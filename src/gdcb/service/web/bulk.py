@@ -34,7 +34,7 @@ _VERDICTS = ("approve", "veto")
 @router.post("/queue/bulk")
 async def bulk(name: str, request: Request) -> Response:
     """List what one answer would settle, before it counts; it is written down who saw it."""
-    form = await form_of(request)
+    form = await form_of(request, several=("row",))
     viewer, desk = await enter(request, name, "approve")
     verdict, ids = text(form, "verdict"), list(dict.fromkeys(texts(form, "row")))
     wanted, seen = await order.look_of(request, name, who(viewer)), seen_by(request)
@@ -111,7 +111,7 @@ def _listed(
 @router.post("/queue/bulk/confirm")
 async def confirm(name: str, request: Request) -> Response:
     """Take one answer to several decisions; those that changed since are left out, and named."""
-    form = await form_of(request)
+    form = await form_of(request, several=("row", "version", "content"))
     viewer, desk = await enter(request, name, "approve")
     by, verdict = who(viewer), text(form, "verdict")
     ids = texts(form, "row")

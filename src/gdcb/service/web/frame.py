@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -14,6 +15,7 @@ from starlette.datastructures import FormData
 
 from gdcb.errors import InvalidInput
 from gdcb.service.access import EVERY, NotSignedIn, Principal
+from gdcb.service.access.names import shown
 from gdcb.service.desk import Desk
 from gdcb.service.envelope import limited
 from gdcb.service.pages import links, render
@@ -80,8 +82,13 @@ async def desk_of(request: Request, name: str) -> Desk:
     return await run_in_threadpool(house.desk, name) if found is None else found
 
 
-async def form_of(request: Request, is_sign_in: bool = False) -> FormData:
-    """Return a form that one of our own pages sent."""
+async def form_of(
+    request: Request, is_sign_in: bool = False, several: tuple[str, ...] = ()
+) -> FormData:
+    """Return a form that one of our own pages sent.
+
+    A field that is not among `several` comes once: of two prices nobody knows which is meant.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         raise BadRequest("expected a form", 415, "unsupported_media_type")
@@ -92,6 +99,10 @@ async def form_of(request: Request, is_sign_in: bool = False) -> FormData:
     form = await read.form(max_files=0, max_fields=2_000)
     if any("\0" in part for pair in form.multi_items() for part in pair if isinstance(part, str)):
         raise BadRequest("the form has the character NUL, which no text of ours has")
+    counted = Counter(name for name, _ in form.multi_items() if name not in several)
+    twice = [shown(name) for name, times in counted.items() if times > 1]
+    if twice:
+        raise BadRequest(f"expected every field once, got {', '.join(twice[:5])} several times")
     token = form.get("csrf") or request.headers.get("x-csrf-token")
     house_of(request).door.check_forgery(request.method, request.headers, token, is_sign_in)
     return form

@@ -177,7 +177,7 @@ async def change_person(id: str, verb: str, request: Request) -> Response:
 @router.post("/keys")
 async def add_key(request: Request) -> Response:
     """Make a key, and show it once."""
-    form = await form_of(request)
+    form = await form_of(request, several=("role",))
     viewer, house = await _administrator(request), house_of(request)
     name, days = text(form, "name"), text(form, "days")
     instance = text(form, "instance", EVERY)
