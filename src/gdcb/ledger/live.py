@@ -398,8 +398,9 @@ def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
     """Return what the latest snapshot of at most `size` entries says; None: none can be used.
 
     The rules in force (declaration, seed, pause, end, changes that wait) are read from the chain's
-    own entries. Its time and author are held against its last entry, and since when each hold waits,
-    and behind which gate, against the entries that say so. A snapshot that tells any of it otherwise, or that is not bound to the chain as it stands, is refused: somebody has changed one
+    own entries. Its time and author are compared with the last entry, and since when each hold
+    waits, and at which gate, with the entries that say so. A snapshot that tells any of it
+    otherwise, or that is not bound to the chain as it stands, is refused: somebody has changed one
     of the two. Then an earlier one is tried.
     """
     stored = store.snapshot(chain, size)
