@@ -13,6 +13,7 @@ import re
 import sys
 import tomllib
 import typing
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -25,11 +26,13 @@ from gdcb import round as turn
 from gdcb.adjustment import Adjustment
 from gdcb.bandits import Bandit
 from gdcb.context import Category, Flag, Number, Schema
+from gdcb.contrast import ContrastState
 from gdcb.errors import GdcbError, InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Chain
 from gdcb.instance import Cells, Instance, NullAction, Rules
 from gdcb.log_columns import LogColumns
 from gdcb.parts import check_size
+from gdcb.records import flatten
 
 # The tables of a file, and the group of entry points whose parts each may name.
 GROUPS = {
@@ -55,7 +58,10 @@ DEEPEST = 32
 # What a text may ask for before it is built; a part limits its own settings.
 MOST_ARMS = 5_000
 MOST_COLUMNS = 1_000  # of x: a category has one for each level
-MOST_COEFFICIENTS = 10_000_000  # arms × columns²: what a learner with coefficients of each arm has
+MOST_COEFFICIENTS = 5_000_000  # arms × columns²: what a learner with coefficients of each arm has
+MOST_NAMED = 10_000  # columns that the parts of one table name together
+MOST_LEARNERS = 64  # of stacks within stacks, together
+MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
     r'''
@@ -264,8 +270,17 @@ def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> De
     gates = _value("gates", list[Any], data["gates"])
     chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
+    learner = _part("bandit", "bandit", data["bandit"])
+    if not is_recorded:
+        parts = {f"gates[{i}]": gate for i, gate in enumerate(chain)} | {"bandit": learner}
+        for name in ("scaler", "composition", "reward", "adjustment"):
+            parts[name] = settings.get(name)
+        for name, part in parts.items():
+            _check_columns(name, part, settings["context"])
     instance = Instance(**settings)
-    bandit = instance.bind(_part("bandit", "bandit", data["bandit"]))
+    bandit = instance.bind(learner)
+    if not is_recorded:
+        _check_held(instance, bandit)
     turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
     columns = _build("history", LogColumns, _table("history", data.get("history", {})))
     return Declaration(instance, bandit, columns, _table("service", data.get("service", {})))
@@ -277,6 +292,83 @@ def _check_arms(arms: Any, context: Schema) -> None:
     check_size("arms", "arms", n, most=MOST_ARMS)
     what = "arms × columns of the context, squared"
     check_size("arms", what, n, context.width, context.width, most=MOST_COEFFICIENTS)
+
+
+def _check_columns(where: str, part: Any, context: Schema) -> None:
+    """Refuse columns that a part names twice, before names become positions in x.
+
+    `numeric` names may come twice: a base of two action columns, or a square.
+    """
+    named, waiting, positions = 0, [(where, part)], context.positions
+    while waiting:
+        at, one = waiting.pop()
+        if isinstance(one, tuple | list):
+            waiting += [(f"{at}[{i}]", each) for i, each in enumerate(one)]
+        if not dataclasses.is_dataclass(one) or isinstance(one, type):
+            continue
+        for field in dataclasses.fields(one):
+            value, is_column = getattr(one, field.name, None), field.metadata.get("column")
+            if is_column and isinstance(value, tuple) and not field.metadata["numeric"]:
+                _check_once(f"{at}.{field.name}", value)
+                found = [(*positions,) if name == "*" else (name,) for name in value]
+                named += sum(len(positions.get(name, "1")) for some in found for name in some)
+            elif field.init and not is_column:
+                waiting.append((f"{at}.{field.name}", value))
+    check_size(where, "columns named by its parts together", named, most=MOST_NAMED)
+
+
+def _check_once(where: str, names: tuple[Any, ...]) -> None:
+    """Refuse a column that is named twice, also by '*' and by its name."""
+    twice = [str(name) for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"{where}: expected every column once, got '{twice[0]}' several times")
+    if "*" in names and len(names) > 1:
+        raise InvalidInput(f"{where}: expected '*' alone, since it is every column; got more names")
+
+
+def _check_held(instance: Instance, bandit: Bandit) -> None:
+    """Refuse what takes too much memory for every unit, before all of it is there.
+
+    The learner is tried with one band of δ, and with two: each further one takes what the second
+    has added. Parts limit their own arrays, so that none is too large to be tried.
+    """
+    instance.check_bandit(bandit)
+    one, arms, n_bands = np.zeros(1, dtype=np.int64), instance.space, instance.cells.n
+    held = _bytes_of(instance.scaler.init(1))
+    for gate in instance.chain.gates:
+        held += _bytes_of(gate.init_kernel(1, len(instance.actions)))
+        _check_bytes(held)
+    if instance.adjustment is not None:
+        held += _bytes_of(instance.adjustment.init(1, arms.n))
+    held += n_bands * _bytes_of(ContrastState.zeros(one, arms.n))
+    _check_bytes(held)
+    learners, known = _learners(bandit), held
+    check_size("bandit", "learners within each other", len(learners), most=MOST_LEARNERS)
+    for learner in learners if len(learners) > 1 else ():
+        known += _bytes_of(learner.init(one, arms))
+        _check_bytes(known)
+    first = _bytes_of(bandit.init(one, arms))
+    _check_bytes(held + first)
+    if held + n_bands * first > MOST_HELD:
+        more = _bytes_of(bandit.init(np.arange(2), arms)) - first
+        _check_bytes(held + first + (n_bands - 1) * more)
+
+
+def _learners(bandit: Any) -> list[Any]:
+    """Return the learners that a stack is made of, stacks within it included; else itself."""
+    found: list[Any] = []
+    for field in dataclasses.fields(bandit):
+        if field.metadata.get("parts") == "bandit":
+            found += [each for one in getattr(bandit, field.name) for each in _learners(one)]
+    return found or [bandit]
+
+
+def _bytes_of(state: Any) -> int:
+    return sum(array.nbytes for array in flatten(state).values())
+
+
+def _check_bytes(held: int) -> None:
+    check_size("instance", "bytes for what is learned of one unit", held, most=MOST_HELD)
 
 
 def _context(table: Any, is_recorded: bool = False) -> Schema:

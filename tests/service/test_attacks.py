@@ -115,6 +115,9 @@ HUGE = {
     ),
     "columns": with_columns(4_000),
     "columns of δ": desks.held(rest='scaler = { part = "constant", n_columns = 100000000 }\n'),
+    "bands of δ": with_arms(LISTED % numbers(1_000), "hierarchical-beta-thompson").replace(
+        "arms = ", f"cells = {{ edges = {numbers(3_000)} }}\narms = ", 1
+    ),
     "modes": desks.held(rest='scaler = { part = "covariance", n_modes = 100000000 }\n'),
 }
 

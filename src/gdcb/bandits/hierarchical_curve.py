@@ -17,7 +17,7 @@ from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import NEAR, LogisticPosterior, left_out, times, turn_of
-from gdcb.parts import check_number, numbers
+from gdcb.parts import check_number, check_size, numbers
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -135,6 +135,7 @@ class HierarchicalCurveThompson:
         cells, groups = group.shape[0], int(group.max()) + 1
         mean, variance, own = self._prior(arms.n_coords)
         both = variance + own
+        check_size("bandit", "coefficients, squared", both.size, both.size)
         return HierarchicalCurveState(
             frame_of(arms),
             np.array(group),

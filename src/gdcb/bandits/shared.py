@@ -17,7 +17,7 @@ from gdcb.bandits.predictive import log_bernoulli, moderated
 from gdcb.bandits.priors import LIST, NUMBERS, Numbers, check_list, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, times
-from gdcb.parts import Column, check_columns, check_number, column, take_all
+from gdcb.parts import Column, check_columns, check_number, check_size, column, take_all
 from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import by_owner, centred, check_centre
@@ -90,6 +90,7 @@ class ActionFeatures:
 
     def _moments(self, d: int) -> tuple[Array, Array]:
         """Return mean and standard deviation of the weights beforehand: (d,) each."""
+        check_size("bandit", "features of context and action, squared", d, d)
         mean = spread("bandit.prior_mean", self.prior_mean or 0.0, d, "a feature of ψ")
         return mean, spread("bandit.prior_sd", self.prior_sd, d, "a feature of ψ")
 

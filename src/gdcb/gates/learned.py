@@ -15,7 +15,7 @@ from gdcb.arrays import Array, count, is_all, is_any, place_among, scatter_add
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import Value, nothing
 from gdcb.gates.jumps import expect_normal, pieces_of
-from gdcb.parts import Column, check_number, check_settings, column, product_of
+from gdcb.parts import Column, check_number, check_settings, check_size, column, product_of
 from gdcb.records import EXPIRED, MODIFIED, PASSED, VETOED, Rows
 from gdcb.regression import RidgeSums, with_intercept
 
@@ -84,6 +84,8 @@ class CategoryKernel:
         check_number("kernel.trust", self.trust, 0.0, open_low=True)
         if list(self.edges) != sorted(set(self.edges)):
             raise InvalidInput(f"kernel.edges: expected rising numbers, got {self.edges}")
+        c, bands = self.n_categories, len(self.edges) + 1
+        check_size("kernel", "categories × categories and a veto × bands", c, c + 1, bands)
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse actions without this category, or with other levels."""
@@ -234,6 +236,7 @@ class NumberKernel:
     def init(self, n_owners: int, n_columns: int) -> NumberState:
         """Return trust and no own number."""
         d = 1 + len(self.features)
+        check_size("kernel", "action columns × features, squared", n_columns, d, d)
         counts = np.zeros((n_owners, _BANDS + 1, 3))
         return NumberState(
             RidgeSums.zeros(n_owners, n_columns, d),

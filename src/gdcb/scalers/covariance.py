@@ -11,7 +11,16 @@ import numpy as np
 
 from gdcb.arrays import Array, scatter_add
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, check_settings, column, numbers, take
+from gdcb.parts import (
+    Column,
+    check_choice,
+    check_number,
+    check_settings,
+    check_size,
+    column,
+    numbers,
+    take,
+)
 from gdcb.regression import RidgeSums
 from gdcb.scalers.settings import check_whole, numbers_of
 
@@ -153,6 +162,7 @@ class CovarianceScaler:
                 raise InvalidInput(f"scaler.{name}_knots: expected rising numbers, got {knots}")
             if len(knots) > 1 and getattr(self, name) is None:
                 raise InvalidInput(f"scaler.{name}: expected a context column for {knots}")
+        check_size("scaler", "coefficients, squared", self.size, self.size)
         for name in ("prior_mean", "prior_sd"):
             value = getattr(self, name)
             if isinstance(value, (int, float)):

@@ -9,12 +9,13 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, check_choice, check_number, numbers, take_all
+from gdcb.parts import Column, check_choice, check_number, check_size, numbers, take_all
 from gdcb.regression import RidgeSums, by_owner
 from gdcb.scalers.head import LinearHead, RidgeState, positive
 from gdcb.scalers.history import history_rows, require_sklearn, settle
 from gdcb.scalers.settings import numbers_of
 
+MOST_POINTS = 1_000  # their covariance is inverted, which takes the cube of their number
 _AT_ONCE = 2**15  # covariances worked out together, so that they stay in a cache
 _KERNELS = ("rbf", "matern32", "matern52")
 
@@ -83,6 +84,7 @@ class GaussianProcessScaler(LinearHead):
         given: Any = self.inducing
         if not isinstance(given, tuple | list):
             raise InvalidInput(f"scaler.inducing: expected a tuple of points, got {given!r}")
+        check_size("scaler.inducing", "points", len(given), most=MOST_POINTS)
         checked = {
             "lengths": numbers_of("scaler.lengths", self.lengths, above=0.0),
             "inducing": tuple(numbers_of("scaler.inducing", row) for row in given),
@@ -246,8 +248,8 @@ class GaussianProcessScaler(LinearHead):
         features : names (or positions) of the columns of x, in order
         x, label : (N, p) and (N, n_labels) history; rows with a NaN label are left out
         kernel : as of the scaler; one length a feature is fitted by marginal likelihood
-        n_inducing : how many inducing points at most. Each is the row of x of which the ones
-            before it know least; it ends where they know all.
+        n_inducing : how many inducing points at most, up to 1,000. Each is the row of x of which
+            the ones before it know least; it ends where they know all.
         n_fit : rows for the hyperparameters, drawn with `seed`: the cost is its cube
         normalise : whether shift and unit are the mean and standard deviation of the labels
         reference : (R, p) contexts over which δ is normalised; None: it is not

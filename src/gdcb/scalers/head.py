@@ -126,6 +126,7 @@ class LinearHead:
             raise InvalidInput(
                 f"scaler.centre: expected {numbers(d - 1)}, one a feature, got {len(self.centre)}"
             )
+        check_size("scaler", "labels × features, squared", m, d, d)
         return RidgeState(
             RidgeSums.zeros(n_owners, m, d),
             np.zeros((n_owners, m, d))

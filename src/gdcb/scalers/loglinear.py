@@ -15,6 +15,7 @@ from gdcb.parts import (
     Column,
     check_choice,
     check_number,
+    check_size,
     check_text,
     column,
     take_all,
@@ -215,6 +216,7 @@ class LogLinearScaler:
     def init(self, n_owners: int) -> LogLinearState:
         """Return the prior, and its θ in force: without one δ is neutral."""
         k = len(self._columns)
+        check_size("scaler.factors", "columns, squared", k + 2, k + 2)
         for name in ("centre", "theta", "penalty"):
             value: Any = getattr(self, name)
             is_left_out = name == "theta" and value == ()
