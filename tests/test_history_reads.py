@@ -15,6 +15,7 @@ from gdcb import (
     BayesUCB,
     BetaThompson,
     BradleyTerryThompson,
+    Category,
     ConstantScaler,
     CurveThompson,
     FactoredThompson,
@@ -217,3 +218,25 @@ def test_columns_that_the_learner_does_not_read_are_named() -> None:
         certificate = certify(batch, instance, bandit, full=False)
         told = [reason for reason in certificate.reasons if "does not read" in reason]
         assert [("busy" in reason) for reason in told] == [True] * is_told
+
+
+@pytest.mark.parametrize(
+    ("features", "named"),
+    [
+        (("x", "flat=Sea", "flat=City"), ""),
+        (("x", "flat=Sea"), "flat=Quay and flat=City"),
+    ],
+)
+def test_a_level_that_the_others_imply_is_not_called_unread(
+    features: tuple[str, ...], named: str
+) -> None:
+    """Whoever reads all levels of a category but one knows that one, too."""
+    instance, batch = log_for(TRIALS["linear-thompson"])
+    flats = Category(("Quay", "Sea", "City"))
+    instance = replace(instance, context=Schema({"x": Number(-2, 2), "flat": flats}))
+    which = np.eye(3)[np.random.default_rng(1).integers(0, 3, ROWS)]
+    batch = replace(batch, x=np.concatenate((batch.x, which), axis=1))
+    bandit = instance.bind(LinearThompson(features))
+    reasons = certify(batch, instance, bandit, full=False).reasons
+    told = [reason for reason in reasons if "does not read" in reason]
+    assert [f"columns {named}:" in reason for reason in told] == ([True] if named else [])

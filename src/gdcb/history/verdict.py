@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.context import Category
 from gdcb.history import sentences as say
 from gdcb.history.arms import adjusted
 from gdcb.history.certificate import (
@@ -187,6 +188,18 @@ def _capped(found: Evidence) -> list[str]:
     return said
 
 
+def _not_implied(plan: Plan) -> list[str]:
+    """Return the unread columns, without the one level of a category that its others imply."""
+    context = plan.instance.context
+    implied: set[str] = set()
+    for name, kind in context.columns.items():
+        levels = [context.names[at] for at in context.positions[name]]
+        left = [one for one in levels if one in plan.unread]
+        if isinstance(kind, Category) and len(left) == 1 < len(levels):
+            implied |= {*left}
+    return [name for name in plan.unread if name not in implied]
+
+
 def _whole(
     arms: tuple[ArmFinding, ...], found: Evidence, plan: Plan
 ) -> tuple[str, tuple[str, ...]]:
@@ -203,8 +216,9 @@ def _whole(
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [found.maturity.says] if found.maturity.set_aside else []
     said += [reads] if plan.reads_context and used else []
-    if plan.unread and used:
-        said.append(say.columns_unread(plan.unread))
+    unread = _not_implied(plan)
+    if unread and used:
+        said.append(say.columns_unread(unread))
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))
