@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AWARE, NAIVE, PLAIN = "with a zone", "without a zone", "as numbers"
 # A zone at the end: Z, UTC, +02, +0200 or +02:00; a date's own '-15' is no zone.
 _ZONE = r"(?i)(?:z|utc|(?:\d{2}:\d{2}.*)[+-]\d{2}(?::?\d{2})?)$"
+# 2025-01-01T09 and 2025-01-01 09Z: ISO 8601 has hours without minutes.
+_HOUR = r"^(\d{4}-\d{2}-\d{2}[ tT]\d{2})(\s*(?i:z|utc|[+-]\d{2}(?::?\d{2})?))?$"
 _WITH_ZONE = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%dT%H:%M%:z")
 _WITHOUT = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
@@ -47,6 +49,7 @@ def _parsed(series: pl.Series) -> tuple[Array, Reasons, set[str]]:
     import polars as pl
 
     text = as_text(series).str.strip_chars().replace("", None)
+    text = text.str.replace(_HOUR, "${1}:00${2}")
     with_zone = text.str.contains(_ZONE).fill_null(False)
     plain = (
         text.str.replace(r"^(\d{4}-\d{2}-\d{2})[ t]", "${1}T")
