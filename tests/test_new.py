@@ -500,6 +500,9 @@ def with_noise(name: str) -> pl.DataFrame:
     [
         ("label", "a label of the scaler"),
         ("label_0", "a label of the scaler"),
+        ("delta", "the scaler's output (δ)"),
+        ("delta_hat", "the scaler's output (δ)"),
+        ("scale_factor", "the scaler's output (δ)"),
         ("propensity", "the probability of the action"),
         ("logged_propensity", "the probability of the action"),
         ("action_prob", "the probability of the action"),
@@ -528,7 +531,9 @@ def test_reserved_columns_are_never_context(name: str, part: str) -> None:
     assert name in back.instance.context.columns
 
 
-@pytest.mark.parametrize("name", ["body_weight", "previous_label", "marital_status", "case_size"])
+@pytest.mark.parametrize(
+    "name", ["body_weight", "price_delta", "previous_label", "marital_status", "case_size"]
+)
 def test_names_that_only_sound_reserved_stay_context(name: str) -> None:
     text = proposed(with_noise(name))
     assert name in parse(text).instance.context.columns
@@ -622,7 +627,7 @@ def test_row_numbers_of_pandas_are_neither_outcome_nor_context(head: str, tmp_pa
     data = tomllib.loads(file.read_text(encoding="utf-8"))
     assert data["history"]["outcome"] == ["booked"]
     assert set(data["context"]) == {"demand", "base_price"}
-    assert f"# - {head}: it " in file.read_text(encoding="utf-8")
+    assert f"# - {head or '(a column without a name)'}: it " in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -703,6 +708,7 @@ def test_who_answered_is_the_reviewer(name: str) -> None:
         *("is_approved", "wasOverridden", "ueberstimmt", "überstimmt", "vorschlag", "n_sales"),
         *("isConverted", "conversions", "gebucht", "umsatz", "rewards", "erstellt_am", "vetoes"),
         *("recommendations", "approvals", "approved_by_score", "decision_time_utc"),
+        *("δ", "deltaHat", "log_delta", "scaleFactor", "scaling_factor", "scaler_output"),
     ],
 )
 def test_other_spellings_of_reserved_columns_are_no_context_either(name: str) -> None:
@@ -715,7 +721,16 @@ def test_other_spellings_of_reserved_columns_are_no_context_either(name: str) ->
 @pytest.mark.parametrize(
     "name",
     [
-        *("total_weight", "time_of_day", "target_group_size", "order_size", "prev_clicks"),
+        *(
+            "delta_airlines",
+            "scale",
+            "factor",
+            "total_weight",
+            "time_of_day",
+            "target_group_size",
+            "order_size",
+            "prev_clicks",
+        ),
         *("manager_age", "operator_experience", "umsatz_vorjahr", "sold_last_year", "onset"),
     ],
 )
@@ -820,3 +835,78 @@ def test_arms_that_rounding_cannot_tell_apart_are_one() -> None:
         "values"
     ]
     assert values == [0.8, 0.9, 1]
+
+
+def shares(**columns: Any) -> pl.DataFrame:
+    """Return bookings where the action is the ratio of a price to its base."""
+    made = {"price_ratio": lambda f, _: (f["price"] / f["base_price"]).round(3), **columns}
+    return priced(**made).drop("price", "base_price")
+
+
+def test_a_proposal_is_on_the_scale_of_the_action(tmp_path: Path) -> None:
+    """Prices of about 140 were not proposed where ratios of about 1 ran."""
+    frame = shares(suggested_price=lambda f, _: f["price"])
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    frame.write_csv(log)
+    code, _, err = call("m", "--from", str(log), "--out", str(file), "--action", "price_ratio")
+    assert code == 0
+    said = "suggested_price is not on the scale of the action price_ratio: 0 % of its cells lie"
+    assert said in err
+    assert "recommended" not in tomllib.loads(file.read_text(encoding="utf-8"))["history"]
+    with pytest.raises(InvalidInput, match="--recommended: suggested_price is not on the scale"):
+        proposed(frame, action="price_ratio", recommended="suggested_price")
+    on = frame.with_columns(recommended="price_ratio")
+    roles = roles_of(look(on), {"action": "price_ratio"})
+    assert (roles.recommended, roles.said) == ("recommended", [])
+
+
+def test_a_proposal_that_never_ran_is_pointed_at() -> None:
+    frame = priced(suggested_price=lambda f, r: f["price"] + r.uniform(0.5, 1.5, f.height))
+    roles = roles_of(look(frame), {})
+    assert roles.recommended == "suggested_price"
+    assert "suggested_price is what ran in 0 % of the rows: look whether" in roles.said[0]
+
+
+def test_words_that_never_ran_are_no_proposal() -> None:
+    words = np.random.default_rng(0).choice(["a", "b"], 1500)
+    frame = priced().drop("price", "base_price").with_columns(tool=pl.Series(words))
+    for suggested, role in (("x" + frame["tool"], ""), (frame["tool"], "suggested")):
+        log = look(frame.with_columns(suggested=suggested))
+        assert roles_of(log, {"action": "tool"}).recommended == role
+
+
+def test_one_column_plays_one_part() -> None:
+    with pytest.raises(InvalidInput, match="--action and --outcome both name 'price'"):
+        proposed(priced(), action="price", outcome="price")
+    assert 'reward = "-"' in proposed(priced(), outcome="booked", reward="booked")
+
+
+def test_a_column_without_a_name_is_called_so(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    text = priced(300).with_row_index("zz").write_csv()
+    log.write_text(text.replace("zz", "", 1), encoding="utf-8")
+    _, _, err = call("m", "--from", str(log), "--out", str(file))
+    assert "left out: (a column without a name): it is like the row numbers that pandas" in err
+    _, _, err = call("m", "--from", str(log), "--out", str(file), "--force", "--reward", "revenu")
+    assert "no column 'revenu'; it has (a column without a name), demand, base_price" in err
+
+
+@pytest.mark.parametrize("number", ["Unnamed: 0", "nth"])
+def test_row_numbers_make_up_no_column(number: str) -> None:
+    """A price with tax and noise is a function of the price, and of nothing else."""
+    frame = priced(taxed=lambda f, r: (1.2 * f["price"] + r.normal(0, 0.3, f.height)).round(2))
+    text = proposed(frame.with_row_index(number))
+    assert "# - taxed: it is nearly a function of 'price', as if it had been written" in text
+    assert f"and '{number}'" not in text
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02", "+0200"])
+def test_a_time_may_have_hours_only(zone: str) -> None:
+    hours = np.datetime64("2025-01-01T00") + np.arange(1500) // 2
+    times = [f"{one}{zone}" for one in hours.astype(str)]
+    assert times[0] == f"2025-01-01T00{zone}"
+    column = look(priced(night=times)).columns["night"]
+    assert column.kind == "time"
+    start = 1_735_689_600 - (7200 if zone.startswith("+") else 0)
+    assert column.values[[0, 2]].tolist() == [start, start + 3600]

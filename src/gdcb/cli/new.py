@@ -153,20 +153,22 @@ def new(
     if json:
         as_json({"file": str(target), **{k: v for k, v in found.items() if k != "why"}})
         return
+    from gdcb.history.roles import called
+
     for sentence in found["notices"]:
         notice(sentence)
     for role, column in found["guessed"].items():
         notice(f"{role}: {column}, {found['why'][role]}; --{role} says otherwise")
     doubtful = found["doubtful"]
     for column in doubtful:
-        notice(f"left out, look at it: {column}: {found['left_out'][column]}")
+        notice(f"left out, look at it: {called(column)}: {found['left_out'][column]}")
     if doubtful:
         notice(
             f"in {target} each has a line that puts it back, if it was known before the decision"
         )
     without = [pair for pair in found["left_out"].items() if pair[0] not in doubtful]
     for column, why in without[:_SHOWN]:
-        notice(f"left out: {column}: {why}")
+        notice(f"left out: {called(column)}: {why}")
     if len(without) > _SHOWN:
         notice(f"left out: {len(without) - _SHOWN} more, with their reasons in {target}")
     n = text.count("CHOOSE")

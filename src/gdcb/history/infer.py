@@ -14,6 +14,7 @@ from gdcb.history.pairs import made_of_pairs
 from gdcb.history.roles import (
     BASES,
     Roles,
+    called,
     left_out,
     no_probability,
     one_sided,
@@ -61,7 +62,7 @@ class Proposal:
         roles, rows = self.roles, self.log.rows
         numbers = {roles.action, roles.recommended, roles.outcome, roles.reward, roles.propensity}
         numbers |= {column.name for column in self.context.values()}
-        said = []
+        said = list(roles.said)
         for name, column in self.log.columns.items():
             if column.n_odd and name in numbers:
                 known = rows - round(column.missing * rows)
@@ -188,4 +189,4 @@ def _clean(name: str) -> str:
 
 
 def _reasons(without: dict[str, str]) -> str:
-    return "; ".join(f"{name}: {why}" for name, why in without.items())
+    return "; ".join(f"{called(name)}: {why}" for name, why in without.items())

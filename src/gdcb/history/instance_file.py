@@ -13,7 +13,7 @@ from gdcb.arrays import Array
 from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
 from gdcb.history.leakage import rounding
-from gdcb.history.roles import Roles
+from gdcb.history.roles import Roles, called
 
 MOST_ARMS = 12  # different numbers up to which each is an arm
 _QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
@@ -66,14 +66,14 @@ def _context(found: Proposal) -> list[str]:
     plain = [name for name in found.without if name not in found.doubtful]
     if plain:
         lines.append("# Left out:")
-        lines += [f"# - {_comment(name)}: {found.without[name]}" for name in plain]
+        lines += [f"# - {_comment(called(name))}: {found.without[name]}" for name in plain]
     if found.doubtful:
         lines += [
             "# CHOOSE: left out in doubt. What was known before the decision comes back by taking",
             "# the '#' off the line under its name; what was written after it must stay out.",
         ]
     for name in found.doubtful:
-        lines.append(f"# - {_comment(name)}: {found.without[name]}")
+        lines.append(f"# - {_comment(called(name))}: {found.without[name]}")
         if re.fullmatch(r"[^=*\x00-\x1f\x7f]+", name):
             lines.append(f"# {_declared(name, found.log.columns[name])}")
     lines.append(

@@ -390,6 +390,13 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
     return False
 
 
+def makes_up_alone(column: Array, first: Array) -> bool:
+    """Return whether a line in one other column leaves next to nothing of a column (N,)."""
+    known = np.isfinite(column) & np.isfinite(first)
+    column, first = column[known], first[known]
+    return _unexplained(column, first) <= 2.0 * _LEFT * float(column.var())
+
+
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def is_nearly_ratio(column: Array, action: Array, other: Array) -> bool:
     """Return whether a column (N,) is action/other up to a factor and 1 %, and moves with it.

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from gdcb.history.columns import MOST_LEVELS, Column, Look
-from gdcb.history.leakage import PAIRED, is_nearly_ratio, makes_up, rises_within
-from gdcb.history.roles import EMPTY, FIRST_KNOWN, Roles, tokens
+from gdcb.history.leakage import (
+    PAIRED,
+    is_nearly_ratio,
+    makes_up,
+    makes_up_alone,
+    rises_within,
+)
+from gdcb.history.roles import EMPTY, FIRST_KNOWN, Roles, is_row_number, tokens
 
 # Words of a ratio, whatever else its name says.
 _RATIOS = {"vs", "versus", "ratio", "factor", "multiple", "multiplier", "relative", "rel", "index"}
@@ -22,7 +28,7 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
     ('base', 'list', 'previous'), else both are left out.
     """
     known = [one for one in log.columns.values() if not one.is_constant and one.missing <= EMPTY]
-    numbers = {one.name: one for one in known if one.kind == "number"}
+    numbers = {one.name: one for one in known if one.kind == "number" and not is_row_number(one)}
     kinds = [one for one in known if 2 <= one.n_different <= MOST_LEVELS and one.kind != "time"]
     size = max((one.values.size for one in known), default=0)
     some = slice(None, None, max(1, -(-size // PAIRED)))
@@ -50,6 +56,12 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
             others = [one for one in numbers.values() if one.name not in (column.name, source)]
             others = [one for one in others if one.name not in found and column.kind == "number"]
             made = next((one for one in others if makes_up(x, y, one.values[some])), None)
+            if made is not None and makes_up_alone(x, y):
+                found[column.name] = (
+                    f"it is nearly a function of '{source}', as if it had been written after the "
+                    "decision: a leak"
+                )
+                break
             if (
                 made is not None
                 and made.name in open_names

@@ -138,6 +138,13 @@ _ALONE: dict[str, tuple[set[str], set[str]]] = {
         _NUMBERED,
     ),
     "a label of the scaler": ({"target", "truth"}, {"ground", "scaler"}),
+    "the scaler's output (δ)": (
+        {"delta", "scaler", "scalefactor"},
+        {
+            *("hat", "star", "true", "log", "scale", "factor", "output", "out", "predicted"),
+            *("pred", "prediction", "estimate", "estimated", "est", "fitted", "served", "value"),
+        },
+    ),
     "an outcome": (
         {"y", "response", "success", "booking", "sale", "purchase", "order", "erfolg"},
         {"n", "num", "count", "total"},
@@ -146,8 +153,10 @@ _ALONE: dict[str, tuple[set[str], set[str]]] = {
 }
 _UNNAMED = re.compile(r"\s*|unnamed[:_ ]*[\d._ ]*(level[\d_ ]*)?|index|level_\d+|row_?names?|_row")
 _GERMAN = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "δ": "delta"}
 )
+_WITHIN = 0.5  # share of a proposal's cells, at least, that lie within what ran
+_SAME_AS_RAN = 0.01  # share of rows below which a proposal that ran is pointed at
 EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -156,7 +165,8 @@ class Roles:
     """The columns of a log by the part they play; '' where there is none.
 
     `guessed` says which of them nobody named, with what else might have been meant; `only`, which
-    of these are not called like their part, but are the only column of its kind.
+    of these are not called like their part, but are the only column of its kind; `said`, what
+    somebody should look at, a sentence each.
     """
 
     action: str = ""
@@ -170,6 +180,7 @@ class Roles:
     reviewer: str = ""
     guessed: dict[str, list[str]] = field(default_factory=dict)
     only: set[str] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
 
     def why(self, role: str) -> str:
         """Say why a column was guessed to play a part."""
@@ -187,10 +198,12 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
     Refused: a column that is not there, and a log without an action or without an outcome.
     """
     found = Roles()
+    _refuse_doubled(asked)
     for role, name in asked.items():
         if name and name not in log.columns:
             raise InvalidInput(
-                f"--{role}: the log has no column '{name}'; it has {', '.join(log.columns)}"
+                f"--{role}: the log has no column '{name}'; it has "
+                + ", ".join(map(called, log.columns))
             )
         setattr(found, role, name)
         if name:
@@ -204,6 +217,7 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
             found.guessed[role] = rest[1:]
     if not found.time:
         _take_the_only_time(log, found)
+    _check_scale(log, found, bool(asked.get("recommended")))
     if not found.action:
         raise InvalidInput(
             "no column of the log looks like the executed action; say which one it is with "
@@ -215,6 +229,67 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
             f"--reward: {_listed(log, found)}"
         )
     return found
+
+
+def _refuse_doubled(asked: dict[str, str]) -> None:
+    """Refuse one column in two parts; an outcome may be its own reward."""
+    seen: dict[str, str] = {}
+    for role, name in asked.items():
+        other = seen.setdefault(name, role)
+        if name and other != role and {other, role} != {"outcome", "reward"}:
+            raise InvalidInput(
+                f"--{other} and --{role} both name '{name}': a column plays one part only"
+            )
+
+
+def _check_scale(log: Look, found: Roles, is_asked: bool) -> None:
+    """Take back a proposal that is not on the action's own scale; where it was asked for, refuse.
+
+    A price of 95 was not proposed where multiples of about 0.9 ran. Said, but taken: a column
+    within the range of what ran that hardly ever is what ran.
+    """
+    while found.recommended and found.action:
+        column, action = log.columns[found.recommended], log.columns[found.action]
+        within, same = _on_scale(column, action)
+        if within >= _WITHIN:
+            if same < _SAME_AS_RAN:
+                found.said.append(
+                    f"{column.name} is what ran in {100 * same:.0f} % of the rows: look "
+                    f"whether it is the proposal for {action.name}, on the same scale"
+                )
+            return
+        what = (
+            f"{column.name} is not on the scale of the action {action.name}: "
+            f"{100 * within:.0f} % of its cells lie within what ran"
+        )
+        if is_asked:
+            raise InvalidInput(f"--recommended: {what}")
+        found.said.append(f"{what}, so that it is not taken for the proposal")
+        rest = found.guessed.pop("recommended", [])
+        found.recommended = rest[0] if rest else ""
+        if rest:
+            found.guessed["recommended"] = rest[1:]
+
+
+def _on_scale(column: Column, action: Column) -> tuple[float, float]:
+    """Return how often a proposal lies within the range of what ran, and how often it ran."""
+    x, e = column.values, action.values
+    known = np.isfinite(x) & np.isfinite(e)
+    if not known.any():
+        return 1.0, 1.0
+    if column.kind == "number" and action.kind != "text":
+        slack = 0.05 * np.ptp(e[known])
+        within = (x >= e[known].min() - slack) & (x <= e[known].max() + slack)
+        same = np.isclose(x, e, rtol=1e-6)
+    elif column.kind == action.kind:
+        words, ran = np.array(column.levels), np.array(action.levels)
+        word = words[x[known].astype(np.int64)]
+        return float(np.isin(word, ran).mean()), float(
+            (word == ran[e[known].astype(np.int64)]).mean()
+        )
+    else:
+        return 0.0, 0.0
+    return float(within[known].mean()), float(same[known].mean())
 
 
 def _refuse_unfit(role: str, column: Column) -> None:
@@ -258,7 +333,12 @@ def _take_the_only_time(log: Look, found: Roles) -> None:
 
 
 def _listed(log: Look, found: Roles) -> str:
-    return ", ".join(name for name in log.columns if name not in found.taken)
+    return ", ".join(called(name) for name in log.columns if name not in found.taken)
+
+
+def called(name: str) -> str:
+    """Return a column's name as it is said: one without a name is said to have none."""
+    return name if name.strip() else "(a column without a name)"
 
 
 def tokens(name: str) -> list[str]:
@@ -386,10 +466,15 @@ def _cannot(column: Column) -> str:
     return ""
 
 
+def is_row_number(column: Column) -> bool:
+    """Return whether a column is called like row numbers, or counts them."""
+    return bool(_UNNAMED.fullmatch(column.name.lower())) or _counts_rows(column)
+
+
 def _numbers_rows(column: Column, log: Look) -> str:
     """Return why a column names rows and says nothing else of them."""
     if not column.name.strip():
-        return "it has no name, as the row numbers that pandas and R write"
+        return "it is like the row numbers that pandas and R write"
     if _UNNAMED.fullmatch(column.name.lower()):
         return "it is called like the row numbers that pandas and R write"
     if _is_id(column, {*tokens(column.name)}, log):
@@ -449,6 +534,8 @@ def _reserved(column: Column, words: set[str]) -> str:
     for part, some in _RESERVED.items():
         if words & {*some}:
             return part
+    if words - _AROUND in ({"scale", "factor"}, {"scaling", "factor"}):
+        return "the scaler's output (δ)"
     for part, (own, beside) in _ALONE.items():
         if words & own and words <= own | beside | _AROUND:
             return part
