@@ -159,3 +159,22 @@ def test_columns_that_know_much_are_asked_about_but_are_no_leaks() -> None:
         assert all("was it known before the decision?" in one for one in report.warnings)
     honest = read(frame.with_columns(extra=pl.Series(rng.random(n))), watched(Number()))[1]
     assert not [one for one in honest.warnings if "extra" in one]
+
+
+def test_columns_that_tell_the_outcome_together_are_named() -> None:
+    """All but determined is a leak and refused strictly; two thirds is asked about."""
+    frame, rng = log(), np.random.default_rng(2)
+    n, booked, late = frame.height, pl.col("booked") == 1, pl.col("base") > 140
+    odd = frame.with_columns(extra=booked ^ late)
+    (said,) = leaks(odd, watched(Flag()))
+    assert "The context columns 'base', 'extra' together tell 9" in said
+    with pytest.raises(InvalidInput, match="together tell"):
+        read(odd, watched(Flag()), strict=True)
+    summed = frame.with_columns(extra=10 * pl.col("base") + pl.col("booked"))
+    assert len(leaks(summed, watched(Number()))) == 1
+    noisy = odd.with_columns(extra=pl.col("extra") ^ pl.Series(rng.random(n) < 0.03))
+    report = read(noisy, watched(Flag()), strict=True)[1]
+    assert len([one for one in report.warnings if "'base', 'extra' together tell" in one]) == 1
+    plain = frame.with_columns(extra=pl.Series(rng.random(n) < 0.5))
+    report = read(plain, watched(Flag()), strict=True)[1]
+    assert not [one for one in report.warnings if "together" in one]

@@ -17,19 +17,21 @@ from gdcb.history.layout import ContextColumn, Layout
 
 LARGEST = 2**15  # rows of the sample
 _FEWEST = 50  # rows below which nothing is said
-_RARE = 20  # rows that have another outcome than the most common one, at least
+RARE = 20  # rows that have another outcome than the most common one, at least
 _ERRORS = 0.001  # rows that a column which determines another may miss
 _LINE = 0.999  # |correlation| of a column and a continuous outcome
 _SAME = 0.999_99  # the same with an action: a base alone correlates highly
-_BANDS = 20  # of a column, in each of which the outcome has a mean of its own
+BANDS = 20  # of a column, in each of which the outcome has a mean of its own
 _CHANCE = 1e-6  # below which a value that always has the same outcome is no coincidence
 TELLS = 0.5  # share of an outcome from which a single column is suspicious
 PAIRED = 2_000  # rows, about, in which a column is held against pairs of others
-_FEW = 10  # different numbers up to which each may earn a reward of its own
+FEW = 10  # different numbers up to which each may earn a reward of its own
 _COUNTED = 30  # different numbers up to which an action is not rounded, but counted
 _LOST = 0.25  # share of a column's variance, at most, that the rounding of an action explains
 _NEARLY = 0.01  # relative deviation, about, of a column that is nearly a ratio of two others
 _NEARLY_LEFT = 0.05  # share of its (log) variance that is left then, at most
+_ADDS = 0.95  # share of rows, at least, in which a running total moves as the outcome does
+POINTED = 0.25  # share of an outcome from which it is asked whether a column was known
 _LEFT = 0.001  # share of a column's variance that two others which make it up may leave
 
 
@@ -82,7 +84,7 @@ def leaks_of(sample: Sample, layout: Layout) -> list[str]:
     rows = Batch.concatenate(sample.rows)
     said = []
     for part in layout.context:
-        column = _codes(rows.x, part)
+        column = codes_of(rows.x, part)
         if _is_constant(column):
             continue
         for j, name in enumerate(layout.outcome_names):
@@ -117,10 +119,10 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
     rows = Batch.concatenate(sample.rows)
     some = slice(None, None, max(1, -(-rows.n // PAIRED)))
     ask = "was it known before the decision?"
-    numbers = {one.name: rows.x[:, one.positions[0]] for one in layout.context if _is_number(one)}
+    numbers = {one.name: rows.x[:, one.positions[0]] for one in layout.context if is_number(one)}
     said = []
     for part in layout.context:
-        column = _codes(rows.x, part)
+        column = codes_of(rows.x, part)
         if part.positions[0] in layout.bases or _is_constant(column):
             continue
         for j, name in enumerate(layout.outcome_names):
@@ -153,7 +155,8 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
     return said
 
 
-def _is_number(part: ContextColumn) -> bool:
+def is_number(part: ContextColumn) -> bool:
+    """Return whether a context column is a number."""
     return isinstance(part.kind, Number)
 
 
@@ -172,7 +175,7 @@ def determines(column: Array, outcome: Array) -> bool:
         return False
     classes, y, counts = np.unique(outcome, return_inverse=True, return_counts=True)
     rare = len(y) - int(counts.max())
-    if rare < _RARE:
+    if rare < RARE:
         return False
     if len(classes) > 10:
         return _correlation(column, outcome) > _LINE
@@ -201,7 +204,7 @@ def follows(column: Array, action: Array) -> bool:
     values, place, counts = np.unique(action, return_inverse=True, return_counts=True)
     if len(values) > len(action) // 10 or (counts[place] > 1).sum() < _FEWEST:
         return False  # actions hardly repeat: nothing to compare
-    return _by_group(column, place)[1] <= _ERRORS * len(action) / 10
+    return by_group(column, place)[1] <= _ERRORS * len(action) / 10
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a log may hold 1e308
@@ -223,11 +226,11 @@ def implied(reward: Array, action: Array, base: Array) -> bool:
         return False
     if np.allclose(reward, action, rtol=1e-9, atol=0.0):
         return True
-    if np.unique(action).size <= _FEW:
+    if np.unique(action).size <= FEW:
         return False
     if _correlation(reward, action) > _SAME:
         return True
-    if np.unique(reward).size > _FEW and rises_with(reward, action):
+    if np.unique(reward).size > FEW and rises_with(reward, action):
         return True
     if _is_constant(base) or not (base != 0).all():
         return False
@@ -236,7 +239,7 @@ def implied(reward: Array, action: Array, base: Array) -> bool:
     return any(_unexplained(reward, one) <= limit for one in made)
 
 
-def _by_group(column: Array, group: Array) -> tuple[Array, int]:
+def by_group(column: Array, group: Array) -> tuple[Array, int]:
     """Return each group's most common value of a column, and how many rows have another one."""
     values, code = np.unique(column, return_inverse=True)
     pairs, counts = np.unique(group * len(values) + code, return_counts=True)
@@ -258,9 +261,9 @@ def rises_with(column: Array, action: Array) -> bool:
     if len(action) < _FEWEST or _is_constant(action):
         return False
     counts = np.unique(column, return_counts=True)[1]
-    if len(column) - int(counts.max()) < _RARE:
+    if len(column) - int(counts.max()) < RARE:
         return False
-    usual, others = _by_group(column, np.unique(action, return_inverse=True)[1])
+    usual, others = by_group(column, np.unique(action, return_inverse=True)[1])
     steps = np.diff(usual)
     wrong = min(int((steps < 0).sum()), int((steps > 0).sum())) + others
     return wrong <= _ERRORS * len(action)
@@ -282,10 +285,10 @@ def rises_within(column: Array, action: Array, kind: Array) -> bool:
         return False
     kinds, kind = np.unique(kind, return_inverse=True)
     actions, action = np.unique(action, return_inverse=True)
-    if _by_group(column, kind)[1] < _RARE:
+    if by_group(column, kind)[1] < RARE:
         return False  # the kind alone tells it
     places, group = np.unique(kind * len(actions) + action, return_inverse=True)
-    usual, others = _by_group(column, group)
+    usual, others = by_group(column, group)
     steps = np.diff(usual)[np.diff(places // len(actions)) == 0]
     wrong = min(int((steps < 0).sum()), int((steps > 0).sum())) + others
     return wrong <= _ERRORS * len(column) and len(places) > 2 * len(kinds)
@@ -308,8 +311,8 @@ def tells(column: Array, outcome: Array) -> float:
     if values.size < 2 or outcome.size < _FEWEST:
         return 0.0
     edges = np.unique(column)
-    if edges.size > 1.5 * _BANDS:
-        edges = np.unique(np.quantile(column, np.linspace(0, 1, _BANDS + 1)[1:-1]))
+    if edges.size > 1.5 * BANDS:
+        edges = np.unique(np.quantile(column, np.linspace(0, 1, BANDS + 1)[1:-1]))
     _, band = np.unique(np.searchsorted(edges, column, side="left"), return_inverse=True)
     n = np.bincount(band)
     spare = float(n.size - 1)
@@ -322,6 +325,41 @@ def tells(column: Array, outcome: Array) -> float:
         return 0.0
     left = float(((outcome - mean[band]) ** 2).sum()) / (outcome.size - n.size)
     return float(1.0 - left / outcome.var(ddof=1))
+
+
+def adds_up(column: Array, outcome: Array, group: Array) -> bool:
+    """Return whether a column (N,) is a running total of outcomes (N,) within groups, in order.
+
+    Its steps are the outcome of the same row, or of the row before; or it never falls, and rises
+    where the outcome is not 0, nowhere else. A stock falls by the row's outcome.
+
+    >>> sold = (np.random.default_rng(0).random(200) < 0.3).astype(float)
+    >>> total, one = sold.cumsum(), np.zeros(200)
+    >>> adds_up(total, sold, one), adds_up(9.0 * (total - sold), sold, one)
+    (True, True)
+    >>> adds_up(np.arange(200.0), sold, one), adds_up(sold, sold, one)
+    (False, False)
+    """
+    if len(column) < _FEWEST:
+        return False
+    step, now, before = np.diff(column), outcome[1:], outcome[:-1]
+    for y, signs in ((now, (1.0, -1.0)), (before, (1.0,))):
+        known = np.isfinite(step) & np.isfinite(y) & (np.diff(group) == 0)
+        d, y = step[known], y[known]
+        came = y != 0
+        if came.sum() < RARE:
+            continue
+        near = 1e-6 * max(1.0, float(np.abs(y).max()))
+        for sign in signs:
+            same = np.abs(sign * d - y) <= near
+            if min(same.mean(), same[came].mean()) >= _ADDS:
+                return True
+        up = d > 0
+        if (d < 0).any() or (~came).sum() < RARE:
+            continue
+        if min(up[came].mean(), 1.0 - up[~came].mean()) >= _ADDS:
+            return True
+    return False
 
 
 def implies(column: Array, outcome: Array) -> bool:
@@ -339,7 +377,7 @@ def implies(column: Array, outcome: Array) -> bool:
         return False
     values, counts = np.unique(column, return_counts=True)
     m = len(column) - int(counts.max())
-    if m < _RARE or counts.max() < len(column) / 2:
+    if m < RARE or counts.max() < len(column) / 2:
         return False
     usual = column == values[counts.argmax()]
     there = outcome[~usual]
@@ -453,7 +491,7 @@ def _correlation(a: Array, b: Array) -> float:
     return abs(float((a * b).sum())) / size if size > 0 and np.isfinite(size) else 0.0
 
 
-def _codes(x: Array, part: ContextColumn) -> Array:
+def codes_of(x: Array, part: ContextColumn) -> Array:
     """Return a context column as one number a row, categories by their level's position."""
     if isinstance(part.kind, Category):
         codes: Array = x[:, list(part.positions)].argmax(axis=1).astype(np.float64)
@@ -478,5 +516,5 @@ def tells_rows_apart(sample: Sample, layout: Layout) -> bool:
     if len(first) == 1:
         return sample.n >= _FEWEST
     columns = [rows.time[first]] if layout.time else []
-    columns += [_codes(rows.x[first], part) for part in layout.context]
+    columns += [codes_of(rows.x[first], part) for part in layout.context]
     return max(len(np.unique(column)) for column in columns) > len(first) / 2

@@ -10,6 +10,7 @@ from gdcb.history.batch import Batch
 from gdcb.history.hashing import Content, Copies, row_hashes
 from gdcb.history.layout import Layout
 from gdcb.history.leakage import Sample, leaks_of, suspects_of, tells_rows_apart
+from gdcb.history.pairs import jointly_of
 from gdcb.history.rows import Parsed
 from gdcb.history.times import AWARE, NAIVE, PLAIN
 
@@ -144,8 +145,9 @@ class Tally:
             raise InvalidInput(f"{where}: none of {self.read:,} rows fits the schema: {why}")
         duplicates, is_exact = self.copies.count()
         said = list(warnings) + list(layout.warnings) + self._times(layout)
-        said += suspects_of(self.sample, layout)
-        leaks = leaks_of(self.sample, layout) + self._late(layout)
+        known, asked = jointly_of(self.sample, layout)
+        said += suspects_of(self.sample, layout) + asked
+        leaks = leaks_of(self.sample, layout) + known + self._late(layout)
         if duplicates:
             about = "" if is_exact else "about "
             sentence = (

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.cells import status_words, statuses
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.leakage import (
+    POINTED,
     TELLS,
+    adds_up,
     determines,
     follows,
     implies,
@@ -157,6 +160,7 @@ _GERMAN = str.maketrans(
 )
 _WITHIN = 0.5  # share of a proposal's cells, at least, that lie within what ran
 _SAME_AS_RAN = 0.01  # share of rows below which a proposal that ran is pointed at
+_KINDS = 4  # columns, at most, within whose values a running total is looked for
 EMPTY = 0.2  # share of empty cells from which a column is no context
 
 
@@ -488,6 +492,8 @@ def _doubt(column: Column, roles: Roles, log: Look) -> str:
     if _counts_rows(column):
         return "it rises from row to row, as row numbers and times do"
     target = log.columns[roles.outcome or roles.reward]
+    if _is_total(column, target, roles, log):
+        return "it is a running total of the outcome: a leak where this row's own is in it"
     if words & _words(target.name) - _PLAIN and not words & _BEFORE:
         return "it is called like the outcome: a leak"
     known, unknown = status_words(column.levels if column.kind == "text" else ())
@@ -544,15 +550,57 @@ def _reserved(column: Column, words: set[str]) -> str:
     return ""
 
 
+def _is_total(column: Column, target: Column, roles: Roles, log: Look) -> bool:
+    """Whether a column is a running total of the outcome: in the log's order, or in time's.
+
+    Over all rows, or within the units, or within the values of another column of texts.
+    """
+    if column.kind != "number" or column.n_different < 20 or log.rows > column.values.size:
+        return False  # of a thinned log the rows between are not known
+    orders = [np.arange(column.values.size)]
+    if roles.time:
+        orders.append(np.argsort(log.columns[roles.time].values, kind="stable"))
+    groups = [one for one in log.columns.values() if one.kind == "text" and one.levels]
+    groups += [log.columns[roles.unit]] if roles.unit else []
+    kinds = [np.zeros(column.values.size), *(one.values for one in groups[-_KINDS:])]
+    for order in orders:
+        for kind in kinds:
+            place = order[np.argsort(kind[order], kind="stable")]
+            if adds_up(column.values[place], target.values[place], kind[place]):
+                return True
+    return False
+
+
+def pointed(column: Column, roles: Roles, log: Look) -> str:
+    """Say that a context column predicts the outcome well; '' where it does not."""
+    y = log.columns[roles.outcome or roles.reward].values
+    split = targets(y)
+    if {*tokens(column.name)} & {*BASES} and np.unique(y[np.isfinite(y)]).size > 2:
+        split = split[1:]
+    shares = [0.0]
+    for one in split:
+        known = np.isfinite(column.values) & np.isfinite(one)
+        shares.append(tells(column.values[known], one[known]))
+    if max(shares) <= POINTED:
+        return ""
+    return (
+        f"it tells {100 * max(shares):.0f} % of the outcome: is it known when the decision is taken"
+    )
+
+
+def targets(y: Array) -> list[Array]:
+    """Return an outcome, and whether anything came of it: revenue is 0 where nothing was sold."""
+    values, counts = np.unique(y[np.isfinite(y)], return_counts=True)
+    if values.size <= 2 or not 0.05 <= counts.max() / counts.sum() <= 0.95:
+        return [y]
+    return [y, np.where(np.isfinite(y), 1.0 * (y != values[counts.argmax()]), np.nan)]
+
+
 def _leaks(column: Column, target: Column, action: Column) -> str:
     """Return what the cells of a column give away; '' where nothing."""
     x, y, ran = column.values, target.values, action.values
     known = np.isfinite(x) & np.isfinite(y)
-    split = [y]
-    values, counts = np.unique(y[np.isfinite(y)], return_counts=True)
-    if values.size > 2 and 0.05 <= counts.max() / counts.sum() <= 0.95:
-        # Whether anything came of it: revenue is 0 wherever nothing was sold.
-        split.append(np.where(np.isfinite(y), 1.0 * (y != values[counts.argmax()]), np.nan))
+    split = targets(y)
     gone = np.isnan(x).astype(float)
     for one in split:
         if determines(x[known], one[known]) or rises_with(x[known], one[known]):
@@ -565,7 +613,7 @@ def _leaks(column: Column, target: Column, action: Column) -> str:
         seen = np.isfinite(one)
         if gone.any() and determines(gone[seen], one[seen]):
             return "where it is empty tells the outcome: a leak"
-    if {*tokens(column.name)} & {*BASES} and values.size > 2:
+    if {*tokens(column.name)} & {*BASES} and np.unique(y[np.isfinite(y)]).size > 2:
         split = split[1:]  # what a price is a multiple of tells much of what was earned
     share = max((tells(x[known], one[known]) for one in split), default=0.0)
     if share > TELLS:
