@@ -837,6 +837,114 @@ def test_arms_that_rounding_cannot_tell_apart_are_one() -> None:
     assert values == [0.8, 0.9, 1]
 
 
+def sold_by(share: float) -> Any:
+    """Return a column that is 1 with this probability where something was booked, else with 0.2."""
+    return lambda f, r: (r.random(f.height) < np.where(f["booked"] == 1, share, 0.2)).astype(int)
+
+
+def test_a_column_that_predicts_well_is_asked_about_and_stays(tmp_path: Path) -> None:
+    """Sent to 90 % of those who booked and 20 % of the others: about 0.4 of the deviance."""
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    priced(email_sent=sold_by(0.9), weak=sold_by(0.4)).write_csv(log)
+    code, _, err = call("m", "--from", str(log), "--out", str(file))
+    assert code == 0
+    asked = r"email_sent: it tells 3\d % of the outcome: is it known when the decision is taken\?"
+    assert re.search(asked, err)
+    text = file.read_text(encoding="utf-8")
+    assert re.search(rf"# CHOOSE: {asked}\nemail_sent = ", text)
+    assert "weak: it tells" not in text
+    assert {"email_sent", "weak"} <= {*parse(text).instance.context.columns}
+
+
+def keyed(frame: pl.DataFrame, _: np.random.Generator) -> Any:
+    return 100 * frame["demand"] + frame["booked"]
+
+
+def flagged(frame: pl.DataFrame, _: np.random.Generator) -> Any:
+    return (frame["demand"] > 0.5) ^ (frame["booked"] == 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kept"),
+    [
+        ({"odd": flagged}, ["demand", "base_price"]),
+        ({"ref": keyed}, ["base_price"]),
+        ({"ref": keyed, "odd": flagged}, ["base_price"]),
+        (
+            {"a": noise, "b": noise, "sum": lambda f, _: f["booked"] + 9 * f["demand"]},
+            ["base_price", "a", "b"],
+        ),
+    ],
+)
+def test_columns_that_tell_the_outcome_together_are_left_out(
+    columns: dict[str, Any], kept: list[str]
+) -> None:
+    """Each alone tells nothing. Of two that determine each other, nobody knows the later one."""
+    found = propose(log := look(priced(**columns)), roles_of(log, {}))
+    assert list(found.context) == kept
+    assert all(
+        "% of the outcome together, though each alone tells little" in found.without[name]
+        for name in found.doubtful
+    )
+    assert {*found.doubtful} == {"demand", "base_price", *columns} - {*kept}
+
+
+def test_what_tells_much_alone_does_not_hide_what_two_tell_together() -> None:
+    """Two columns that tell a third each; they stay, and the key does not."""
+    log = look(priced(ref=keyed, hint=sold_by(0.9), clue=sold_by(0.88)))
+    found = propose(log, roles_of(log, {}))
+    assert list(found.context) == ["base_price", "hint", "clue"]
+
+
+def test_where_all_columns_tell_together_the_first_stays() -> None:
+    log = look(priced(ref=keyed, odd=flagged).drop("base_price"))
+    assert list(propose(log, roles_of(log, {})).context) == ["demand"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_strong_context_is_no_joint_leak(seed: int) -> None:
+    """Six causes, an interaction and a threshold: together they tell more than half."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3000, 6))
+    score = x.sum(axis=1) * 1.5 + 2.0 * x[:, 0] * x[:, 1] + 2.0 * (x[:, 2] > 0.5)
+    sold = (rng.random(3000) < 1.0 / (1.0 + np.exp(-3.0 * score))).astype(int)
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(6)})
+    frame = frame.with_columns(price=pl.Series(rng.uniform(1, 9, 3000)), sold=pl.Series(sold))
+    log = look(frame)
+    assert propose(log, roles_of(log, {})).without == {}
+
+
+TOTAL = "it is a running total of the outcome"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: f["booked"].cum_sum(),
+        lambda f: f["booked"].cum_sum() - f["booked"],
+        lambda f: 5000 - f["booked"].cum_sum(),
+        lambda f: (f["booked"] * f["price"]).cum_sum(),
+        lambda f: f.select(pl.col("booked").cum_sum().over("flat"))["booked"],
+    ],
+)
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_a_running_total_of_the_outcome_is_left_out(make: Any, is_sorted: bool) -> None:
+    """Of all rows or of a flat's; of numbers or of what they earned; in the order of time."""
+    day = np.datetime64("2025-01-01T00:00") + np.arange(1500) * 60
+    frame = priced(flat=["Sea", "Quay", "Dune"] * 500, time=day.astype(str))
+    frame = frame.with_columns(tally=make(frame))
+    frame = frame if is_sorted else frame.sample(fraction=1.0, shuffle=True, seed=1)
+    assert f"# - tally: {TOTAL}" in proposed(frame)
+
+
+def test_other_totals_and_stocks_stay() -> None:
+    """What is in stock before the decision falls by the sale of the row before."""
+    frame = priced()
+    stock = 5000 - frame["booked"].cum_sum() + frame["booked"]
+    log = look(frame.with_columns(stock=stock, week=pl.Series(np.arange(1500) // 140)))
+    assert {"stock", "week"} <= {*propose(log, roles_of(log, {})).context}
+
+
 def shares(**columns: Any) -> pl.DataFrame:
     """Return bookings where the action is the ratio of a price to its base."""
     made = {"price_ratio": lambda f, _: (f["price"] / f["base_price"]).round(3), **columns}

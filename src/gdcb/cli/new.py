@@ -204,9 +204,10 @@ def _inferred(
                 notice(hint(column))
         fail(str(error))
     guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
+    notices = [*found.notices, *(f"{name}: {asked}?" for name, asked in found.pointed.items())]
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
     why = {role: roles.why(role) for role in guessed}
-    said |= {"left_out": found.without, "doubtful": found.doubtful, "notices": found.notices}
+    said |= {"left_out": found.without, "doubtful": found.doubtful, "notices": notices}
     return text, {**said, "why": why}
 
 

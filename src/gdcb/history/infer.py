@@ -10,7 +10,7 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
-from gdcb.history.pairs import made_of_pairs
+from gdcb.history.pairs import made_of_pairs, told_jointly
 from gdcb.history.roles import (
     BASES,
     Roles,
@@ -18,6 +18,7 @@ from gdcb.history.roles import (
     left_out,
     no_probability,
     one_sided,
+    pointed,
     tokens,
 )
 
@@ -81,6 +82,14 @@ class Proposal:
         return said + [said_of for column in self.log.columns.values() if (said_of := hint(column))]
 
     @property
+    def pointed(self) -> dict[str, str]:
+        """Context columns that predict the outcome well, and what is asked of them."""
+        asked = {
+            name: pointed(column, self.roles, self.log) for name, column in self.context.items()
+        }
+        return {name: why for name, why in asked.items() if why}
+
+    @property
     def target(self) -> Column:
         """The column that is learned."""
         role = self.roles.outcome if self.is_class or self.roles.outcome else self.roles.reward
@@ -111,6 +120,7 @@ def propose(log: Look, roles: Roles) -> Proposal:
             doubtful += [name] if others[name] and is_doubtful else []
     kept = [log.columns[name] for name, why in others.items() if not why]
     pairs = made_of_pairs(log, roles, kept)
+    pairs |= told_jointly(log, roles, [one for one in kept if one.name not in pairs])
     others |= pairs
     without = {name: why for name, why in others.items() if why}
     context = {_clean(name): log.columns[name] for name, why in others.items() if not why}

@@ -57,7 +57,10 @@ def _said(roles: Roles) -> list[str]:
 
 def _context(found: Proposal) -> list[str]:
     lines = ["", "[context]"]
+    pointed = found.pointed
     for name, column in found.context.items():
+        if name in pointed:
+            lines.append(f"# CHOOSE: {_comment(name)}: {pointed[name]}?")
         empty = ""
         if column.missing > 0:
             gone = round(column.missing * found.log.rows)
