@@ -381,6 +381,38 @@ def test_the_rows_set_aside_follow_the_declaration_or_the_times_of_outcomes() ->
         assert believed(certificate) == pytest.approx(0.53, abs=0.03)
 
 
+@pytest.mark.parametrize("day", [179.9, 27_000.0])
+def test_one_late_or_mistyped_outcome_time_moves_nothing(day: float) -> None:
+    """An outcome dated on the last day, or in 2097, of 8,000; fewer than 100 rows are so old."""
+    batch, known = sales(0, 8000, 180.0)
+    wrong = known.copy()
+    wrong[np.flatnonzero(np.isfinite(known))[20]] = T0 + DAY * day
+    for declared in (None, 30 * DAY):
+        clean, typed = (
+            certify(
+                replace(batch, observed=times),
+                market(),
+                BANDIT,
+                full=False,
+                matures_after=declared,
+            ).maturity
+            for times in (known, wrong)
+        )
+        assert clean.after == pytest.approx(30 * DAY)
+        assert (typed.after, typed.set_aside) == (clean.after, clean.set_aside)
+
+
+def test_outcomes_of_a_log_that_was_read_later_make_its_rows_older() -> None:
+    """Twenty days after the last decision, ten days of rows are too young, and not thirty."""
+    batch, known = sales(0, 8000, 180.0)
+    kept = np.flatnonzero(batch.time < T0 + 160 * DAY)
+    later = replace(batch, observed=known).take(kept)
+    found = certify(later, market(), BANDIT, full=False).maturity
+    young = later.time > T0 + 150 * DAY
+    assert found.after == pytest.approx(30 * DAY)
+    assert found.set_aside == pytest.approx(young.sum(), rel=0.05)
+
+
 def test_every_way_to_start_warm_leaves_the_same_rows_out() -> None:
     batch = sales(1)[0]
     instance, group = market(), np.zeros(1, dtype=np.int64)

@@ -26,6 +26,7 @@ _LEAST_MISSING = 5
 _LASTING = 0.25  # of the excess that each half of the young rows has at least
 _WAITED = 0.99  # of the outcomes came within what is taken for the maturity
 _LEAST_ROWS = 100  # old enough to tell it
+_MOST_ROUNDS = 20  # in which the wait and the rows old enough for it are brought together
 _LEAST_OF_A_KIND = 5  # outcomes, or it has no wait of its own
 _MOST_VALUES = 10  # of an outcome of which each value is a kind
 _CLOSE = 1.1  # an age from missing outcomes is known to a bin, and is above by that much if larger
@@ -111,24 +112,20 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
         )
     ran = np.isfinite(rows.action[:, 0])
     is_missing = np.asarray(np.isnan(rows.outcome).any(axis=1))
-    end = float(rows.time.max(initial=-np.inf))
-    seen = None if rows.observed is None else np.isfinite(rows.observed)
-    if seen is not None and rows.observed is not None and seen.any():
-        end = max(end, float(rows.observed[seen].max()))
+    last = float(rows.time.max(initial=-np.inf))
+    after, is_known = 0.0, False
+    known = ran & ~is_missing
+    if rows.observed is not None and np.isfinite(rows.observed[known]).any():
+        times = rows.time[known], rows.observed[known]
+        after, is_known = _wait(*times, rows.outcome[known], last)
+    end = _end(last, rows.observed, declared or after)
     threshold = SHARE * level
     p, cut = _missing_by_age(rows.time[ran], is_missing[ran], threshold)
     found = Maturity("", None, None, has_time, p, threshold, 0, bool(is_missing[ran].any()))
     if declared:
         found = replace(found, is_known=True)
         return _set_aside(found, "declared", declared, end - declared, rows)
-    after = 0.0
-    known = ran & ~is_missing
-    if seen is not None and rows.observed is not None and (seen & known).any():
-        kinds = _kinds(rows.outcome[known])
-        waited = np.maximum(rows.observed[known] - rows.time[known], 0.0)
-        after = _wait(waited, end - rows.time[known], kinds)
-        is_known = all(np.isfinite(waited[kind]).mean() >= _DATED for kind in kinds)
-        found = replace(found, is_known=is_known)
+    found = replace(found, is_known=is_known)
     if cut is not None and end - cut > _CLOSE * after:
         return _set_aside(found, "missing outcomes", end - cut, cut, rows)
     if after > 0:
@@ -163,24 +160,49 @@ def _kinds(outcome: Array) -> list[Array]:
     return found
 
 
-def _wait(waited: Array, age: Array, kinds: list[Array]) -> float:
-    """Return how long outcomes take, those of the slowest kind; NaN is no time.
+def _end(last: float, observed: Array | None, after: float) -> float:
+    """Return when the log ended: the `last` decision, or outcomes that came in later.
 
-    It is told by rows old enough to have waited as long as any did, all of them where these are
-    too few.
+    An outcome later than the last decision by more than `after` makes no row older than it has to
+    be, and a few late ones may be typing errors: the end is that of the fifth latest.
     """
+    if observed is None:
+        return last
+    later = np.sort(observed[np.isfinite(observed) & (observed > last)])
+    if later.size < _LEAST_OF_A_KIND:
+        return last
+    return min(float(later[-_LEAST_OF_A_KIND]), last + after)
+
+
+def _wait(time: Array, observed: Array, outcome: Array, last: float) -> tuple[float, bool]:
+    """Return how long outcomes take, those of the slowest kind, and whether that is known.
+
+    Of each kind it is the time within which 99 % came, among rows old enough to have waited as
+    long: all rows at first, then those that are older than what was found. One late or mistyped
+    time among many does not move it. NaN is no time.
+    """
+    kinds, waited = _kinds(outcome), np.maximum(observed - time, 0.0)
     dated = np.isfinite(waited)
-    longest = float(waited[dated].max())
-    old = age >= longest
-    if (old & dated).sum() < _LEAST_ROWS:
-        return longest
-    taken = [0.0]
-    for kind in kinds:
-        some = dated & kind & old
-        some = some if some.sum() >= _LEAST_OF_A_KIND else dated & kind
-        if some.any():
-            taken.append(float(np.quantile(waited[some], _WAITED)))
-    return max(taken)
+    is_known = all(dated[kind].mean() >= _DATED for kind in kinds)
+
+    def slowest(old: Array) -> float:
+        taken = [0.0]
+        for kind in kinds:
+            some = dated & kind & old
+            some = some if some.sum() >= _LEAST_OF_A_KIND else dated & kind
+            if some.any():
+                taken.append(float(np.quantile(waited[some], _WAITED, method="lower")))
+        return max(taken)
+
+    after = slowest(dated)
+    for _ in range(_MOST_ROUNDS):
+        old = _end(last, observed, after) - time >= after
+        if (old & dated).sum() < _LEAST_ROWS:
+            break
+        before, after = after, slowest(old)
+        if after <= before:
+            break
+    return after, is_known
 
 
 def _missing_by_age(
