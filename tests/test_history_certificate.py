@@ -421,7 +421,12 @@ def test_the_document_is_whole_and_json() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"level": 0.0}, "level"), ({"margin": -1.0}, "margin"), ({"override": ""}, "override")],
+    [
+        ({"level": 0.0}, "level"),
+        ({"level": 0.0009}, "level: expected a number >= 0.001"),
+        ({"margin": -1.0}, "margin"),
+        ({"override": ""}, "override"),
+    ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     log = made("a", 2000)

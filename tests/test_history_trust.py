@@ -137,6 +137,22 @@ def test_a_sample_of_rare_outcomes_is_tested_too(
     assert bool(document["reward_law"]["change_points"]) == (rate > 0.005)
 
 
+def test_what_is_resampled_is_found_at_the_smallest_level() -> None:
+    """The rate goes from 0.5 % to 5 %; the youngest rows lack what did not sell: clear at 0.001."""
+    n, level = 4000, 0.001
+    rate = np.where(np.arange(n) < 0.6 * n, 0.005, 0.05)
+    found = certify(rare(0, n, rate, (5,), 3), market(3, (5,)), BANDIT, level=level, full=False)
+    assert found.as_json()["reward_law"]["change_points"]
+    young = certify(sales(0)[0], market(), BANDIT, level=level, full=False)
+    assert young.maturity.source == "missing outcomes"
+    assert young.maturity.set_aside == pytest.approx(3000 * 31 / 120, rel=0.1)
+    acted = np.full((100, 1, 2), 20.0)
+    acted[..., 1] = 0.0
+    acted[60:, :, 1] = 2.0
+    (change,) = gate_changes(acted, "person", level / 6).changes
+    assert change.split == 60
+
+
 def test_what_could_not_be_tested_is_said_not_to_be() -> None:
     rng = np.random.default_rng(0)
     few = batch_of(rng.normal(size=(12, 1)), np.arange(12) % 4, rng.normal(size=12))

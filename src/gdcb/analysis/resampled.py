@@ -13,7 +13,8 @@ _SCALING = 400  # resamples from which the tail of each statistic is taken
 _USUAL = 0.9  # the quantile at which the tail begins
 _LEAST_EXCESS = 0.1  # of that quantile: about what a normal reference has
 _AT_ONCE = 20_000_000  # numbers in memory
-_LEAST, _MOST = 199, 1999  # resamples
+_LEAST, _MOST = 199, 1999  # resamples; more where the level needs them
+_FOUND = 2.0  # resamples times the level, at small levels: p can be half the level, or 1 above
 
 Draw = Callable[[int], Array]
 
@@ -34,7 +35,7 @@ def resampled_p(
     largest : from data (..., P) to the statistics (k, P)
     observed : the data (..., 1)
     draw : resampled data (..., P), from P
-    level : of the test; more resamples are drawn for a smaller one
+    level : of the test; more resamples are drawn for a smaller one, so that p can always fall to it
     size : numbers in memory for each resample
 
     Examples
@@ -51,7 +52,7 @@ def resampled_p(
     >>> 0.3 < p < 0.6, which
     (True, 0)
     """
-    most = int(np.clip(np.ceil(4.0 / level) - 1, _LEAST, _MOST))
+    most = int(np.clip(np.ceil(4.0 / level) - 1, _LEAST, max(_MOST, np.ceil(_FOUND / level) - 1)))
     at_once = int(np.clip(_AT_ONCE // max(size, 1), 10, 200))
     usual, excess = _tails(np.concatenate(list(_batches(largest, draw, _SCALING, at_once)), axis=1))
     ratio = (largest(observed) - usual) / excess

@@ -49,7 +49,9 @@ def check(
     page: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help=f"Default: {DEFAULT}.")
     ] = None,
-    level: Annotated[float, typer.Option(help="One error rate for all tests together.")] = 0.05,
+    level: Annotated[
+        float, typer.Option(help="One error rate for all tests together, from 0.001.")
+    ] = 0.05,
     margin: Annotated[
         float, typer.Option(help="Largest bias let pass, in standard deviations of the outcome.")
     ] = 0.1,

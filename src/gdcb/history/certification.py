@@ -25,6 +25,7 @@ from gdcb.parts import check_number, check_text
 
 MOST = 200_000  # rows of the pilot
 LEVEL, MARGIN = 0.05, 0.1
+LEAST_LEVEL = 0.001  # p-values that are resampled would take too long below it
 _PLACES = 16  # of a log in many parts from which the pilot is taken
 
 Progress = Callable[[int, int], None]
@@ -66,7 +67,7 @@ def certify(
     ----------
     log : what `open_log` gives, or rows
     instance, bandit : what is to be started warm
-    level : one error rate for all tests together
+    level : one error rate for all tests together, 0.001 to 0.5
     margin : bias that is let pass, in standard deviations of an arm's outcome
     override : a person's reason to use the history although the verdict refuses some of it; it is
         written into the certificate
@@ -77,7 +78,7 @@ def certify(
     full : also report what decides nothing (variance ratio, sensitivity, transport), which takes
         most of the time in a short log
     """
-    check_number("level", level, 0.0, 0.5, open_low=True)
+    check_number("level", level, LEAST_LEVEL, 0.5)
     check_number("margin", margin, 0.0, open_low=True)
     if override is not None:
         check_text("override", override)
