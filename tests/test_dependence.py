@@ -82,6 +82,35 @@ def test_independence_keeps_its_level_where_outcomes_are_rare_or_uneven() -> Non
     assert uneven <= 15
 
 
+@pytest.mark.parametrize("days", [2, 10])
+def test_independence_keeps_a_small_level_with_few_days(days: int) -> None:
+    """1,500 logs at 0.005; 14 alarms or more have a probability of 2 %, with fixed seeds.
+
+    Sums of few squares have a longer tail than the normal one, which gave 1 %.
+    """
+    alarms, day = 0, np.arange(1500) * days // 1500
+    rng = np.random.default_rng(1)
+    for _ in range(1500):
+        u = rng.normal(size=1500)
+        alarms += serial_dependence(u - u.mean(), day).p <= 0.005
+    assert alarms < 14
+
+
+def test_the_inflation_is_the_largest_of_those_that_are_significant() -> None:
+    """Neighbours resemble each other most clearly, but by less than a tenth; days by more."""
+    rng = np.random.default_rng(1)
+    n, width = 60_000, 100
+    u = rng.normal(size=n + 1)
+    u = u[1:] + 0.05 * u[:-1] + 0.04 * np.repeat(rng.normal(size=n // width), width)
+    day = np.repeat(np.arange(n // width), width)
+    u -= u.mean()
+    found = serial_dependence(u, day, level=0.01)
+    ratio = (u.reshape(-1, width).sum(axis=1) ** 2).sum() / (u * u).sum()
+    assert found.among == "rows of the same day"
+    assert found.inflation == pytest.approx(ratio)
+    assert found.inflation > 1.15
+
+
 def test_levels_of_units_are_no_dependence_and_their_memory_is() -> None:
     rng = np.random.default_rng(3)
     unit = np.tile(np.arange(100), 30)

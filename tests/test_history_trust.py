@@ -253,6 +253,41 @@ def test_a_few_days_cannot_tell_a_change_from_an_unusual_day() -> None:
     assert "The log spans 6 days only" in certificate.dependence.says
 
 
+def test_where_dependence_is_not_tested_changes_are_possible_ones() -> None:
+    """49 rows that remember their neighbours by 0.95: too few for the test of that."""
+    dated = 0
+    for seed in range(9000, 9010):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(49, 1)), rng.integers(0, 2, 49), noise("lag", 0.95, rng, 49, 1)
+        certificate = certify(batch_of(*rows), market(2), BANDIT, full=False)
+        document = certificate.as_json()
+        assert not certificate.dependence.is_tested
+        assert not discards(certificate)
+        if document["reward_law"]["change_points"]:
+            dated += 1
+            assert document["reward_law"]["is_certain"] is False
+            said = "was not tested: there are too few of them. The change"
+            assert any(said in one for one in certificate.reasons)
+            assert said in certificate_page(document)
+    assert dated >= 5
+
+
+def test_rows_that_depend_on_each_other_a_little_are_said_to() -> None:
+    """Neighbours among 30,000 rows correlate by about 0.03: too little to change a test."""
+    rng = np.random.default_rng(1)
+    n = 30_000
+    fresh, x = rng.normal(size=n + 1), rng.normal(size=(n, 1))
+    y = fresh[1:] + 0.035 * fresh[:-1]
+    time = T0 + np.arange(n) * (60 * DAY / n)
+    log = batch_of(x, rng.integers(0, 4, n), y, time)
+    found = certify(log, market(), BANDIT, full=False).dependence
+    assert not found.is_found
+    assert found.p is not None
+    assert found.p < 0.001
+    assert "depend on each other a little" in found.says
+    assert "only 1.05 times" in found.says
+
+
 def test_slow_swings_without_dates_are_no_change() -> None:
     """Ten stretches of 300 rows with levels of their own, and no time that says so."""
     for seed in range(3):

@@ -95,7 +95,8 @@ def dependence_of(
     left, group, known = _residuals(rows, moments, splits)
     order = known[np.argsort(rows.time[known], kind="stable")]
     if order.size < _LEAST_ROWS:
-        return Dependence(False, False, None, 1.0, NEIGHBOURS, say.dependence_untested())
+        told = say.dependence_untested(n_changes=len(splits))
+        return Dependence(False, bool(splits), None, 1.0, NEIGHBOURS, told)
     day = np.floor(rows.time[order] / _DAY).astype(np.int64) if has_time else None
     unit = rows.unit[order]
     found = serial_dependence(left[order], day, unit, group[order], level)
@@ -111,7 +112,11 @@ def dependence_of(
         return Dependence(True, True, p, inflation, among, say.too_few_days(n_days))
     if splits and not _are_steps(rows, moments, law, left, order, followed):
         return Dependence(True, True, p, inflation, among, say.slow_swings())
-    return Dependence(True, False, p, inflation, among, say.rows_independent(p))
+    if p <= level:
+        told = say.rows_slightly_dependent(among, inflation, p)
+    else:
+        told = say.rows_independent(p, level)
+    return Dependence(True, False, p, inflation, among, told)
 
 
 def _are_steps(

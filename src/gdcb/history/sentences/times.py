@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdcb.history.sentences.assumptions import INDEPENDENT, OUTSIDE, given
-from gdcb.history.sentences.phrases import chance, when
+from gdcb.history.sentences.phrases import chance, short, when
 from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
 
@@ -76,9 +76,34 @@ def reward_law_possible(
     )
 
 
-def rows_independent(p: float) -> str:
-    """Say that no dependence between rows was found."""
-    return f"No sign was found that rows depend on each other ({chance(p)})."
+_NEAR = 0.1  # p-values below it are printed with their threshold: they look like a finding
+
+
+def rows_independent(p: float, threshold: float | None = None) -> str:
+    """Say that no dependence between rows was found.
+
+    >>> rows_independent(0.4, 0.0125)
+    'No sign was found that rows depend on each other (p = 0.400).'
+    >>> rows_independent(0.02, 0.0125)
+    'No sign was found that rows depend on each other (p = 0.020, threshold 0.0125).'
+    """
+    limit = "" if threshold is None or p > _NEAR else f", threshold {short(threshold)}"
+    return f"No sign was found that rows depend on each other ({chance(p)}{limit})."
+
+
+def rows_slightly_dependent(among: str, inflation: float, p: float) -> str:
+    """Say that rows depend on each other by too little to change a test.
+
+    >>> rows_slightly_dependent("neighbouring rows", 1.0712, 1e-9)
+    'Rows depend on each other a little: neighbouring rows resemble each other more than chance
+     allows (p < 0.001), but the variance of their sums is only 1.07 times that of independent rows,
+     too little to change a test.'
+    """
+    return (
+        f"Rows depend on each other a little: {among} resemble each other more than chance allows "
+        f"({chance(p)}), but the variance of their sums is only {inflation:.2f} times that of "
+        "independent rows, too little to change a test."
+    )
 
 
 def rows_dependent(among: str, inflation: float, p: float) -> str:
@@ -123,10 +148,22 @@ def too_few_days(n: int) -> str:
     )
 
 
-def dependence_untested(is_constant: bool = False) -> str:
-    """Say that rows cannot be tested for dependence: too few of them, or all outcomes alike."""
+def dependence_untested(is_constant: bool = False, n_changes: int = 0) -> str:
+    """Say that rows cannot be tested for dependence: too few of them, or all outcomes alike.
+
+    >>> dependence_untested(n_changes=1)
+    'Whether rows depend on each other was not tested: there are too few of them. The change that
+     was found is therefore only a possible one, and discards nothing.'
+    """
     why = "every outcome is the same" if is_constant else "there are too few of them"
-    return f"Whether rows depend on each other was not tested: {why}."
+    told = f"Whether rows depend on each other was not tested: {why}."
+    if n_changes == 0:
+        return told
+    if n_changes == 1:
+        only = "change that was found is therefore only a possible one, and discards nothing"
+    else:
+        only = "changes that were found are therefore only possible ones, and discard nothing"
+    return f"{told} The {only}."
 
 
 def gate_changed(
