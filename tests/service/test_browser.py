@@ -310,6 +310,26 @@ def test_an_edit_is_previewed_as_it_is_typed(ann: Visitor, there: Visited) -> No
     assert there.waiting() == {"pre"}
 
 
+@pytest.mark.parametrize("typed", ["112,5", "1,250", "1 250"])
+def test_a_decimal_comma_is_refused_as_typed(ann: Visitor, there: Visited, typed: str) -> None:
+    """A number field would send 1125 for 112,5; here the server sees it, and nothing runs."""
+    there.hold("comma")
+    page = ann.page
+    page.goto(f"{review('comma')}#edit")
+    size = there.size()
+    expect(page.locator("#edit .hint")).to_have_text("50 to 300")
+    page.get_by_label("price").fill("")
+    page.get_by_label("price").press_sequentially(typed)
+    expect(page.locator("#preview")).to_contain_text("expected a number in digits")
+    page.locator("#edit").get_by_label("Reason").select_option("too-high")
+    page.get_by_role("button", name="Run it as edited").click()
+    expect(page.locator("#edit-problem")).to_contain_text(f"got '{typed}'")
+    assert page.get_by_label("price").input_value() == typed
+    assert there.size() == size
+    assert there.waiting() == {"comma"}
+    assert is_fine(page)
+
+
 def test_a_whole_review_without_script(browser: Browser, there: Visited) -> None:
     """Filter, claim, preview, edit, bulk, settings and audit by plain forms."""
     there.hold("plain", 3)

@@ -404,17 +404,32 @@ def test_a_number_is_refused_where_it_could_be_read_in_two_ways(here: Site, eve:
     assert here.heads() == before
 
 
-@pytest.mark.parametrize(("typed", "ran"), [(" 99.5 ", 99.5), ("0120", 120.0), (".75", 50.0)])
+@pytest.mark.parametrize(("typed", "ran"), [(" 99.5 ", 99.5), ("0120", 120.0), ("50.0", 50.0)])
 def test_a_plain_number_is_read_as_it_stands(
     here: Site, eve: Visitor, typed: str, ran: float
 ) -> None:
-    """The limits behind make 50 of 0.75."""
     id = f"plain-{int(ran)}"
     here.decide(id, 0.9)
     form = _seen(eve.get(f"{AT}/d/{id}")) | {"code": "fits", "action.price": typed}
     assert eve.post(f"{AT}/d/{id}/edit", form).status_code == 303
     now = here.get(f"/v1/instances/{ROOMS}/decisions/{id}", here.ann).json()
     assert now["executed"] == {"price": ran}
+
+
+def test_an_edit_beyond_the_limits_it_shows_is_refused(here: Site, eve: Visitor) -> None:
+    """Nothing else runs in its place; the preview says so, and what the gates would make of it."""
+    here.decide("beyond", 0.9)
+    seen, before = _seen(eve.get(f"{AT}/d/beyond")), here.heads()
+    for typed, got in ((".75", "0.75"), ("300.5", "300.5"), ("-60", "-60")):
+        form = seen | {"code": "fits", "action.price": typed}
+        answer = eve.post(f"{AT}/d/beyond/edit", form)
+        assert answer.status_code == 422, typed
+        assert f"price: expected 50 to 300, got {got}" in _text(answer)
+        assert f'value="{typed}"' in answer.text  # what was typed is there to be mended
+        preview = eve.post(f"{AT}/d/beyond/preview", form, accept="application/json").json()
+        assert preview["problem"] == f"price: expected 50 to 300, got {got}"
+        assert "Gate limits" in str(preview["lines"])
+    assert here.heads() == before
 
 
 @pytest.mark.parametrize("price", ['"1,250"', '"1250"', "NaN", "Infinity", "1e400", "true", "1_0"])

@@ -89,6 +89,7 @@ def environment() -> Environment:
         change=wording.change,
         charts=charts,
         digits=common_digits,
+        limits=wording.limits,
         links=links,
         preview_lines=preview_lines,
     )

@@ -10,12 +10,14 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.cases import Record
+from gdcb.errors import InvalidInput
 from gdcb.instance import Instance
 from gdcb.ledger.live import Live
 from gdcb.pages.numbers import Estimate
 from gdcb.service import answering, showing
 from gdcb.service.claims import Claim as Lease
 from gdcb.service.holding import Asked, asked_of, if_approved, offered
+from gdcb.service.pages import wording
 from gdcb.service.pages.views import review as screen
 from gdcb.service.pages.views.decision import (
     Action,
@@ -237,6 +239,19 @@ def edit_fields(
             )
         )
     return tuple(fields)
+
+
+def check_limits(instance: Instance, action: Mapping[str, Any]) -> None:
+    """Refuse numbers beyond the limits that the edit form shows, to the digits that it shows."""
+    for name, value in action.items():
+        if isinstance(value, str):  # a category
+            continue
+        low, high = _limits(instance, name)
+        is_low = low is not None and value < float(wording.attribute(low))
+        is_high = high is not None and value > float(wording.attribute(high))
+        if is_low or is_high:
+            expected = wording.limits(low, high)
+            raise InvalidInput(f"{name}: expected {expected}, got {value:.12g}")
 
 
 def _limits(instance: Instance, name: str) -> tuple[float | None, float | None]:

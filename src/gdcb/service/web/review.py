@@ -155,6 +155,7 @@ async def answer(name: str, id: str, verb: str, request: Request) -> Response:
     by, code, words = who(viewer), text(form, "code"), text(form, "reason")
     try:
         action = _action(desk, form) if verb == "edit" else None
+        build.check_limits(desk.instance, action or {})
         await run_in_threadpool(house_of(request).claims.check, name, [id], by)
         said = Review(
             id,
@@ -212,6 +213,11 @@ async def _preview(request: Request, name: str, id: str, form: FormData) -> Resp
         found = await look(
             desk, lambda live: build.preview_of(live, answering.find(live, id), action)
         )
+        # What the form would not take, the gates may: both are told.
+        try:
+            build.check_limits(desk.instance, action)
+        except InvalidInput as error:
+            found = replace(found, problem=found.problem or str(error))
     except GdcbError as error:
         found = Preview(problem=str(error))
     if wants_json:
