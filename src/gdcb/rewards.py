@@ -52,7 +52,8 @@ class Payoff:
 
     Parameters
     ----------
-    outcome : name of the 0/1 outcome (booked, repaid, succeeded)
+    outcome : name of the 0/1 outcome (booked, repaid, succeeded). Names behind it are recorded
+        with it for other readers; no reward comes of them
     action : action column that `win` pays (booked × price); None pays 1
     cost : context column taken off `win`
     lose : what the other class pays
@@ -88,6 +89,7 @@ class Payoff:
 
     def __post_init__(self) -> None:
         check_settings(self, "reward")
+        _check_names(self.outcome)
         check_number("reward.lose", self.lose)
 
     @property
@@ -141,7 +143,8 @@ class Scaled:
 
     Parameters
     ----------
-    outcome : name of the reward
+    outcome : name of the reward. Names behind it are recorded with it for other readers; they are
+        not added to it
     scale : context column s(x) > 0; None: 1
 
     Notes
@@ -170,6 +173,7 @@ class Scaled:
 
     def __post_init__(self) -> None:
         check_settings(self, "reward")
+        _check_names(self.outcome)
 
     @property
     def target(self) -> str:
@@ -198,6 +202,17 @@ class Scaled:
             raise InvalidInput(
                 f"outcome.{self.outcome[0]}: expected finite numbers, got {_some(y[bad, 0])}"
             )
+
+
+def _check_names(outcome: tuple[str, ...]) -> None:
+    """Refuse an outcome without a name, and two of one name."""
+    if not outcome or not all(name.strip() for name in outcome):
+        raise InvalidInput(f"reward.outcome: expected a name or several, got {outcome!r}")
+    if len(set(outcome)) < len(outcome):
+        raise InvalidInput(
+            f"reward.outcome: expected every name once, got {', '.join(outcome)}; the reward is "
+            "made of the first, and those behind it are recorded only"
+        )
 
 
 def _some(values: Array) -> str:

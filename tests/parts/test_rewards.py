@@ -113,3 +113,16 @@ def test_the_message_shows_the_outcome_that_was_bad(reward: Payoff | Scaled, bad
     y[7] = bad
     with pytest.raises(InvalidInput, match=rf"got .*{bad:g}"):
         reward.check(y)
+
+
+@pytest.mark.parametrize("part", [Payoff, Scaled])
+def test_every_outcome_has_a_name_of_its_own(part: type[Payoff] | type[Scaled]) -> None:
+    """What stands behind the first is recorded only, as the tracks do with a measurement."""
+    with pytest.raises(InvalidInput, match=r"expected every name once, got sold, sold; .* first"):
+        part(outcome=("sold", "sold"))
+    for none in ((), ("",), ("sold", " ")):
+        with pytest.raises(InvalidInput, match=r"reward.outcome: expected a name or several"):
+            part(outcome=none)
+    reward, y = part(outcome=("sold", "seen")), np.array([[1.0, 0.5]])
+    assert reward.reward(y, X[:1], X[:1]).tolist() == [1.0]
+    reward.check(y)
