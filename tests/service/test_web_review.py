@@ -326,6 +326,22 @@ def test_no_action_is_shown_as_nothing(value: float) -> None:
             assert whole == pytest.approx(size, rel=rel)
 
 
+def test_what_ran_is_shown_with_the_digits_of_the_button(tmp_path: Path) -> None:
+    """153.6 is not 154: on the queue, the review, the audit and the evidence, and for 91.3521."""
+    with opened(tmp_path, desks.held()) as (made, eve, _):
+        for id, base, shown in (("tenth", 153.6, "153.6"), ("more", 191.35214, "191.352")):
+            ask(made, id, context=night(0.9, base), mask=["1"])
+            page = eve.get(f"{AT}/d/{id}")
+            assert button(page) == f"Approve {shown}"
+            assert f" {shown} " in plain(page)
+            assert f" {shown} " in plain(eve.get(f"{AT}/queue"))
+            said = bound(page) | {"code": "fits"}
+            assert eve.post(f"{AT}/d/{id}/approve", said).status_code == 303
+            assert f"Released: {shown} . Ran: {shown} ." in plain(eve.get(f"{AT}/d/{id}"))
+            assert f"Ran {shown} " in plain(eve.get(f"{AT}/d/{id}/evidence"))
+            assert f" {shown} " in plain(eve.get(f"{AT}/audit"))
+
+
 # What an edit would do
 
 

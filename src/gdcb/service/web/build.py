@@ -47,22 +47,19 @@ def action_of(instance: Instance, values: Array) -> Action:
 
 
 def digits_of(value: Any) -> int | None:
-    """Return the decimals with which a column of an action is shown: some three digits in all.
+    """Return the decimals with which a column of an action is shown: those that the button has.
 
-    None: as many as it has. However small it is, it never reads as nothing.
+    None: as many as it has. However small it is, it never reads as nothing, and 153.6 is not 154.
 
-    >>> digits_of(159.6944295), digits_of(91.3521), digits_of(120.0), digits_of("lispro")
-    (0, 2, None, None)
-    >>> digits_of(0.0875), digits_of(0.0004123), digits_of(3e-12)
-    (4, 6, None)
+    >>> digits_of(153.6), digits_of(1159.6944295), digits_of(91.3521), digits_of(120.0)
+    (1, 2, 4, None)
+    >>> digits_of(0.0875), digits_of(3e-12), digits_of("lispro")
+    (4, None, None)
     """
     if not isinstance(value, float) or not math.isfinite(value) or value == int(value):
         return None
-    size = abs(value)
-    if size >= 1:
-        return 0 if size >= 100 else 2 if size >= 10 else 3
-    found = 2 - math.floor(math.log10(size))
-    return found if found <= _MOST_DECIMALS else None
+    _, _, decimals = wording.near((Quantity("", value),)).partition(".")
+    return len(decimals) if decimals.isdecimal() and len(decimals) <= _MOST_DECIMALS else None
 
 
 def waiting_of(
