@@ -209,6 +209,17 @@ class Schema:
             ]
         return np.array([[value for part in row for value in part] for row in chosen])
 
+    def without_range(self, at: Iterable[Any]) -> list[str]:
+        """Return the columns among these positions that may be any number, on one side or both."""
+        wanted = set(at)
+        return [
+            name
+            for name, kind in self.columns.items()
+            if wanted & set(self.positions[name])
+            and isinstance(kind, Number)
+            and not (math.isfinite(kind.low) and math.isfinite(kind.high))
+        ]
+
     def _refuse(self, context: Mapping[str, Any]) -> None:
         unknown = [str(name) for name in context if name not in self.columns]
         if unknown:

@@ -207,8 +207,8 @@ class Instance:
             raise InvalidInput("cells: bands need one δ a row, this scaler has one an arm")
         if self.composition.needs_positive and not self.scaler.is_positive:
             raise InvalidInput(
-                f"{type(self.composition).__name__} needs a δ above 0: a ridge scaler with "
-                "link 'exp', or a constant above 0"
+                f"{type(self.composition).__name__} needs a δ above 0: a scaler with link 'exp', "
+                "whose labels, or fitted model, are log δ; or a constant above 0"
             )
         self._check_joins()
         if self.scaler.learns_from == "outcome" and self.reward.target != "class":
@@ -244,6 +244,11 @@ class Instance:
             value = getattr(self, name)
             if isinstance(value, type) or not hasattr(value, method):
                 raise InvalidInput(f"{name}: expected a {name}, got {value!r}")
+        if not hasattr(self.scaler, "init"):
+            raise InvalidInput(
+                f"scaler: expected a scaler, got {self.scaler!r}; a fitted regressor goes into "
+                "one: EstimatorScaler(model, features=(…))"
+            )
         check_text("name", self.name)
         check_text("title", self.title, may_be_empty=True)
 
@@ -301,7 +306,8 @@ class Instance:
         if shape != expected:
             raise InvalidInput(f"composition: expected actions {expected}, got {shape}")
         if hasattr(self.scaler, "check_start"):
-            self.scaler.check_start(self.context.corners(getattr(self.scaler, "features", ())))
+            at = getattr(self.scaler, "features", ())
+            self.scaler.check_start(self.context.corners(at), self.context.without_range(at))
 
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""

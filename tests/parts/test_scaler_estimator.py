@@ -169,10 +169,11 @@ def test_what_cannot_predict_is_refused() -> None:
         EstimatorScaler(features=("b", "a"), estimator=named)
 
 
-def shop(scaler: Any) -> gdcb.Instance:
+def shop(scaler: Any, occupancy: gdcb.Number | None = None) -> gdcb.Instance:
     """Return an ungated shop whose prices are base·δ·arm."""
+    occupancy = gdcb.Number(0, 1) if occupancy is None else occupancy
     return gdcb.Instance(
-        context=gdcb.Schema({"base": gdcb.Number(50, 200), "occupancy": gdcb.Number(0, 1)}),
+        context=gdcb.Schema({"base": gdcb.Number(50, 200), "occupancy": occupancy}),
         arms=gdcb.ArmList(values=(0.9, 1.0, 1.1)),
         composition=gdcb.Multiply(base=("base",), names=("price",)),
         gate=[],
@@ -188,7 +189,7 @@ def test_a_model_of_prices_is_no_model_of_log_delta() -> None:
     """
     x = np.linspace(0.0, 1.0, 20)[:, None]
     prices = LinearRegression().fit(x, 80.0 + 40.0 * x[:, 0])
-    said = r"goes from 5.54e\+34 to 2.69e\+43, expected 0.001 to 1000. Was link='identity' meant"
+    said = r"goes from 5.54e\+34 to 2.69e\+43, expected 0.001 to 1000. .* Fit it on np.log\(δ\)"
     with pytest.raises(InvalidInput, match=said):
         shop(EstimatorScaler(features=("occupancy",), estimator=prices))
     logs = LinearRegression().fit(x, np.log(0.8) + np.log(1.5) * x[:, 0])
@@ -197,6 +198,50 @@ def test_a_model_of_prices_is_no_model_of_log_delta() -> None:
     case = agent.decide({"base": 100.0, "occupancy": 1.0})
     assert case.proposed is not None
     assert case.proposed["price"] == pytest.approx(120.0 * float(case.arm))
+
+
+def line(low: float, high: float, of: Any = None) -> EstimatorScaler:
+    """Return a scaler fitted on a δ that rises with occupancy, or on a function of it."""
+    x = np.linspace(0.0, 1.0, 20)[:, None]
+    delta = low + (high - low) * x[:, 0]
+    model = LinearRegression().fit(x, delta if of is None else of(delta))
+    return EstimatorScaler(model, features=("occupancy",))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.7, 1.3), (0.9, 1.1), (1.3, 0.8), (1.0, 1.5)])
+def test_a_model_of_delta_is_told_from_one_of_log_delta(low: float, high: float) -> None:
+    """Fitted on δ near 1 it proposes e times the price: a warning. On log δ there is none."""
+    with pytest.warns(UserWarning, match=r"nowhere near 1. .* fit it on np.log\(δ\)"):
+        shop(line(low, high))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shop(line(low, high, np.log))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 2.0), (0.2, 1.0), (1.0, 2.5), (0.1, 10.0)])
+def test_a_wide_delta_is_no_reason_to_warn(low: float, high: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shop(line(low, high, np.log))
+
+
+@pytest.mark.parametrize("kind", [gdcb.Number(), gdcb.Number(low=0.0)])
+def test_without_a_declared_range_nobody_can_check(kind: gdcb.Number) -> None:
+    with pytest.warns(UserWarning, match="occupancy has no declared range, so nobody can check"):
+        shop(line(0.8, 1.2, np.log), kind)
+
+
+def test_what_is_no_model_is_refused_as_such() -> None:
+    """Before its columns are; and a model is no scaler by itself, nor takes a link that cannot."""
+    for wrong in (1.1, None):
+        with pytest.raises(InvalidInput, match=f"estimator: expected a fitted.*, got {wrong}"):
+            EstimatorScaler(wrong)
+    bare = LinearRegression().fit([[0.0], [1.0]], [0.0, 0.1])
+    with pytest.raises(InvalidInput, match=r"goes into one: EstimatorScaler\(model, features="):
+        shop(bare)
+    identity = EstimatorScaler(bare, features=("occupancy",), link="identity")
+    with pytest.raises(InvalidInput, match=r"a scaler with link 'exp', whose .*model, are log δ"):
+        shop(identity)
 
 
 def test_a_classifier_is_refused() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -17,6 +19,7 @@ from gdcb.scalers.head import LinearHead, RidgeState
 from gdcb.scalers.history import settle
 
 _FAR = 1e3  # a δ further than this from 1, up or down, is no factor that anybody meant
+_FIRST_DOUBT = 2.0  # a model of δ itself, near 1, is taken for one of log δ near e = 2.7
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class EstimatorScaler(LinearHead):
 
     For products the model must have been fitted on log δ (the logarithm of the factor on the
     base, near 0), not on δ and not on prices; for sums on δ itself, with `link='identity'`. An
-    instance refuses a model whose exp(f̂(x)) leaves 0.001 to 1000 within the declared context.
+    instance refuses a model whose exp(f̂(x)) leaves 0.001 to 1000 within the declared context. It
+    warns where δ is nowhere near 1 there, as of a model fitted on δ, and where a column that f̂
+    reads has no declared range, because then nobody can tell.
 
     δ_θ(x) = g(a + b·f̂(x)), f̂ any fitted scikit-learn regressor or pipeline, fixed. Before data
     a = 0 and b = 1, so that δ = exp(f̂(x)), or f̂(x). Every owner recalibrates it by a ridge
@@ -142,6 +147,8 @@ class EstimatorScaler(LinearHead):
         self.__post_init__()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.estimator, FittedEstimator):
+            _check_regressor(self.estimator)
         super().__post_init__()
         if not isinstance(self.estimator, FittedEstimator):
             width = getattr(self.estimator, "n_features_in_", len(self.features))
@@ -166,19 +173,36 @@ class EstimatorScaler(LinearHead):
             )
         return super().init(n_owners)
 
-    def check_start(self, x: Array) -> None:
-        """Refuse a model whose δ is absurd at one of the contexts x (N, p): no log δ."""
+    def check_start(self, x: Array, without_range: Sequence[str] = ()) -> None:
+        """Refuse a model whose δ is absurd at one of some contexts: it predicts no log δ.
+
+        Parameters
+        ----------
+        x : (N, p) contexts at the ends and in the middle of the declared ranges
+        without_range : columns that the model reads and that may be any number
+        """
         if not self.is_informed or not self.is_positive:
             return
         at_once = replace(self, estimator=replace(self.estimator, by_row=False))
         delta = at_once.predict(at_once.init(1), np.zeros(x.shape[0], dtype=np.int64), x)
-        low, high = float(delta.min()), float(delta.max())
+        low, high, middle = float(delta.min()), float(delta.max()), float(np.median(delta))
+        found = f"δ = exp(prediction) goes from {low:.3g} to {high:.3g}"
         if low < 1.0 / _FAR or high > _FAR:
             raise InvalidInput(
-                f"scaler: over the declared ranges of its features δ = exp(prediction) goes from "
-                f"{low:.3g} to {high:.3g}, expected {1.0 / _FAR:g} to {_FAR:g}. Was "
-                "link='identity' meant, or was the model fitted on δ, or on actions, rather than "
-                "on log δ? If it does predict log δ, declare narrower ranges in the context"
+                f"scaler: over the declared ranges of its features {found}, expected {1.0 / _FAR:g}"
+                f" to {_FAR:g}. The model must predict log δ: was it fitted on δ, or on actions? "
+                "Fit it on np.log(δ). If it does predict log δ, declare narrower ranges in the "
+                "context"
+            )
+        if without_range:
+            _warn(
+                f"scaler: {', '.join(without_range)} has no declared range, so nobody can check "
+                "whether the δ that the model predicts is sensible; declare one: Number(low, high)"
+            )
+        elif (low > 1.0 and middle > _FIRST_DOUBT) or high < 1.0 / _FIRST_DOUBT:
+            _warn(
+                f"scaler: over the declared ranges of its features {found}, and is nowhere near 1. "
+                "The model must predict log δ: if it was fitted on δ, fit it on np.log(δ)"
             )
 
     @property
@@ -236,6 +260,11 @@ class EstimatorScaler(LinearHead):
         return settle(scaler, features, reference)
 
 
+def _warn(words: str) -> None:
+    """Warn whoever declares the instance, past the five calls between."""
+    warnings.warn(words, UserWarning, stacklevel=6)
+
+
 def _sample(width: int) -> Array:
     """Return inputs of many sizes, for the digest of a model whose own inputs are not known."""
     rng = np.random.default_rng(0)
@@ -245,13 +274,7 @@ def _sample(width: int) -> Array:
 
 def _asked(model: Any, sample: Array) -> Any:
     """Return what a model predicts, or refuse it, and say why, where it cannot."""
-    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
-        raise InvalidInput(f"estimator: expected a fitted regressor, got {model!r}")
-    if not _is_regressor(model):
-        raise InvalidInput(
-            f"estimator: expected a fitted regressor, which predicts log δ; {type(model).__name__} "
-            "predicts classes"
-        )
+    _check_regressor(model)
     try:
         return model.predict(_as_fitted(model, sample))
     except Exception as error:  # its own family of errors, whichever library it comes from
@@ -265,6 +288,17 @@ def _asked(model: Any, sample: Array) -> Any:
             f"estimator: {name} cannot predict {sample.shape[0]} rows of {sample.shape[1]} "
             f"columns: {error}"
         ) from error
+
+
+def _check_regressor(model: Any) -> None:
+    """Refuse what cannot predict, and what predicts classes."""
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+        raise InvalidInput(f"estimator: expected a fitted regressor, got {model!r}")
+    if not _is_regressor(model):
+        raise InvalidInput(
+            f"estimator: expected a fitted regressor, which predicts log δ; {type(model).__name__} "
+            "predicts classes"
+        )
 
 
 def _is_regressor(model: Any) -> bool:
