@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import gdcb
 from gdcb.cli import instances
 from gdcb.cli.app import app
+from gdcb.cli.tables import show
 from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
 from gdcb.history.page import certificate_page
 from gdcb.instances import NAMES, load
+from gdcb.protocol.report.page import summary
+from gdcb.protocol.report.read import read
+from gdcb.protocol.report.words import NO_GATE
+from tests import report_document
 from tests.certificate_document import build
 
 PARTS: dict[str, Any] = {
@@ -107,6 +114,21 @@ def test_a_certificate_of_an_ungated_instance_says_so(gates: Any, times: int) ->
     """Where a document does not tell of gates, nothing is said about them."""
     page = certificate_page(build() | {"gates": gates})
     assert page.count("ungated: proposals run as they are") == times
+
+
+@pytest.mark.parametrize(("gate", "times"), [("ungated", 1), ("manager → bounds", 0)])
+def test_a_run_of_an_ungated_instance_says_so(gate: str, times: int) -> None:
+    """At the top of the report and beneath the table, instead of a gate floor of 0."""
+    document = report_document.build()
+    document["specification"] = [["g", "gate", gate]]
+    top = " ".join(summary(read(document)))
+    assert top.count(NO_GATE) == times
+    assert ("is the gate floor" in top) == (times == 0)
+    out = Console(file=StringIO(), width=100)
+    show(document, Path("out"), out)
+    said = " ".join(str(out.file.getvalue()).split())  # type: ignore[attr-defined]
+    assert said.count(NO_GATE) == times
+    assert ("Gate floor" in said) == (times == 0)
 
 
 def test_a_gate_without_a_limit_does_not_close_a_chain() -> None:

@@ -217,12 +217,20 @@ def test_every_page_of_an_ungated_instance_says_so(
             assert said in words(look.get(page)), page
         assert "Ungated: there was no gate." in words(look.get("/d/d1.0/evidence"))
         assert "ungated: there was no gate." in words(look.get("/d/d1.0/evidence.html"))
+        assert "Every proposal runs as it is." in words(look.get(""))
+        seen = words(look.get("/d/d1.0"))
+        assert "Each runs as it is: there is no gate." in seen
+        for page in ("", "/d/d1.0"):
+            assert "enters the gates" not in words(look.get(page))
+            assert "ehind all gates" not in words(look.get(page))
         home = site.client.get("/", headers={"cookie": f"gdcb={look.token}", "accept": "text/html"})
         assert " ungated " in words(home)
 
 
 def test_pages_behind_gates_do_not_say_ungated(desk_site: Site) -> None:
-    assert "ngated" not in words(desk_site.as_("operate").get(""))
+    said = words(desk_site.as_("operate").get(""))
+    assert "ngated" not in said
+    assert "Every proposal enters the gates." in said
 
 
 # The dashboard

@@ -15,7 +15,7 @@ from gdcb.pages.words import some
 from gdcb.protocol.report.document import ColdStart, Document, Method
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.standing import FACED
-from gdcb.protocol.report.words import MODELLED, is_harm, saved_or_cost
+from gdcb.protocol.report.words import MODELLED, NO_GATE, is_harm, saved_or_cost
 
 ENDINGS = {"w": "in w start warm", "u": "in u run ungated"}
 
@@ -129,7 +129,9 @@ def _ours(run: Document) -> list[str]:
         parts = run.ours.parts
         words = ", ".join(f"{name} {plus_minus(part)}" for name, part in parts.items())
         said.append(f"Parts of B4's regret: {words}.")
-    if run.floor is not None:
+    if run.is_ungated:
+        said.append(NO_GATE)
+    elif run.floor is not None:
         lost = "" if run.oracle_knows else ", which even the best proposal loses"
         said.append(f"Gate floor{lost}: {plus_minus(run.floor)}. {run.oracle_knows}".rstrip())
     return said

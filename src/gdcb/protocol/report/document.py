@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gdcb.gates import UNGATED
 from gdcb.pages.numbers import Estimate
 from gdcb.pages.words import some
 
@@ -263,6 +264,11 @@ class Document:
     def is_model(self) -> bool:
         """Whether the response is a model that was fitted on a log."""
         return self.response == "model"
+
+    @property
+    def is_ungated(self) -> bool:
+        """Whether the instance has no gate, by its specification."""
+        return any(symbol == "g" and value == UNGATED for symbol, _, value in self.specification)
 
     @property
     def ours(self) -> Method | None:

@@ -71,8 +71,9 @@ def _modelled(run: Document) -> str:
 
 
 def summary(run: Document) -> list[str]:
-    """Return the three to five sentences at the top of the page."""
-    found = [words.opening(run), standing.against(run), words.history(run)]
+    """Return the three to six sentences at the top of the page."""
+    found = [words.opening(run), words.NO_GATE if run.is_ungated else ""]
+    found += [standing.against(run), words.history(run)]
     found += [words.made_of(run)[0], words.reach(run)]
     return [sentence for sentence in found if sentence]
 

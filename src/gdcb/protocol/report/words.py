@@ -24,6 +24,7 @@ MODELLED = (
     "The response is a model, fitted on the log. Methods are compared in worlds that the log makes "
     "plausible; this is not what would have happened."
 )
+NO_GATE = "The instance is ungated: no rule and no person stands between a proposal and what runs."
 ADVICE = {
     "calibration": "Invest in better supervised data for the scaler.",
     "bandit": "Allow more exploration, or a deeper hierarchy of arms.",
@@ -54,7 +55,7 @@ def opening(run: Document) -> str:
         f"{where}, GDCB lost {plus_minus(ours.regret)} {run.unit} against one who knows the "
         f"{'model' if run.is_model else 'truth'} and needs no approval"
     )
-    if run.floor is None or ours.regret.mean <= 0:
+    if run.floor is None or ours.regret.mean <= 0 or run.is_ungated:
         return f"{lost}."
     part = run.floor.mean / ours.regret.mean
     avoided = f". {run.oracle_knows}" if run.oracle_knows else ", which no proposal avoids."

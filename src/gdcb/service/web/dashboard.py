@@ -72,7 +72,7 @@ async def dashboard(name: str, request: Request) -> Response:
         DashboardView(
             frame=_framed(await frame_of(request, name), shown),
             ages=ages_of(since, now),
-            launch=launch_of(desk.policy, now),
+            launch=launch_of(desk.policy, now, is_ungated=not desk.instance.chain.gates),
             learner=f"Version {version:,}",
             fitted=fitted or None,
             **_figures(shown),
@@ -164,12 +164,13 @@ def ages_of(since: list[int], now: int) -> QueueAge:
     return QueueAge(len(since), float(ages.max()), float(middle), float(late))
 
 
-def launch_of(policy: Policy, now: int) -> Launch:
+def launch_of(policy: Policy, now: int, *, is_ungated: bool) -> Launch:
     """Return the launch mode in force, and what share of proposals it lets in now."""
     launch = policy.launch
     share = launch.live_share(now)
     if share is None:
-        return Launch("live", None, "Every proposal enters the gates.")
+        gated = "Every proposal enters the gates."
+        return Launch("live", None, "Every proposal runs as it is." if is_ungated else gated)
     kept = {"given": "what the request names", "arm": f"arm {launch.arm}"}
     incumbent = kept.get(str(launch.incumbent), "the declared action")
     drawn = "" if share in (0.0, 1.0) else f" It is drawn for every {launch.drawn_by}."
