@@ -347,3 +347,12 @@ def test_no_verdict_is_left_half_given() -> None:
         assert agent.events == events
     else:
         assert case.status == "vetoed"
+
+
+def test_names_and_ids_are_text() -> None:
+    """A number in the place of either is refused with the text that it stands for."""
+    agent = Agent(pricing(), BetaThompson(), seed=1)
+    with pytest.raises(UnknownField, match=r"mask: no arm 0\.8; .*; names are text: '0\.8'"):
+        agent.decide({"base": 100.0}, mask=[0.8])  # type: ignore[list-item]
+    with pytest.raises(UnknownDecision, match="no decision 1 was made here; ids are text: '1'"):
+        agent[1]  # type: ignore[index]

@@ -66,7 +66,30 @@ UNFIT: list[tuple[str, Callable[[], object], str]] = [
     ("a dictionary as context", lambda: shop(context={"base": 1}), "context: expected"),
     ("a list as arms", lambda: shop(arms=[1, 2]), "arms: expected"),
     ("a name as gate", lambda: shop(gate="cap"), "gate: expected a gate"),
-    ("a class as gate", lambda: shop(gate=[gdcb.Cap]), "chain.gates: expected a tuple of gates"),
+    ("a class as gate", lambda: shop(gate=[gdcb.Cap]), r"gates: expected gates, .* write Cap\(…\)"),
+    ("a bare class as gate", lambda: shop(gate=gdcb.Cap), r"ungated; got .* write Cap\(…\)"),
+    ("nothing among gates", lambda: shop(gate=[None]), "gates: expected gates, got None"),
+    (
+        "a person as gate",
+        lambda: shop(gate=[gdcb.Hold()]),
+        r"gates: expected gates, .* inside a gate: Approval\(person=Hold\(…\)\)",
+    ),
+    ("a bare person as gate", lambda: shop(gate=gdcb.Hold()), r"Approval\(person=Hold\(…\)\)"),
+    (
+        "a kernel as gate",
+        lambda: shop(gate=[gdcb.NumberKernel()]),
+        r"what an approval learns: Approval\(kernel=NumberKernel\(…\)\)",
+    ),
+    (
+        "a kernel of categories for prices",
+        lambda: shop(gate=[gdcb.Approval(kernel=gdcb.CategoryKernel()), gdcb.Cap(500.0)]),
+        "kernel: 'price' is a number; use NumberKernel",
+    ),
+    (
+        "a person with nothing behind",
+        lambda: shop(gate=[gdcb.Approval()]),
+        r"waive it: Chain\(\[…\], closed=False\), in a file closed = false",
+    ),
     ("words as values", lambda: gdcb.ArmList(values=("a", "b")).build(), "expected numbers"),  # type: ignore[arg-type]
     (
         "a prior that is no number",

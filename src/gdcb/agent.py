@@ -31,6 +31,7 @@ from gdcb.arguments import (
     check_verdict,
     check_weight,
     contexts_of,
+    in_text,
     label_of,
     mask_of,
     outcome_of,
@@ -566,9 +567,8 @@ class Agent(Fold):
     # Check
 
     def _find(self, id: Any) -> Record:
-        record = self.records.find(id)
-        if record is None:
-            raise UnknownDecision(f"no decision {id!r} was made here")
+        if (record := self.records.find(id)) is None:
+            raise UnknownDecision(f"no decision {id!r} was made here{in_text('ids', id)}")
         return record
 
     def _held(self, id: str) -> Record:

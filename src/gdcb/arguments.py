@@ -26,6 +26,15 @@ class _Pandas(Protocol):
 Frame = _Polars | _Pandas
 
 
+def in_text(what: str, value: Any) -> str:
+    """Say that names or ids are text, and how a number is written as one; nothing of text.
+
+    >>> in_text("ids", 7), in_text("ids", "7")
+    ("; ids are text: '7'", '')
+    """
+    return "" if isinstance(value, str) else f"; {what} are text: {str(value)!r}"
+
+
 def mask_of(instance: Instance, mask: Any, n: int) -> Array | None:
     """Return the arms that a list of names allows: (n, K), or None for all."""
     if mask is None:
@@ -35,7 +44,8 @@ def mask_of(instance: Instance, mask: Any, n: int) -> Array | None:
         raise InvalidInput(f"mask: expected a list of arm names, got {mask!r}")
     unknown = [name for name in mask if name not in names]
     if unknown:
-        raise UnknownField(f"mask: no arm {unknown[0]!r}; there are {', '.join(names)}")
+        hint = in_text("names", unknown[0])
+        raise UnknownField(f"mask: no arm {unknown[0]!r}; there are {', '.join(names)}{hint}")
     return np.tile(np.isin(names, list(mask)), (n, 1))
 
 

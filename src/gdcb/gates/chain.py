@@ -90,12 +90,12 @@ class Chain:
     _levels: Levels = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_settings(self, "chain")
-        for gate in self.gates:
+        given: Any = self.gates
+        for gate in given if isinstance(given, tuple | list) else ():
             if isinstance(gate, Open):
                 raise InvalidInput("gates: Open() says that there is no gate; give it alone")
-            if isinstance(gate, type) or not hasattr(gate, "expect"):
-                raise InvalidInput(f"gates: expected gates, got {gate!r}")
+            _check_gate("gates: expected gates,", gate)
+        check_settings(self, "chain")
         plain = tuple(as_plain(gate) for gate in self.gates)
         object.__setattr__(self, "has_person", any(gate.is_person for gate in self.gates))
         object.__setattr__(self, "_plain", plain)
@@ -106,7 +106,8 @@ class Chain:
         if self.closed and self.gates and not self.gates[-1].is_hard:
             raise InvalidInput(
                 f"gates: '{names[-1]}' is a person and must be followed by a hard gate that "
-                "closes the chain; add bounds, a cap or a policy, or say closed=False"
+                "closes the chain; add bounds, a cap or a policy, or waive it: "
+                "Chain([…], closed=False), in a file closed = false"
             )
 
     def for_actions(self, columns: Sequence[Any]) -> Chain:
@@ -395,11 +396,23 @@ def chain_of(gate: Any) -> Chain:
         return gate if isinstance(gate, Chain) else Chain()
     if isinstance(gate, list | tuple):
         return Chain(tuple(gate))
-    if isinstance(gate, type) or not hasattr(gate, "expect"):
-        raise InvalidInput(
-            f"gate: expected a gate, a list of gates, or [] to run ungated; got {gate!r}"
-        )
+    _check_gate("gate: expected a gate, a list of gates, or [] to run ungated;", gate)
     return Chain((gate,))
+
+
+def _check_gate(expected: str, gate: Any) -> None:
+    """Refuse what is no gate; say where a person, a kernel or a class belongs."""
+    if isinstance(gate, type):
+        hint = f"; that is a class: write {gate.__name__}(…)"
+    elif all(hasattr(gate, name) for name in ("name", "is_person", "is_hard", "apply", "expect")):
+        return
+    elif hasattr(gate, "apply") and hasattr(gate, "expect"):
+        hint = f"; a person answers inside a gate: Approval(person={type(gate).__name__}(…))"
+    elif hasattr(gate, "learn") and hasattr(gate, "expect"):
+        hint = f"; it is what an approval learns: Approval(kernel={type(gate).__name__}(…))"
+    else:
+        hint = ""
+    raise InvalidInput(f"{expected} got {gate!r}{hint}")
 
 
 def _untouched(e: Array, n_gates: int) -> Verdict:

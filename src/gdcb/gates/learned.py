@@ -93,6 +93,10 @@ class CategoryKernel:
         if self.action >= n or (self.edges and self.banded >= n):
             raise InvalidInput(f"kernel: the action has only {n} columns")
         levels = columns[self.action].levels
+        if not levels:
+            raise InvalidInput(
+                f"kernel: '{columns[self.action].name}' is a number; use NumberKernel"
+            )
         if len(levels) != self.n_categories:
             raise InvalidInput(
                 f"kernel.n_categories: expected {len(levels)}, the levels of "
