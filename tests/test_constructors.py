@@ -106,6 +106,55 @@ def test_a_registered_part_refuses_settings_of_another_type(kind: str, name: str
     assert refused(part) > 0
 
 
+@pytest.mark.parametrize(("kind", "name"), PARTS, ids=[f"{k} {n}" for k, n in PARTS])
+def test_a_registered_part_takes_lists_for_tuples(kind: str, name: str) -> None:
+    """It is then the same part, which compares, hashes and binds as one made of tuples."""
+    part, _ = examples.example(kind, name)
+    names = [field.name for field in dataclasses.fields(part) if field.init]
+    several = {one: getattr(part, one) for one in names if type(getattr(part, one)) is tuple}
+    listed = dataclasses.replace(part, **{one: list(value) for one, value in several.items()})
+    assert {one: getattr(listed, one) for one in several} == several
+    assert all(type(getattr(listed, one)) is tuple for one in several)
+
+
+MADE_OF_LISTS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "features": (lambda: gdcb.LinearThompson(["z"]), lambda: gdcb.LinearThompson(("z",))),  # type: ignore[arg-type]
+    "an array": (
+        lambda: gdcb.GaussianThompson(np.array([1.0, 2.0])),  # type: ignore[arg-type]
+        lambda: gdcb.GaussianThompson((1.0, 2.0)),
+    ),
+    "a list of lists": (
+        lambda: gdcb.LogisticArmsThompson(["z"], prior_mean=[[1.0], [2.0]]),  # type: ignore[arg-type]
+        lambda: gdcb.LogisticArmsThompson(("z",), prior_mean=((1.0,), (2.0,))),
+    ),
+    "both rates": (
+        lambda: gdcb.BetaThompson([1, 2], [2, 1]),  # type: ignore[arg-type]
+        lambda: gdcb.BetaThompson((1, 2), (2, 1)),
+    ),
+    "a curve": (
+        lambda: gdcb.CurveThompson(prior_mean=[0, -1], prior_sd=[1, 1]),  # type: ignore[arg-type]
+        lambda: gdcb.CurveThompson(prior_mean=(0, -1), prior_sd=(1, 1)),
+    ),
+    "learners": (
+        lambda: gdcb.StackedThompson([gdcb.BetaThompson(), gdcb.CurveThompson()]),  # type: ignore[arg-type]
+        lambda: gdcb.StackedThompson((gdcb.BetaThompson(), gdcb.CurveThompson())),
+    ),
+    "factors": (
+        lambda: gdcb.LogLinearScaler([("occ", ["z"])]),  # type: ignore[arg-type]
+        lambda: gdcb.LogLinearScaler({"occ": ("z",)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MADE_OF_LISTS, ids=str)
+def test_a_part_made_of_lists_is_one_made_of_tuples(case: str) -> None:
+    of_lists, of_tuples = (make() for make in MADE_OF_LISTS[case])
+    assert of_lists == of_tuples
+    assert hash(of_lists) == hash(of_tuples)
+    columns = {"z": [3]}
+    assert parts.bind(of_lists, columns) == parts.bind(of_tuples, columns)
+
+
 @pytest.mark.parametrize("make", OTHERS, ids=lambda make: type(make()).__name__)
 def test_what_else_is_public_refuses_settings_of_another_type(make: Callable[[], Any]) -> None:
     assert refused(make()) > 0

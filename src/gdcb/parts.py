@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -309,6 +310,38 @@ def check_settings(part: Any, where: str) -> None:
             raise InvalidInput(f"{where}.{name}: expected {expected}, got {_shown(value)}{written}")
         if taken is not value:
             object.__setattr__(part, name, taken)
+
+
+def take_lists(part: Any) -> None:
+    """Put tuples in the place of lists and arrays among a part's settings; call it first.
+
+    A frozen part is compared and hashed, and `bind` looks for names in tuples only.
+
+    Parameters
+    ----------
+    part : a dataclass, in its `__post_init__`
+
+    Examples
+    --------
+    >>> from gdcb import LinearThompson
+    >>> LinearThompson(["gap"]) == LinearThompson(("gap",))
+    True
+    """
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if field.init and (taken := _in_tuples(value)) is not value:
+            object.__setattr__(part, field.name, taken)
+
+
+def _in_tuples(value: Any) -> Any:
+    """Return a value with tuples in the place of lists and arrays, however deep."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, tuple | list):
+        return value
+    found = tuple(_in_tuples(one) for one in value)
+    is_same = isinstance(value, tuple) and all(map(operator.is_, found, value))
+    return value if is_same else found
 
 
 _WRONG = object()

@@ -27,6 +27,7 @@ from gdcb.bandits.priors import (
     pooled_rate,
     pseudo_counts,
 )
+from gdcb.parts import take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -88,6 +89,7 @@ class BetaThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_numbers("bandit.wins", self.wins, 0.05)
         check_numbers("bandit.losses", self.losses, 0.05)
 

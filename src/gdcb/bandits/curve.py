@@ -31,7 +31,7 @@ from gdcb.bandits.predictive import log_moderated, log_normal, moderated
 from gdcb.bandits.prequential import before, in_blocks, normal_ahead, rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, left_out, logistic_mode, times
-from gdcb.parts import check_choice, check_number, numbers
+from gdcb.parts import check_choice, check_number, numbers, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -177,6 +177,7 @@ class CurveThompson:
     is_curve: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_choice("bandit.link", self.link, ("logistic", "identity"))
         check_choice("bandit.form", self.form, ("relative", "additive"))
         check_choice("bandit.rebuild", self.rebuild, ("product", "sum"))

@@ -20,6 +20,7 @@ from gdcb.bandits.priors import (
     pseudo_counts,
 )
 from gdcb.errors import InvalidInput
+from gdcb.parts import take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -100,6 +101,7 @@ class FactoredThompson:
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_numbers("bandit.wins", self.wins, 0.05)
         check_numbers("bandit.losses", self.losses, 0.05)
 

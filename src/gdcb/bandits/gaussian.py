@@ -14,7 +14,7 @@ from gdcb.bandits.base import check_factor, credited, require_same_shape, take_a
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.priors import NUMBERS, Numbers, average, check_numbers, spread
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
+from gdcb.parts import check_number, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -100,6 +100,7 @@ class GaussianThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_numbers("bandit.prior_mean", self.prior_mean)
         check_numbers("bandit.strength", self.strength, 0.0, open_low=True)
         check_number("bandit.shape", self.shape, 0.5, open_low=True)

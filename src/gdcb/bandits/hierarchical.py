@@ -15,7 +15,7 @@ from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.marginals import Marginals
 from gdcb.bandits.priors import NUMBERS, Numbers, average, check_numbers, in_every, spread
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number
+from gdcb.parts import check_number, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -95,6 +95,7 @@ class HierarchicalThompson:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_numbers("bandit.prior_mean", self.prior_mean)
         for name in ("sd", "between", "noise"):
             check_number(f"bandit.{name}", getattr(self, name), 0.0, open_low=True)

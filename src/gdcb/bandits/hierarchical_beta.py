@@ -15,7 +15,7 @@ from gdcb.arrays import Array, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
 from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, pooled_rate, pseudo_counts
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number, check_size
+from gdcb.parts import check_number, check_size, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -101,6 +101,7 @@ class HierarchicalBetaThompson:
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "merge"})
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_numbers("bandit.wins", self.wins, 0.05)
         check_numbers("bandit.losses", self.losses, 0.05)
         if not self._concentrations():

@@ -17,7 +17,7 @@ from gdcb.bandits.predictive import log_moderated, moderated
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import NEAR, LogisticPosterior, left_out, times, turn_of
-from gdcb.parts import check_number, check_size, numbers
+from gdcb.parts import check_number, check_size, numbers, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -110,6 +110,7 @@ class HierarchicalCurveThompson:
     is_curve: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         curve: object = self.curve
         if not isinstance(curve, CurveThompson) or curve.link != "logistic":
             raise InvalidInput(f"bandit.curve: expected a logistic CurveThompson, got {curve!r}")

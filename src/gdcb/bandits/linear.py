@@ -28,7 +28,7 @@ from gdcb.bandits.priors import (
     check_table,
     spread_table,
 )
-from gdcb.parts import Column, check_columns, check_number, column
+from gdcb.parts import Column, check_columns, check_number, column, take_lists
 from gdcb.posterior import NormalPosterior, form
 from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import check_centre, with_intercept
@@ -61,6 +61,7 @@ class LinearArms:
     on_device: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_columns("bandit.features", self.features)
         if isinstance(self.prior_sd, tuple) and self.prior_sd:
             check_table("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)

@@ -30,7 +30,7 @@ from gdcb.bandits.priors import (
 )
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, balance, waves
-from gdcb.parts import Column, check_columns, check_number, column, take
+from gdcb.parts import Column, check_columns, check_number, column, take, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import by_owner, check_centre, with_intercept
 from gdcb.streams import Stream
@@ -89,6 +89,7 @@ class LogisticArms:
     reads: ClassVar[frozenset[str]] = frozenset({"x"})
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_columns("bandit.features", self.features)
         if isinstance(self.prior_sd, tuple) and self.prior_sd:
             check_table("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)

@@ -14,7 +14,7 @@ from gdcb.bandits.curve import CurveThompson, known_rows
 from gdcb.bandits.nodes import frame_of, require_metric, require_same_arms
 from gdcb.bandits.predictive import log_normal
 from gdcb.errors import InvalidInput
-from gdcb.parts import check_number, numbers
+from gdcb.parts import check_number, numbers, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -103,6 +103,7 @@ class NormalCurveThompson:
     is_curve: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_lists(self)
         curve: object = self.curve
         if not isinstance(curve, CurveThompson) or curve.link != "identity":
             raise InvalidInput(

@@ -21,7 +21,7 @@ from gdcb.bandits.predictive import moderated
 from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.logistic import times
-from gdcb.parts import Column, check_columns, check_number, check_size, column, take_all
+from gdcb.parts import Column, check_columns, check_number, check_size, column, take_all, take_lists
 from gdcb.records import Evidence, Located, Setting
 from gdcb.streams import Stream
 
@@ -121,6 +121,7 @@ class RelevanceThompson:
     supports: ClassVar[frozenset[str]] = frozenset({"decay", "predictive", "refit"})
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_columns("bandit.own", self.own)
         for name in ("level", "slope"):
             check_numbers(f"bandit.{name}", getattr(self, name))

@@ -17,7 +17,15 @@ from gdcb.bandits.predictive import log_bernoulli, moderated
 from gdcb.bandits.priors import LIST, NUMBERS, Numbers, check_list, check_numbers, spread
 from gdcb.errors import InvalidInput
 from gdcb.logistic import LogisticPosterior, times
-from gdcb.parts import Column, check_columns, check_number, check_size, column, take_all
+from gdcb.parts import (
+    Column,
+    check_columns,
+    check_number,
+    check_size,
+    column,
+    take_all,
+    take_lists,
+)
 from gdcb.posterior import NormalPosterior, unpack
 from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import by_owner, centred, check_centre
@@ -66,6 +74,7 @@ class ActionFeatures:
     has_level: ClassVar[bool] = True  # whether ψ has the terms without c, (1, x)
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_columns("bandit.features", self.features)
         check_numbers("bandit.prior_sd", self.prior_sd, 0.0, open_low=True)
         check_list("bandit.prior_mean", self.prior_mean)

@@ -17,7 +17,7 @@ from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import waves
-from gdcb.parts import check_choice
+from gdcb.parts import check_choice, take_lists
 from gdcb.records import Evidence, Located, Setting, copy
 from gdcb.streams import Stream
 
@@ -117,6 +117,7 @@ class StackedThompson:
     steps: int = 20
 
     def __post_init__(self) -> None:
+        take_lists(self)
         check_choice("bandit.share", self.share, ("group", "cell"))
         members: Any = self.members
         if not isinstance(members, tuple) or len(members) < 2:

@@ -157,8 +157,13 @@ class LogLinearScaler:
     def __post_init__(self) -> None:
         parts: Any = self.factors
         if isinstance(parts, Mapping):
-            parts = tuple(Factor(name, columns) for name, columns in parts.items())
+            parts = tuple(parts.items())
         is_listed = isinstance(parts, tuple | list)
+        if is_listed:  # a pair of a name and its columns is a factor
+            pairs = [isinstance(one, tuple | list) and len(one) == 2 for one in parts]
+            parts = [
+                Factor(*one) if is_pair else one for one, is_pair in zip(parts, pairs, strict=True)
+            ]
         if not is_listed or not parts or not all(isinstance(one, Factor) for one in parts):
             raise InvalidInput(f"scaler.factors: expected {_EXPECTED}, got {self.factors!r}")
         parts = tuple(parts)
