@@ -25,6 +25,7 @@ from gdcb.history.warm import start, treated, warm_start
 from gdcb.instances.own_log import domain as own_log
 from gdcb.log_columns import LogColumns
 from gdcb.rewards import Scaled
+from gdcb.theorems.made_logs import KINDS, MadeLog, made_log
 
 BANDIT = GaussianThompson()
 T0, DAY = 1_700_006_400.0, 86_400.0  # a midnight
@@ -188,6 +189,48 @@ def test_a_gate_that_begins_to_act_is_dated() -> None:
     (change,) = gate_changes(acted, "person", 0.01).changes
     assert change.split == 60
     assert [change.before, change.after] == pytest.approx([1.0, 0.9])
+
+
+def by_day(seed: int, size: float, n: int = 3000, days: int = 50) -> tuple[MadeLog, Batch]:
+    """Return a log of independent rows, in an order in which approvals swing by day.
+
+    Days have effects of standard deviation `size` on the log odds of an approval.
+    """
+    log, rng = made_log(KINDS["a"], n, seed), np.random.default_rng(seed)
+    assert log.batch.status is not None
+    yes, no = (np.flatnonzero(one).tolist() for one in (log.batch.status == 0, log.batch.status))
+    effect, order = size * rng.normal(size=days), []
+    for i in range(n):
+        odds = (len(yes) + 1e-9) / (len(no) + 1e-9) * np.exp(effect[i * days // n])
+        order.append((yes if rng.random() < odds / (1.0 + odds) else no).pop())
+    return log, replace(log.batch.take(np.array(order)), time=log.batch.time)
+
+
+def test_a_change_of_dependent_verdicts_discards_none() -> None:
+    """Day effects of 0.5 on an approver's log odds: changes are dated that are not there."""
+    dated = 0
+    for seed in range(6):
+        log, batch = by_day(seed, 0.5)
+        certificate = certify(batch, log.instance, log.bandit, full=False)
+        document = certificate.as_json()
+        assert certificate.gate_first == 0
+        if document["gates"][0]["change_points"]:
+            dated += 1
+            assert document["gates"][0]["is_certain"] is False
+            said = " ".join(certificate.reasons)
+            assert "The gate “approval” may have changed" in said
+            assert "so no verdict is left out for it" in said
+            rests = " ".join(one["result"] for one in document["assumptions"])
+            assert "All verdicts teach the gate" in rests
+    assert dated >= 2
+
+
+def test_a_change_of_independent_verdicts_still_discards() -> None:
+    log = made_log(KINDS["d1"], 4000, 0)
+    certificate = certify(log.batch, log.instance, log.bandit, full=False)
+    assert certificate.gate_first == pytest.approx(60, abs=2)
+    assert certificate.as_json()["gates"][0]["is_certain"] is True
+    assert any("changed at row" in one for one in certificate.reasons)
 
 
 # Rows that depend on each other

@@ -55,7 +55,10 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("finding", ("Missing outcomes", 0.5, 0.01)),
     ("gate_changed", ("gate", "2025-03-04")),
     ("gate_changed", ("gate", 12, 0.7, 0.5, 1e-9)),
+    ("gate_changed", ("gate", 12, 0.7, 0.5, 1e-9, False)),
     ("gate_stable", ("gate",)),
+    ("gate_stable", ("gate", 0.3)),
+    ("gate_stable", ("gate", None, "too few rows")),
     ("leak", ("refund", "known only after the decision")),
     ("outcomes_missing", (0.0,)),
     ("outcomes_missing", (0.1, 0.4)),
@@ -196,6 +199,8 @@ def test_nothing_is_said_of_the_very_worst() -> None:
             for p in ("", "p = 0.400")
             for one in (False, True)
         ),
+        *(say.assumptions.gates_unchanged(a, b, 1, True) for a in (0, 1, 2) for b in (0, 1, 2)),
+        say.assumptions.gates_unchanged(0, 0, 2, False),
         *(say.assumptions.probabilities(one) for one in (False, True)),
     ],
 )

@@ -65,9 +65,12 @@ def assumptions_of(
     out.append(_one(name, not law.untested, changed, state))
     if found.gates:
         rates, n_gates = "People let as much pass as ever", len(found.gates)
-        n_changes = sum(len(gate.changes) for gate in found.gates.values())
-        is_tested = not any(gate.untested for gate in found.gates.values())
-        out.append(_one(rates, is_tested, told.gates_unchanged(n_changes, n_gates, is_tested)))
+        gates = found.gates.values()
+        believed = sum(len(gate.changes) for gate in gates if gate.is_certain)
+        possible = sum(len(gate.changes) for gate in gates if not gate.is_certain)
+        is_tested = not any(gate.untested for gate in gates)
+        result = told.gates_unchanged(believed, possible, n_gates, is_tested)
+        out.append(_one(rates, is_tested, result))
     is_tested = age.p is not None or age.source == "outcome times"
     had_time = f"{age.says} {told.late_change()}" if found.immature else age.says
     out.append(_one("Outcomes had time to come in", is_tested, had_time))

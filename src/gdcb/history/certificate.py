@@ -131,7 +131,7 @@ class Certificate:
     plan : how the log was summed up
     dependence : whether independence of rows was tested, and what was found
     maturity : which rows were set aside because they are too young for their outcomes
-    gate_first : first time segment after the last change of a gate
+    gate_first : first time segment after the last change of a gate that can be told from swings
     statistics : the sums
     taught : the scaler's state after the rows that it may use; None until somebody asks (`warm`)
     figures : everything else that is reported, as plain data

@@ -15,7 +15,7 @@ from gdcb.history.arms import ArmSums, arm_sums, bias_of
 from gdcb.history.arms import missing_by_arm as missing
 from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
-from gdcb.history.gate_changes import gate_changes
+from gdcb.history.gate_changes import can_tell_changes, gate_changes
 from gdcb.history.immature import may_be_immature
 from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
@@ -104,12 +104,12 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     rows = law_rows(plan, float(moments[:, :-1, :, 0, 0].sum()))
     robust = robustness_of_scores(statistics, rows)
     law = reward_law(moments, names, space.names, threshold, robust, numbers, rows)
-    gates = {
-        instance.chain.gates[g].name: gate_changes(
-            statistics.acted[g], instance.chain.gates[g].name, threshold
-        )
-        for g in people
-    }
+    gates: dict[str, Stability] = {}
+    for g in people:
+        name, acted = instance.chain.gates[g].name, statistics.acted[g]
+        seen = gate_changes(acted, name, threshold)
+        is_certain = can_tell_changes(plan, g, acted, seen.changes, threshold)
+        gates[name] = replace(seen, is_certain=is_certain)
     spread = _spread(moments)
     changes = tuple(
         change for change in law.changes if abs(change.after - change.before) > margin * spread

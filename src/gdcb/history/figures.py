@@ -196,7 +196,10 @@ def _gates(plan: Plan, found: Evidence, statistics: Statistics) -> list[dict[str
             {"time": time_of(plan, c.split), "from": c.before, "to": c.after, "p": c.p}
             for c in changes
         ]
-        out.append({"name": gate.name, "change_points": points, "eta": eta})
+        is_certain = stability is None or stability.is_certain
+        out.append(
+            {"name": gate.name, "change_points": points, "is_certain": is_certain, "eta": eta}
+        )
     return out
 
 

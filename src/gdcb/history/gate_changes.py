@@ -1,4 +1,8 @@
-"""Did a gate change? Dates from how often it acted on what entered it, by time segment."""
+"""Did a gate change? Dates from how often it acted on what entered it, by time segment.
+
+Verdicts that depend on each other, as those of one day may, look like a change far too often: such
+a change is reported, and no verdict is left out for it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,15 @@ from itertools import pairwise
 import numpy as np
 
 from gdcb.analysis.change_points import SegmentSums, stability
+from gdcb.analysis.contraction import arm_cells
 from gdcb.analysis.resampled import FEW, resampled_p
 from gdcb.analysis.step_search import Confirm, Step, StepSearch
 from gdcb.arrays import Array
-from gdcb.history.stability import EDGE, LEAST, SEED, TOO_FEW, Change, Stability
+from gdcb.history.dependence import dependence_of
+from gdcb.history.passage import passed_through
+from gdcb.history.plan import Plan
+from gdcb.history.stability import EDGE, LEAST, SEED, TOO_FEW, Change, LawRows, Stability
+from gdcb.records import NOT_REACHED, PASSED
 
 _RARELY, _FEW_ACTS = 0.1, 50.0  # share and number of rows that a gate acts on, or lets pass
 
@@ -48,6 +57,47 @@ def gate_changes(acted: Array, name: str, level: float) -> Stability:
         for i, point in enumerate(found.change_points)
     ]
     return Stability(found.p, tuple(changes))
+
+
+def can_tell_changes(
+    plan: Plan, gate: int, acted: Array, changes: Sequence[Change], level: float
+) -> bool:
+    """Whether the changes of a gate can be told from swings of its verdicts.
+
+    They are held against what changes of the reward law are held against: neighbouring verdicts,
+    verdicts of one day or on one unit that resemble each other, slow swings, few days, and too few
+    rows to test any of that.
+
+    Parameters
+    ----------
+    gate : which of the chain
+    acted : (S, strata, K + 1, 2) as in `Statistics`, of this gate
+    changes : those that were found
+    level : of the test of dependence
+    """
+    if not changes:
+        return True
+    batch, k = plan.pilot, plan.instance.space.n
+    verdict = passed_through(plan.instance, batch, batch.unit, np.zeros_like(batch.unit)).verdict
+    status, delta = verdict.statuses[:, gate], plan.delta(batch.unit, batch.x)
+    proposed = arm_cells(plan.instance, verdict.trail[:, :1], delta, batch.x)[:, 0]
+    cell = plan.stratum(plan.features(batch.x)) * (k + 1) + np.minimum(proposed, k)
+    reached = np.flatnonzero(status != NOT_REACHED)
+    one = np.ones(reached.size)
+    rows = LawRows(
+        one[:, None],
+        (status[reached] != PASSED) * 1.0,
+        one,
+        2 * cell[reached],
+        plan.segment(batch.time)[reached],
+        batch.time[reached],
+        batch.unit[reached],
+    )
+    n, total = acted.reshape(acted.shape[0], -1, 2).transpose(2, 0, 1)
+    moments = np.zeros((n.shape[0], n.shape[1] + 1, 2, 2, 2))  # z = (1, y) of each cell
+    moments[:, :-1, 0] = np.stack((n, total, total, total), axis=-1).reshape(*n.shape, 2, 2)
+    found = dependence_of(rows, moments, changes, plan.has_time, level, lambda _: one)
+    return not found.is_found
 
 
 def _drawn_gate(rows: Array, changed: Array, rate: Array, level: float) -> Confirm:

@@ -59,11 +59,13 @@ class Stability:
     p : 1 where not tested
     changes : in the order of time
     untested : why a change could not have been found; '': it could
+    is_certain : whether the changes of a gate can be told from swings
     """
 
     p: float
     changes: tuple[Change, ...]
     untested: str = ""
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ def judge(
     verdict, reasons = _whole(arms, found, plan)
     if verdict == "refuse":
         treatment = replace(treatment, verdicts=("refuse",) * len(arms), slopes=None)
-    dated = [change.split for gate in found.gates.values() for change in gate.changes]
+    believed = [gate for gate in found.gates.values() if gate.is_certain]
+    dated = [change.split for gate in believed for change in gate.changes]
     certificate = Certificate(
         verdict,
         reasons,
@@ -247,9 +248,11 @@ def _whole(
     said += [found.dependence.says] if found.dependence.is_found else []
     for name, gate in found.gates.items():
         said += [
-            say.gate_changed(name, time_of(plan, one.split), one.before, one.after, one.p)
+            say.gate_changed(
+                name, time_of(plan, one.split), one.before, one.after, one.p, gate.is_certain
+            )
             for one in gate.changes
-        ] or [say.gate_stable(name)]
+        ] or [say.gate_stable(name, gate.p, gate.untested)]
     contrast = found.contrast
     if contrast is not None:
         is_private = contrast.p <= found.threshold

@@ -7,6 +7,7 @@ from gdcb.pages.numbers import listed
 
 OUTSIDE = "nothing outside the log was used"
 INDEPENDENT = "rows are independent"
+VERDICTS = "verdicts are independent"
 CARRY_OVER = "nothing carries over"
 FORM = "worth is nearly quadratic in x"
 # Of these, what stands in the box in more words than in a sentence.
@@ -143,22 +144,32 @@ def unchanged(
     return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
 
 
-def gates_unchanged(n_changes: int, n_gates: int, is_tested: bool) -> str:
-    """Say whether people were seen to change, and that their verdicts are taken as independent.
+def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bool) -> str:
+    """Say whether people were seen to change, and what that rests on.
 
-    >>> gates_unchanged(1, 1, True)
-    'Does not hold if verdicts are independent, which is not tested: 1 change found. Verdicts before
-     it do not teach the gate.'
+    `n_possible`: changes that cannot be told from swings, because verdicts depend on each other.
+
+    >>> gates_unchanged(1, 0, 1, True)
+    'Does not hold if verdicts are independent: 1 change found. Verdicts before it do not teach the
+     gate.'
+    >>> gates_unchanged(0, 1, 1, True)
+    'It may not hold: 1 possible change found, which cannot be told from swings of verdicts that
+     depend on each other. All verdicts teach the gate.'
     """
-    rests = "if verdicts are independent, which is not tested"
-    if not is_tested and n_changes == 0:
+    if not is_tested and n_changes + n_possible == 0:
         return "Not tested: too few rows."
-    if n_changes == 0:
-        return f"No change found {rests}."
-    some = "1 change" if n_changes == 1 else f"{n_changes} changes"
-    last = "it" if n_changes == 1 else "the last"
+    if n_changes + n_possible == 0:
+        return f"No change found {given(VERDICTS)}."
     whom = "the gate" if n_gates == 1 else "the gates"
-    return f"Does not hold {rests}: {some} found. Verdicts before {last} do not teach {whom}."
+    some = "1 change" if n_changes == 1 else f"{n_changes} changes"
+    swings = "which cannot be told from swings of verdicts that depend on each other"
+    others = f"{n_possible} possible change{'s' * (n_possible != 1)}"
+    if n_changes == 0:
+        return f"It may not hold: {others} found, {swings}. All verdicts teach {whom}."
+    last = "it" if n_changes == 1 else "the last"
+    said = f"Does not hold {given(VERDICTS)}: {some} found."
+    said = f"{said} Verdicts before {last} do not teach {whom}."
+    return f"{said} Besides, found: {others}, {swings}." if n_possible else said
 
 
 def probabilities(is_logged: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdcb.history.sentences.assumptions import INDEPENDENT, OUTSIDE, given
+from gdcb.history.sentences.assumptions import INDEPENDENT, OUTSIDE, VERDICTS, given
 from gdcb.history.sentences.phrases import chance, short, when
 from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
@@ -172,34 +172,54 @@ def gate_changed(
     before: float | None = None,
     after: float | None = None,
     p: float | None = None,
+    is_certain: bool = True,
 ) -> str:
     """Say when a gate's pass rate changed; that alone does no harm, and the sentence says so.
 
     >>> gate_changed("manager", 60001, 0.75, 0.55)
-    'The gate “manager” changed at row 60,001: before it let 75 % of the proposals pass unchanged,
-     since then 55 %. This alone does no harm if nothing outside the log was used, because rows are
-     credited with what was executed.'
-    >>> "(p < 0.001 if verdicts are independent, which is not tested)" in gate_changed(
-    ...     "manager", 60001, 0.75, 0.55, 1e-5
-    ... )
-    True
+    'The gate “manager” changed at row 60,001, if verdicts are independent: before it let 75 % of
+     the proposals pass unchanged, since then 55 %. This alone does no harm if nothing outside the
+     log was used, because rows are credited with what was executed.'
+    >>> gate_changed("manager", 60001, 0.75, 0.55, 1e-5, is_certain=False)[:135]
+    'The gate “manager” may have changed at row 60,001 (p < 0.001 if verdicts were independent):
+     before it let 75 % of the proposals pass unc'
     """
-    found = "" if p is None else f" ({chance(p)} if verdicts are independent, which is not tested)"
+    if is_certain:
+        found = "" if p is None else f" ({chance(p)})"
+        start = f"The gate “{gate}” changed {when(time)}, {given(VERDICTS)}{found}"
+    else:
+        found = "" if p is None else f" ({chance(p)} if verdicts were independent)"
+        start = f"The gate “{gate}” may have changed {when(time)}{found}"
     rates = (
         ""
         if before is None or after is None
         else f": before it let {share(before)} of the proposals pass unchanged, since then "
         f"{share(after)}"
     )
+    doubt = (
+        ""
+        if is_certain
+        else "That cannot be told from swings of verdicts that depend on each other, so no verdict "
+        "is left out for it. "
+    )
     return (
-        f"The gate “{gate}” changed {when(time)}{found}{rates}. This alone does no harm "
-        f"{given(OUTSIDE)}, because rows are credited with what was executed."
+        f"{start}{rates}. {doubt}This alone does no harm {given(OUTSIDE)}, because rows are "
+        "credited with what was executed."
     )
 
 
-def gate_stable(gate: str) -> str:
-    """Say that no change of a gate was found."""
-    return f"No change was found in the gate “{gate}”."
+def gate_stable(gate: str, p: float | None = None, untested: str = "") -> str:
+    """Say that no change of a gate was found, or why none could be.
+
+    >>> gate_stable("manager", 0.31)
+    'No change was found in the gate “manager” (p = 0.310 if verdicts are independent).'
+    >>> gate_stable("manager", untested="too few rows")
+    'Whether the gate “manager” changed was not tested: too few rows.'
+    """
+    if untested:
+        return f"Whether the gate “{gate}” changed was not tested: {untested}."
+    found = "" if p is None else f" ({chance(p)} {given(VERDICTS)})"
+    return f"No change was found in the gate “{gate}”{found}."
 
 
 def contraction(gate: str, eta: float, high: float | None = None) -> str:
@@ -207,9 +227,13 @@ def contraction(gate: str, eta: float, high: float | None = None) -> str:
 
     >>> contraction("manager", 0.7, 0.74)
     'Of a difference between two ways of proposing, at most 70 % gets through the gate “manager”
-     (upper limit 74 %).'
+     (upper limit 74 % with 95 % confidence, if verdicts are independent).'
     """
-    limit = "" if high is None else f" (upper limit {share(high)})"
+    limit = (
+        ""
+        if high is None
+        else f" (upper limit {share(high)} with 95 % confidence, {given(VERDICTS)})"
+    )
     return (
         f"Of a difference between two ways of proposing, at most {share(eta)} gets through the "
         f"gate “{gate}”{limit}."
