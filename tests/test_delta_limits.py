@@ -17,6 +17,7 @@ import gdcb
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.cli.app import app
+from gdcb.delta_limits import limits_of
 from gdcb.log_columns import LogColumns
 from gdcb.records import Rows, from_bytes, to_bytes
 from gdcb.round import RoundState
@@ -222,6 +223,24 @@ def test_what_runs_widens_the_limits_at_the_next_publication(tmp_path: Path) -> 
     assert to_bytes(loaded.state) == to_bytes(agent.state)
     again = gdcb.Agent.replay(agent.events, instance, bandit, seed=1)
     assert to_bytes(again.state) == to_bytes(agent.state)
+
+
+@pytest.mark.parametrize("way", [100.0, 0.01])
+def test_one_mistyped_action_opens_the_limits_by_one_step(way: float) -> None:
+    """Arms 0.8, 1 and 1.2 that ran; then 100 times the base, or a hundredth of it, runs once."""
+    instance = shop(by_outcomes(), arms=gdcb.ArmList(values=(0.8, 1.0, 1.2)))
+    base = np.full((600, 1), 100.0)
+    x = np.concatenate((base, np.linspace(0.0, 3.0, 600)[:, None]), axis=1)
+    action = base * np.tile([0.8, 1.0, 1.2], 200)[:, None]
+    limits = limits_of(instance, action, x, np.ones(600, dtype=bool))
+    assert [limits.low.item(), limits.high.item()] == pytest.approx([0.8, 1.2])
+    one = np.zeros(1, dtype=np.int64)
+    for n in (1, 2):  # each publication, by a step
+        typed = np.array([[100.0 * way]])
+        limits.watch(instance, one, typed, x[:1], np.ones(1, dtype=bool))
+        limits.widen(one)
+        assert limits.high.item() == pytest.approx(1.2 ** (1 + n * (way > 1)))
+        assert limits.low.item() == pytest.approx(0.8 ** (1 + n * (way < 1)))
 
 
 def test_a_state_from_before_there_were_limits_is_read() -> None:

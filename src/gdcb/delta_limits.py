@@ -28,8 +28,8 @@ class DeltaLimits:
     Parameters
     ----------
     low, high : (owners, M, q) limits in force; the largest of all numbers: none
-    ran_low, ran_high : (owners, M, q) range of what ran so far; the next publication of δ̂ widens
-        the limits to it
+    ran_low, ran_high : (owners, M, q) range of what ran so far, up to one step of the arms beyond
+        the limits in force; the next publication of δ̂ widens the limits to it
     lower, upper : (owners, M, q) the arms that the lowest and the highest that ran are compared
         with
     is_set : (owners,) whether limits are in force
@@ -70,13 +70,26 @@ class DeltaLimits:
             mine[owners] = theirs[0]
 
     def watch(self, instance: Instance, owner: Array, action: Array, x: Array, ran: Array) -> None:
-        """Note what ran; rows where `ran` is false say nothing. The limits in force stay."""
+        """Note what ran; rows where `ran` is false say nothing. The limits in force stay.
+
+        A row counts as no farther than one step of the arms beyond them: one mistyped action must
+        not open them for good.
+        """
         if not self.is_set.any() or not ran.any():
             return
         rows = np.flatnonzero(ran)
-        below, above = self.placed(instance, owner[rows], action[rows], x[rows])
-        np.fmin.at(self.ran_low, owner[rows], below)
-        np.fmax.at(self.ran_high, owner[rows], above)
+        owners = owner[rows]
+        below, above = self.placed(instance, owners, action[rows], x[rows])
+        steps = _outer_steps(instance, x[rows[:1]])
+        if steps is not None:
+            with np.errstate(over="ignore"):  # owners without limits
+                if instance.composition.joins == "product":
+                    least, most = self.low[owners] * steps[0], self.high[owners] * steps[1]
+                else:
+                    least, most = self.low[owners] + steps[0], self.high[owners] + steps[1]
+            below, above = np.maximum(below, least), np.minimum(above, most)
+        np.fmin.at(self.ran_low, owners, below)
+        np.fmax.at(self.ran_high, owners, above)
 
     def placed(
         self, instance: Instance, owner: Array, action: Array, x: Array
@@ -159,16 +172,40 @@ def limits_of(instance: Instance, action: Array, x: Array, ran: Array) -> DeltaL
     return found
 
 
-def _arms(instance: Instance, x: Array) -> tuple[Array, Array, Array, Array] | None:
-    """Return the lowest two and the highest two arms, in rising order, relative to their base."""
+def _outer_steps(instance: Instance, x: Array) -> tuple[Array, Array] | None:
+    """Return the outermost steps of the arms down and up, (q,) each: factors, or differences.
+
+    None where a column has one arm, and so no step, and where δ does not move the arms.
+    """
+    arms = _relative_arms(instance, x)
+    is_product = instance.composition.joins == "product"
+    if arms is None or instance.composition.joins not in JOINS:
+        return None
+    places = [np.unique(column) for column in arms.T]
+    pairs = [(one[:2], one[-2:]) for one in places if one.size > 1]
+    if len(pairs) < len(places):
+        return None
+    down, up = (np.array([pair[i] for pair in pairs]).T for i in (0, 1))
+    return (down[0] / down[1], up[1] / up[0]) if is_product else (down[0] - down[1], up[1] - up[0])
+
+
+def _relative_arms(instance: Instance, x: Array) -> Array | None:
+    """Return the arms at neutral δ relative to their base: (K, q); None where δ cannot scale."""
     scaler: Any = instance.scaler
     q, is_product = scaler.n_columns, instance.composition.joins == "product"
     neutral = np.full((1, scaler.n_arms, q), 1.0 if is_product else 0.0)
     actions = instance.composition.compose(instance.space, neutral, x)[0]
     arms = instance.composition.relative(actions, np.repeat(x, actions.shape[0], axis=0))[:, :q]
-    if is_product and not (arms > 0).all():
-        return None  # a factor moves no arm at 0, and turns one below it
-    if scaler.n_arms > 1:
+    # A factor moves no arm at 0, and turns one below it.
+    return None if is_product and not (arms > 0).all() else np.asarray(arms)
+
+
+def _arms(instance: Instance, x: Array) -> tuple[Array, Array, Array, Array] | None:
+    """Return the lowest two and the highest two arms, in rising order, relative to their base."""
+    arms = _relative_arms(instance, x)
+    if arms is None:
+        return None
+    if instance.scaler.n_arms > 1:
         return arms, arms, arms, arms
     steps = [np.unique(column) for column in arms.T]
     lower = [column[min(1, column.size - 1)] for column in steps]
