@@ -163,6 +163,13 @@ def test_where_everything_is_refused_the_scaler_stays_at_its_prior() -> None:
 NEAR = gdcb.Schema({"base": gdcb.Number(1, 1000), "lead": gdcb.Number(-10, 10)})
 
 
+def test_a_log_without_labels_is_said_to_have_none() -> None:
+    agent = gdcb.Agent(shop(by_labels()), gdcb.BetaThompson(), seed=1)
+    line = agent.warm_up(bookings(1_000, pull=0.0, slope=6.0).drop("label", strict=False))
+    said = "The scaler stays at its prior: no row of the log has what it learns from."
+    assert line.figures["scaler"]["says"] == said
+
+
 def by_model() -> gdcb.EstimatorScaler:
     """Return δ = exp(lead/2), as a model that was fitted elsewhere has it."""
     lead = np.linspace(-2.0, 2.0, 9)[:, None]

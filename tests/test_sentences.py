@@ -90,6 +90,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("rows_used", (1000, 0, 1)),
     ("scaler_at_prior", (0,)),
     ("scaler_at_prior", (1,)),
+    ("scaler_at_prior", (0, (), 0.0, True, True)),
     ("scaler_at_prior", (0, [("price", 0.2, 6.1, 0.9, 1.1)], 0.7)),
     ("scaler_at_prior", (0, [("price", 0.2, 6.1, 0.9, 1.1)], 0.7, False)),
     ("scaler_taught", (900, 4500, [("price", 0.07, 4e9, 0.7, 1.3)], 0.48)),
@@ -214,6 +215,15 @@ def test_the_list_above_is_whole() -> None:
     """A new sentence is looked at too."""
     functions = {name for name in say.__all__ if inspect.isfunction(getattr(say, name))}
     assert functions == {name for name, _ in SAID} | PHRASES
+
+
+def test_what_a_verdict_means_speaks_of_no_change() -> None:
+    """Rows are left out only where a change was found, and then a sentence of its own says so."""
+    assert not any("change" in said for said in say.MEANING.values())
+
+
+def test_the_effect_of_cut_weights_is_that_on_the_rows_looked_at() -> None:
+    assert "among these rows by at most 0.004" in say.reweighted(20.0, 0.1, 0.004)
 
 
 def test_each_verdict_has_its_words() -> None:

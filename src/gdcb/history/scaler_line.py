@@ -46,7 +46,7 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
         "actions_outside": None,
     }
     if not (is_taught or outside):
-        return document | {"says": say.scaler_at_prior(used)}
+        return document | {"says": say.scaler_at_prior(used, is_silent=total == 0)}
     low, high = delta.min(axis=(0, 1)), delta.max(axis=(0, 1))
     told: list[say.Span] = []
     for j in range(delta.shape[2]):
@@ -67,7 +67,8 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
     if is_taught:
         said = say.scaler_taught(used, total, told, outside)
     else:
-        said = say.scaler_at_prior(used, told, outside or 0.0, not certificate.is_refused)
+        is_clipped = not certificate.is_refused
+        said = say.scaler_at_prior(used, told, outside or 0.0, is_clipped, total == 0)
     return document | {"says": said}
 
 

@@ -12,7 +12,11 @@ Span = tuple[str, float | None, float | None, float | None, float | None]
 
 
 def scaler_at_prior(
-    rows: int, spans: Sequence[Span] = (), outside: float = 0.0, is_clipped: bool = True
+    rows: int,
+    spans: Sequence[Span] = (),
+    outside: float = 0.0,
+    is_clipped: bool = True,
+    is_silent: bool = False,
 ) -> str:
     """Say that the scaler starts from its prior, why, and whether that leaves what ran.
 
@@ -22,7 +26,10 @@ def scaler_at_prior(
     spans : as in `scaler_taught`, of the prior δ
     outside : share of contexts in which the prior δ lies outside what ran
     is_clipped : whether it is clipped there; not where the log was refused and so not imported
+    is_silent : whether no row of the log has what the scaler learns from
 
+    >>> scaler_at_prior(0, is_silent=True)
+    'The scaler stays at its prior: no row of the log has what it learns from.'
     >>> scaler_at_prior(0)
     'The scaler stays at its prior: the certificate lets it use no row.'
     >>> scaler_at_prior(0, [("price", 0.2, 6.1, 0.9, 1.1)], 0.7, is_clipped=False)
@@ -32,7 +39,9 @@ def scaler_at_prior(
      never run.'
     """
     why = "the certificate lets it use no row"
-    if rows:
+    if is_silent:
+        why = "no row of the log has what it learns from"
+    elif rows:
         why = f"the {some(rows, 'row')} that it may use {_say(rows)} too little of δ"
     said = f"The scaler stays at its prior: {why}."
     if outside == 0:

@@ -182,7 +182,7 @@ def gate_changed(
      log was used, because rows are credited with what was executed.'
     >>> gate_changed("manager", 60001, 0.75, 0.55, 1e-5, is_certain=False)[:135]
     'The gate “manager” may have changed at row 60,001 (p < 0.001 if verdicts were independent):
-     before it let 75 % of the proposals pass unc'
+     before it let 75 % of the proposals pass un'
     """
     if is_certain:
         found = "" if p is None else f" ({chance(p)})"

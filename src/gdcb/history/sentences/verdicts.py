@@ -20,8 +20,7 @@ VERDICTS = {
 MEANING = {
     "direct": "Each arm starts from its rows as they are, weighed by their bias.",
     "adjust": "What context explains of the reward is taken off first, by a model fitted on other "
-    "rows than those that it corrects, unless the learner reads context itself; rows from before a "
-    "change are left out.",
+    "rows than those that it corrects, unless the learner reads context itself.",
     "reweight": "Each row counts by how rarely its action was executed in such a context.",
     "refuse": "The learner starts from its prior, as if there were no history.",
 }
@@ -162,8 +161,8 @@ def reweighted(
     >>> reweighted(20.0, 0.013, 0.004)
     'Rows are weighted by the inverse of the probability of what was executed, estimated from the
      log. Weights above 20 were cut to 20, which concerns 1 % of the rows looked at and moves the
-     weighted mean of an arm by at most 0.004; of contexts in which an arm never ran, weights say
-     nothing.'
+     weighted mean of an arm among these rows by at most 0.004; of contexts in which an arm never
+     ran, weights say nothing.'
     >>> reweighted(20.0, 0.0, 0.0, is_logged=True)
     'Rows are weighted by the inverse of the probability of what was executed, as the log states it.
      Weights above 20 are cut to 20; none of the rows looked at had one.'
@@ -182,8 +181,8 @@ def reweighted(
     if bias_bound is None:
         return f"{told}."
     return (
-        f"{told} and moves the weighted mean of an arm by at most {short(bias_bound)}; of "
-        "contexts in which an arm never ran, weights say nothing."
+        f"{told} and moves the weighted mean of an arm among these rows by at most "
+        f"{short(bias_bound)}; of contexts in which an arm never ran, weights say nothing."
     )
 
 
