@@ -99,6 +99,37 @@ class RidgeSums:
         for sums in (self.gram, self.moment, self.square, self.count):
             sums[owner] = sums[owner] * factor + 0.0  # 0, never −0, where nothing is left
 
+    def reweigh(self, owner: Array, root: Array, theta: Array) -> None:
+        """Multiply the weights of past rows by root², each feature having its own; no owner twice.
+
+        Exact where all rows of an owner change alike, and where each row has one feature. θ fits
+        the sums afterwards as it did before: what it left of the moments is scaled with them.
+
+        Parameters
+        ----------
+        owner : (N,)
+        root, theta : (N, d) factors above 0, and a fit that all targets share
+
+        Examples
+        --------
+        Two rows φ = 1, y = 3 of weight 1, at a quarter of it:
+
+        >>> sums, one = RidgeSums.zeros(1, 1, 1), np.ones((2, 1))
+        >>> sums.add(np.zeros(2, dtype=int), one, 3 * one, one[:, 0])
+        >>> sums.reweigh(np.array([0]), np.array([[0.5]]), np.array([[3.0]]))
+        >>> sums.gram.item(), sums.moment.item(), sums.square.item(), sums.count.item()
+        (0.5, 1.5, 4.5, 0.5)
+        """
+        old, fitted = self.gram[owner], theta[:, None, :, None]
+        left = self.moment[owner] - (old @ fitted)[..., 0]
+        new = root[:, None, :, None] * old * root[:, None, None, :]
+        before, after = (np.trace(gram, axis1=-2, axis2=-1) for gram in (old, new))
+        share = np.divide(after, before, out=np.ones_like(before), where=before > 0.0)
+        self.gram[owner] = new
+        self.moment[owner] = (new @ fitted)[..., 0] + root[:, None] ** 2 * left
+        self.square[owner] *= share
+        self.count[owner] *= share
+
     def variance(self, owner: Array, theta: Array, before: float | None = None) -> Array:
         """Return the penalised residual sum of squares over the rows, at the optimum: (N, m).
 

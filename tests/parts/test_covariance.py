@@ -121,10 +121,9 @@ def test_the_fit_is_a_ridge_reference_s() -> None:
     label, weight = labels_of(2, 60), rng_of(3).uniform(0.0, 2.0, 60)
     label[:, 0] += 1.0
     state = taught(scaler, label, weight=weight)
-    scaler.publish(state, ONE)
     beta, spread = reference(scaler, label, weight)
     assert (beta > 1e-6).all()  # else the bound decides
-    np.testing.assert_allclose(state.beta[0], beta, rtol=1e-9)
+    np.testing.assert_allclose(scaler.solve(state.sums, ONE)[0], beta, rtol=1e-9)
     x = np.array([[0.3, 0.6]])
     error = scaler.uncertainty(state, ONE, x)[0]
     q, r = np.array([0.7, 0.3]), np.array([0.0, 0.8, 0.2])
@@ -203,20 +202,96 @@ def test_sizes_stay_within_the_compact_set(
     assert (delta <= scaler.high * (1 + 1e-12)).all()
 
 
-def test_a_prior_that_is_far_too_large_is_left_behind() -> None:
-    """R is 0.01 and the prior says 9 ± 1: 1,000 rows in instalments of 50 leave 0.01.
-
-    Weighted by the prior's variance throughout they would leave 1.26. The mean of 1,000 squares
-    has a standard error of 4.5 %: within 15 % the false-alarm rate is below 0.001.
-    """
-    scaler = CovarianceScaler(n_modes=1, prior_mean=(1.0, 9.0, 1.0), low=1e-4)
-    label = np.full((1000, 8), np.nan)
-    label[:, 0], label[:, 2:5] = (0.1 * rng_of(0).normal(size=1000)) ** 2, (0.0, 1.0, 0.0)
+def in_instalments(prior: tuple[float, float], truth: float, seed: int, rows: int) -> Array:
+    """Return R̂ and its stated error after rows ν² = truth·χ², published every 50."""
+    scaler = CovarianceScaler(
+        prior_mean=(1.0, prior[0], 1.0), prior_sd=(1.0, prior[1], 1.0), low=1e-4
+    )
+    label = np.full((rows, 8), np.nan)
+    label[:, 0], label[:, 2:5] = truth * rng_of(seed).normal(size=rows) ** 2, (0.0, 1.0, 0.0)
     state = scaler.init(1)
-    for some in np.split(label, 20):
+    for some in np.split(label, rows // 50):
         taught(scaler, some, state=state)
         scaler.publish(state, ONE)
-    assert state.beta[0, 1] == pytest.approx(0.01, rel=0.15)
+    return np.array([state.beta[0, 1], scaler.uncertainty(state, ONE, np.zeros((1, 2)))[0, 0, 1]])
+
+
+@pytest.mark.parametrize(("prior", "truth"), [(0.01, 9.0), (1.0, 9.0), (9.0, 0.01)])
+def test_a_prior_that_is_far_off_is_left_behind(prior: float, truth: float) -> None:
+    """The prior is ± 9. After 1,000 rows R̂ varies over 40 seeds as it says, by √(2/1,000) of R.
+
+    Where 9 is true and the prior says 0.01, first rows of a fixed weight would make that 0.22 of R
+    and the stated error 0.0002 of it. A standard deviation over 40 seeds is off by more than 45 %,
+    or their mean by 4 %, in less than one of a thousand; the prior takes another 1.4 % of R̂.
+    """
+    found = np.stack([in_instalments((prior, 9.0), truth, seed, 1000) for seed in range(40)])
+    ideal = truth * np.sqrt(2.0 / 1000)
+    assert found[:, 0].mean() == pytest.approx(truth, rel=0.04)
+    assert found[:, 0].std(ddof=1) == pytest.approx(ideal, rel=0.45)
+    np.testing.assert_allclose(found[:, 1], ideal, rtol=0.2)
+
+
+def test_a_prior_that_is_sure_and_wrong_gives_way_steadily() -> None:
+    """0.01 ± 0.01 where 9 is true: the prior weighs 10⁴, n rows at β weigh n/(2β²).
+
+    β = 0.01 + 8.99·n/(n + 2·10⁴·β²): about (9n/(2·10⁴))^⅓ = 0.77 after 1,000 rows. It rises with n
+    and never jumps between 0.01 and 9, as whole steps would.
+    """
+    found = [in_instalments((0.01, 0.01), 9.0, 0, rows)[0] for rows in (250, 500, 1000, 1050)]
+    assert found == sorted(found)
+    assert found[2] == pytest.approx(0.77, rel=0.1)
+
+
+def test_rare_contexts_are_weighted_by_their_own_size() -> None:
+    """Two knots of R, both with a prior of 0.01 ± 9; at one 0.01 is true, at the other, rare, 9.
+
+    4,000 rows, one in forty at the rare one: both stated errors are √(2/n) of R, to a quarter.
+    """
+    scaler = CovarianceScaler(
+        noise=0, noise_knots=(0.0, 1.0), prior_mean=0.01, prior_sd=9.0, low=1e-4
+    )
+    x = np.zeros((4000, 1))
+    x[39::40] = 1.0
+    label = np.full((4000, 10), np.nan)
+    label[:, 2:6] = np.column_stack((0.0 * x, 1.0 - x, x, 0.0 * x))
+    label[:, 0] = np.where(x[:, 0] > 0.0, 9.0, 0.01) * rng_of(1).normal(size=4000) ** 2
+    state = scaler.init(1)
+    for some in np.split(label, 80):
+        taught(scaler, some, state=state)
+        scaler.publish(state, ONE)
+    at, two = np.array([[0.0], [1.0]]), np.zeros(2, dtype=np.int64)
+    size, error = scaler.predict(state, two, at)[:, 0, 1], scaler.uncertainty(state, two, at)
+    np.testing.assert_allclose(size, (0.01, 9.0), rtol=0.5)
+    np.testing.assert_allclose(
+        error[:, 0, 1] / size, np.sqrt(2.0 / np.array([3900, 100])), rtol=0.25
+    )
+
+
+def test_publishing_again_changes_nothing() -> None:
+    """To the last bit: what is in force fits sums that it weights itself."""
+    scaler = CovarianceScaler(**MANY)
+    state = taught(scaler, labels_of(15, 60))
+    assert scaler.publish(state, ONE).size == 1
+    before = records.to_bytes(state)
+    assert scaler.publish(state, ONE).size == 0
+    assert records.to_bytes(state) == before
+
+
+def test_merged_rows_get_the_weights_of_the_state_that_they_join() -> None:
+    """R̂ is 9 here and 0.01 there: 50 rows from there count as 50 rows of a size of 9."""
+    scaler = CovarianceScaler(prior_mean=0.01, prior_sd=9.0, low=1e-4)
+    states = []
+    for truth in (9.0, 0.01):
+        label = np.full((50, 8), np.nan)
+        label[:, 0], label[:, 2:5] = truth, (0.0, 1.0, 0.0)
+        states.append(taught(scaler, label))
+        scaler.publish(states[-1], ONE)
+    one, other = states
+    before = records.to_bytes(other)
+    alone = one.sums.gram[0, 0, 1, 1]
+    scaler.merge(one, other)
+    assert one.sums.gram[0, 0, 1, 1] == pytest.approx(2.0 * alone, rel=1e-4)
+    assert records.to_bytes(other) == before
 
 
 def test_one_owner_s_uneven_sums_stop_nobody() -> None:
@@ -230,7 +305,7 @@ def test_one_owner_s_uneven_sums_stop_nobody() -> None:
     plain = np.array([[5.0, nan, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0]])
     state = taught(scaler, np.concatenate((odd, plain)), np.array([1, 0]), n_owners=3)
     with pytest.raises(np.linalg.LinAlgError):
-        state.sums.solve(np.arange(3), 1.0)
+        np.linalg.inv(state.sums.gram.sum(axis=1) + np.eye(3))
     scaler.publish(state, np.arange(3))
     assert ((state.beta[1] >= scaler.low) & (state.beta[1] <= scaler.high)).all()
     alone = taught(scaler, plain)
@@ -271,9 +346,11 @@ def test_it_finds_the_truth_where_modes_are_known() -> None:
         lagged, last = after[..., 0, 0], nu
     rows = np.stack(labels, axis=1)  # tracks first
     state = taught(scaler, rows.reshape(-1, 18))
-    scaler.publish(state, ONE)
     beta, spread = reference(scaler, rows.reshape(-1, 18), np.ones(tracks * steps))
-    np.testing.assert_allclose(state.beta[0], beta, rtol=1e-8)
+    np.testing.assert_allclose(scaler.solve(state.sums, ONE)[0], beta, rtol=1e-8)
+    scaler.publish(state, ONE)
+    # Under its own weights the prior counts for a little more or less.
+    np.testing.assert_allclose(state.beta[0], beta, rtol=1e-3)
     scores = np.stack([_score(scaler, track, beta) for track in rows])
     error_of = np.sqrt(np.diag(spread @ (scores.T @ scores) @ spread))
     assert (np.abs(beta - truth) < 4.0 * error_of).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +25,9 @@ from gdcb.parts import (
 from gdcb.regression import RidgeSums
 from gdcb.scalers.settings import check_whole, numbers_of
 
+_SAME = 1e-6  # by how much a fit may differ from the one that its rows are weighted by
+_ROUNDS = 60  # each halves the difference
+
 
 @dataclass(slots=True)
 class CovarianceState:
@@ -31,7 +35,7 @@ class CovarianceState:
 
     Parameters
     ----------
-    sums : of the regression of innovation products on their responses
+    sums : of the regressions of ν_t² and of ν_tν_{t−1} on their responses, weighted by `beta`
     beta : (owners, B) published coefficients of Q by mode and knot, of R by knot, and of P₀
     versions, since, rows : (owners,) publications so far, rows that taught since the last one, and
         in all
@@ -75,11 +79,12 @@ class CovarianceScaler:
     A row's label is (ν_t², ν_tν_{t−1}, responses of both): products of innovations, averaged over
     axes that share their gain, and how each would move with each coefficient, whatever gains ran
     (`gdcb.kalman.responses`). β follows by ridge regression of the products on the responses,
-    pulled towards `prior_mean` as if that had been seen with standard deviation `prior_sd`. Each
-    product is weighted by the inverse of its variance under the coefficients that were published
-    when it came, the prior's at first: a prior that is far too large counts products for too
-    little only until the next publication. Sums are kept, so that between two publications a
-    batch and any order of rows give the same fit.
+    pulled towards `prior_mean` as if that had been seen with standard deviation `prior_sd`. A
+    product is weighted by the inverse of its variance under the coefficients in force. When others
+    are published, the sums of earlier products are brought to the weights that those give: each
+    coefficient's share by how much the size of the squares that tell of it changed, on average.
+    So a prior that is far too small or too large does not fix the weights of the first rows.
+    Sums are kept, so that between two publications a batch and any order of rows give the same fit.
 
     Parameters
     ----------
@@ -100,9 +105,11 @@ class CovarianceScaler:
     of its errors, and weights of the modes that are right on average. Where modes are not known,
     the responses of Q_m carry how likely m was, and β_m is the size of Q where m seemed to be on.
 
-    Needs: publications along the way, every `every` rows, where `prior_mean` may be far from the
-    truth. All rows learned at once and published once are weighted by the prior alone, and a prior
-    R of 9 where 0.01 is true then hardly moves. A warm start publishes along the way by itself.
+    Needs: a `prior_sd` as large as the doubt about `prior_mean`. It is not learned, and 0.01 ± 0.01
+    where 9 is true holds the sizes back for thousands of rows. And publications along the way,
+    every `every` rows: rows that were learned together keep their weights relative to each other,
+    which are those of the coefficients in force when they came. A warm start publishes along the
+    way by itself.
 
     Stops applying: gains that never change and whiten the innovations leave little to tell Q from
     R by. For gains only ratios matter: K(cQ, cR) = K(Q, R). Beyond the outer knots δ is constant.
@@ -110,17 +117,18 @@ class CovarianceScaler:
     Examples
     --------
     One mode, one knot each, coefficients (q, r, p) with prior 1 ± 1. A track begins: the first
-    innovation responds to r and p by 1, E[ν²] = r + p, and ν² = 5 is seen. Its prior mean is
-    2, its variance 2·2² = 8; each of r and p moves by 1·(5 − 2)/(8 + 1 + 1) = 0.3.
+    innovation responds to r and p by 1, E[ν²] = r + p, and ν² = 12 is seen where 2 was expected.
+    With r = p = 1.5 its variance is 2·3² = 18, so that each moves by 1·(12 − 2)/(18 + 1 + 1) = 0.5:
+    to 1.5, as supposed.
 
     >>> scaler = CovarianceScaler(n_modes=1)
     >>> state, nan = scaler.init(1), np.nan
-    >>> label = np.array([[5.0, nan, 0.0, 1.0, 1.0, nan, nan, nan]])
+    >>> label = np.array([[12.0, nan, 0.0, 1.0, 1.0, nan, nan, nan]])
     >>> one, x = np.zeros(1, int), np.zeros((1, 1))
     >>> scaler.observe(state, one, x, np.ones((1, 1)), label, np.ones(1))
     >>> _ = scaler.publish(state, one)
-    >>> scaler.predict(state, one, x).round(12).tolist()
-    [[[1.0, 1.3, 1.3]]]
+    >>> scaler.predict(state, one, x).round(5).tolist()
+    [[[1.0, 1.5, 1.5]]]
     """
 
     n_modes: int = 1
@@ -233,7 +241,7 @@ class CovarianceScaler:
         """Return empty sums and the prior's coefficients."""
         mean, _ = self._prior
         return CovarianceState(
-            RidgeSums.zeros(n_owners, 1, self.size),
+            RidgeSums.zeros(n_owners, 2, self.size),
             np.tile(np.clip(mean, self.low, self.high), (n_owners, 1)),
             *(np.zeros(n_owners, dtype=np.int64) for _ in range(3)),
         )
@@ -262,11 +270,14 @@ class CovarianceScaler:
     def uncertainty(self, state: CovarianceState, owner: Array, x: Array) -> Array:
         """Return the posterior standard error of each size, from all rows so far: (N, n_arms, 3).
 
-        Products are taken to have the variance that they had under the coefficients published when
-        they came, and to be independent: lagged products of one innovation are not quite.
+        Products are taken to have the variance that they have under the coefficients in force, and
+        to be independent: lagged products of one innovation are not quite.
         """
         _, sd = self._prior
-        spread = np.linalg.inv(state.sums.penalised(owner, 1.0))[:, 0] * np.outer(sd, sd)
+        values, vectors = np.linalg.eigh(state.sums.gram[owner].sum(axis=1))
+        # Rows add to the prior's 1 and take nothing from it; rounding could.
+        scaled = vectors / (1.0 + np.maximum(values, 0.0))[:, None]
+        spread = scaled @ vectors.swapaxes(-1, -2) * np.outer(sd, sd)
         process, noise = self.weights(x)
         k = len(self.process_knots)
         out = np.empty((x.shape[0], self.n_arms, 3))
@@ -309,8 +320,9 @@ class CovarianceScaler:
         variance = np.maximum(expected, 1e-12) ** 2
         both = variance + (lagged * fitted).sum(axis=1) ** 2
         for j, response, spread in ((0, square, 2.0 * variance), (1, lagged, both)):
-            rest = label[:, j] - (response * mean).sum(axis=1)
-            state.sums.add(owner, response * sd, rest[:, None], weight * self.axes / spread)
+            rest = np.full((label.shape[0], 2), np.nan)
+            rest[:, j] = label[:, j] - (response * mean).sum(axis=1)
+            state.sums.add(owner, response * sd, rest, weight * self.axes / spread)
         taught = (np.isfinite(label[:, :2]).any(axis=1) & (weight > 0)).astype(np.int64)
         scatter_add(state.since, owner, taught)
         scatter_add(state.rows, owner, taught)
@@ -345,12 +357,48 @@ class CovarianceScaler:
         found: Array = np.clip(mean + sd * _solved(sums, owners), self.low, self.high)
         return found
 
+    def _settled(self, state: CovarianceState, owners: Array) -> Array:
+        """Return β (owners, B) that fits sums weighted by itself; bring the sums to that weight.
+
+        Steps go half of the way, in logarithms. Whole ones can go to and fro for ever between a
+        large β, under which rows count for less than the prior, and a small one.
+        """
+        mean, sd = self._prior
+        weighed, found = state.beta[owners], np.empty((owners.size, self.size))
+        rest = np.arange(owners.size)
+        for _ in range(_ROUNDS):
+            theta = _solved(state.sums, owners[rest])
+            found[rest] = fit = np.clip(mean + sd * theta, self.low, self.high)
+            is_off = (np.abs(fit - weighed[rest]) > _SAME * weighed[rest]).any(axis=1)
+            rest, theta, fit = rest[is_off], theta[is_off], fit[is_off]
+            if rest.size == 0:
+                break
+            half = np.sqrt(weighed[rest] * fit)
+            self._reweigh(state.sums, owners[rest], weighed[rest], half, theta)
+            weighed[rest] = half
+        return found
+
+    def _reweigh(self, sums: RidgeSums, owners: Array, old: Array, new: Array, fit: Array) -> None:
+        """Bring sums that are weighted by coefficients `old` to the weights of `new`.
+
+        A weight goes with the inverse square of the size of ν². For each coefficient that size is
+        averaged over the rows that tell of it, by how much they do: Σ w·s·(s·β) of all rows.
+        """
+        _, sd = self._prior
+        before, after = ((sums.gram[owners, 0] @ (b / sd)[..., None])[..., 0] for b in (old, new))
+        is_known = (before > 0.0) & (after > 0.0)
+        root = np.divide(before, after, out=np.ones_like(before), where=is_known)
+        # No row can change by more than the coefficient that changes most; rounding could.
+        ratio = old / new
+        root = np.clip(root, ratio.min(axis=1, keepdims=True), ratio.max(axis=1, keepdims=True))
+        sums.reweigh(owners, root, fit)
+
     def publish(self, state: CovarianceState, owners: Array) -> Array:
         """Solve for β and put it in force; return the owners whose sizes changed."""
         if owners.size == 0:
             return owners
         state.since[owners] = 0
-        beta = self.solve(state.sums, owners)
+        beta = self._settled(state, owners)
         is_new: Array = np.asarray((beta != state.beta[owners]).any(axis=1))
         owners = owners[is_new]
         state.beta[owners] = beta[is_new]
@@ -358,12 +406,19 @@ class CovarianceScaler:
         return owners
 
     def merge(self, state: CovarianceState, other: CovarianceState) -> None:
-        """Add the rows of another state of the same owners; what is in force stays."""
+        """Add the rows of another state of the same owners; what is in force stays.
+
+        They are brought to the weights that this state's coefficients give them.
+        """
         if state.beta.shape != other.beta.shape:
             raise InvalidInput(
                 f"merge: expected a state of shape {state.beta.shape}, got {other.beta.shape}"
             )
-        state.sums.merge(other.sums)
+        theirs, apart = deepcopy(other.sums), np.flatnonzero((state.beta != other.beta).any(axis=1))
+        if apart.size:
+            theta = _solved(theirs, apart)
+            self._reweigh(theirs, apart, other.beta[apart], state.beta[apart], theta)
+        state.sums.merge(theirs)
         state.since += other.since
         state.rows += other.rows
 
@@ -375,10 +430,11 @@ class CovarianceScaler:
 
 def _solved(sums: RidgeSums, owners: Array) -> Array:
     """Return θ̂ of every owner, (owners, B): where rounding lost the prior, the smallest of them."""
+    gram = sums.gram[owners].sum(axis=1) + np.eye(sums.gram.shape[-1])
+    moment = sums.moment[owners].sum(axis=1)[..., None]
     try:
-        return sums.solve(owners, 1.0)[:, 0]
+        return np.asarray(np.linalg.solve(gram, moment)[..., 0])
     except np.linalg.LinAlgError:
         if owners.size > 1:  # one singular system must not spoil the others
             return np.concatenate([_solved(sums, one) for one in np.split(owners, owners.size)])
-        inverse = np.linalg.pinv(sums.penalised(owners, 1.0)[:, 0], hermitian=True)
-        return np.asarray((inverse @ sums.moment[owners, 0][..., None])[..., 0])
+        return np.asarray((np.linalg.pinv(gram, hermitian=True) @ moment)[..., 0])
