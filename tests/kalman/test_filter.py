@@ -432,7 +432,17 @@ def test_a_bad_matrix_among_many_is_named() -> None:
         ({"is_seen": np.ones((4, 3), dtype=bool)}, "is_seen: expected booleans"),
         ({"gains": np.zeros((2, 2))}, r"gains: expected shape \(..., 2, 1\)"),
         ({"gains": np.full((2, 1), np.nan)}, "gains: expected finite"),
-        ({"longest_gap": -1}, "longest_gap: expected a number of steps >= 0, got -1"),
+        ({"longest_gap": -1}, "longest_gap: expected a whole number >= 0, got -1"),
+        ({"longest_gap": np.nan}, "longest_gap: expected a whole number >= 0, got nan"),
+        ({"longest_gap": 1.5}, "longest_gap: expected a whole number >= 0, got 1.5"),
+        ({"longest_gap": "2"}, "longest_gap: expected a whole number >= 0, got '2'"),
+        ({"model": None}, "model: expected a Model, got NoneType"),
+        ({"z": np.zeros((4, 3, 1)) + 1j}, "z: expected an array of real numbers, got complex128"),
+        ({"z": "abc"}, "z: expected an array of real numbers, got str"),
+        ({"mean": "abc"}, "mean: expected an array of real numbers, got str"),
+        ({"waited": np.zeros(2, dtype=int)}, "waited: expected 3 whole numbers >= 0"),
+        ({"waited": np.full(3, -1)}, "waited: expected 3 whole numbers >= 0"),
+        ({"waited": np.full(3, 0.5)}, "waited: expected 3 whole numbers >= 0"),
         ({"z": np.zeros((4, 0, 1))}, "z: expected shape"),
     ],
 )
@@ -440,14 +450,15 @@ def test_bad_calls_are_refused(change: dict[str, Any], message: str) -> None:
     """And what was given is as it was."""
     given_: dict[str, Any] = {
         "z": np.zeros((4, 3, 1)),
+        "model": Model(**GOOD),
         "mean": np.zeros(2),
         "covariance": np.eye(2),
     } | change
-    copies = {name: np.array(value) for name, value in given_.items()}
+    copies = {name: np.array(value) for name, value in given_.items() if name != "model"}
     with pytest.raises(InvalidInput, match=message):
-        kalman_filter(model=Model(**GOOD), **given_)
-    for name, value in given_.items():
-        np.testing.assert_array_equal(value, copies[name])
+        kalman_filter(**given_)
+    for name, value in copies.items():
+        np.testing.assert_array_equal(given_[name], value)
 
 
 def test_a_model_of_other_tracks_is_refused() -> None:

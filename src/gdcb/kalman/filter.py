@@ -38,7 +38,9 @@ class Filtered:
     is_lost : (T, N) whether a track had gone unseen for more than `longest_gap` steps
     is_gated : (T, N) whether the innovation gate refused the measurement, which counts as unseen
     next_mean, next_root : (N, n), (N, n, n) prediction for step T and L of its covariance LLᵀ: a
-        filter that starts from them goes on as if it had not stopped
+        filter that starts from them, and with a gate from `next_waited`, goes on as if it had not
+        stopped. Only `longest_gap` counts from the first step of each call
+    next_waited : (N,) measurements that the gate had refused in a row at the end
     """
 
     predicted: Array
@@ -54,6 +56,7 @@ class Filtered:
     is_gated: Array
     next_mean: Array
     next_root: Array
+    next_waited: Array
 
 
 def kalman_filter(
@@ -68,6 +71,7 @@ def kalman_filter(
     longest_gap: int | None = None,
     gate: float | None = None,
     gate_patience: int = 3,
+    waited: Array | None = None,
 ) -> Filtered:
     """Filter tracks.
 
@@ -88,7 +92,9 @@ def kalman_filter(
         in `is_lost`, and numbers of it that are no longer finite are not refused
     gate : a probability such as 0.999: a measurement whose νᵀS⁻¹ν exceeds that quantile of χ² is
         refused, counts as unseen and is marked in `is_gated`. None: all are taken
-    gate_patience : after so many refused in a row the next one is taken, whatever it says
+    gate_patience : after so many refused in a row all are taken, whatever they say, until one lies
+        inside the gate again
+    waited : (N,) how many in a row the gate had refused before, as `Filtered.next_waited` is
 
     Returns
     -------
@@ -104,9 +110,9 @@ def kalman_filter(
     -----
     A gap is pure prediction: the covariance grows, without bound where F is not stable.
 
-    A gate cannot tell a wrong measurement from a target that really turned: after a turn it refuses
-    right ones, until S has grown or `gate_patience` is over. Where Q is too small for the turns
-    that there are, it does harm; see `is_gated`, and use `gdcb.kalman.imm` there.
+    A gate cannot tell a wrong measurement from a target that really turned: when a turn begins it
+    refuses right ones, until S has grown or `gate_patience` is over. Where Q is too small for the
+    turns that there are, it does harm; see `is_gated`, and use `gdcb.kalman.imm` there.
     Assumes linear motion and noise without memory. The covariances are what the model claims; see
     `gdcb.kalman.agreement` for whether the track agrees.
 
@@ -123,12 +129,16 @@ def kalman_filter(
     """
     z, seen = inputs.measurements(z, is_seen, model)
     steps, tracks, m = z.shape
+    limits, next_waited = inputs.gate_limits(gate, gate_patience, m), inputs.waits(waited, tracks)
+    if longest_gap is not None:
+        inputs.count("longest_gap", longest_gap, 0)
     mean, root = inputs.start(mean, covariance, is_root, tracks, model.n_states)
     fixed = None if gains is None else inputs.fixed_gains(gains, steps, tracks, model)
     is_gated = np.zeros((steps, tracks), dtype=bool)
-    if gate is not None:
-        limits = inputs.gate_limits(gate, gate_patience, m)
-        is_gated = _gated(z, seen, model, mean, root, fixed, limits, gate_patience)
+    if limits is not None:
+        is_gated, next_waited = _gated(
+            z, seen, model, mean, root, fixed, limits, gate_patience, next_waited
+        )
         seen = seen & ~is_gated[:, :, None]
     is_lost = inputs.lost(seen, longest_gap)
     masks = inputs.masks(seen)
@@ -173,6 +183,7 @@ def kalman_filter(
         is_gated,
         np.ascontiguousarray(mean.T),
         np.array(np.broadcast_to(np.moveaxis(spread.root, -1, 0).swapaxes(1, 2), (tracks, n, n))),
+        next_waited,
     )
 
 
@@ -185,13 +196,14 @@ def _gated(
     fixed: Array | None,
     limits: Array,
     patience: int,
-) -> Array:
-    """Return which measurements are refused (T, N), each by what was taken before it."""
+    waited: Array,
+) -> tuple[Array, Array]:
+    """Return which measurements are refused (T, N), each by what was taken before it; `waited`."""
     steps, tracks, _ = z.shape
     n = model.n_states
     f, h, work = tracks_last(model.transition), tracks_last(model.measurement), square_root.Work()
     root = np.broadcast_to(root, (n, n, tracks))
-    refused, waited = np.zeros((steps, tracks), dtype=bool), np.zeros(tracks, dtype=np.int64)
+    refused = np.zeros((steps, tracks), dtype=bool)
     values = np.moveaxis(np.where(seen, z, 0.0), 1, -1)
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(steps):
@@ -200,8 +212,8 @@ def _gated(
             _, _, _, half = square_root.measured(root, ht, r_half, mask, work)
             distance = square_root.total(square_root.whitened(half, error) ** 2)
             is_far = distance > limits[seen[t].sum(axis=1)]
-            refused[t] = is_far & (waited < patience)
-            waited = np.where(refused[t], waited + 1, np.where(seen[t].any(axis=1), 0, waited))
+            there = seen[t].any(axis=1)
+            refused[t], waited = inputs.counted(waited, is_far, there, patience)
             mask = mask * ~refused[t]
             updated, _, cross, half = square_root.measured(root, ht, r_half, mask, work)
             error = error * mask
@@ -214,7 +226,7 @@ def _gated(
                 mean = mean + square_root.applied(gain, error[None])[0]
             mean = square_root.applied(at(f, t), mean[None])[0]
             root = square_root.predicted(at(f, t), updated, at(model.process_root, t), work)
-    return refused
+    return refused, waited
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.kalman import inputs, square_root
 from gdcb.kalman.filter import tracks_second
-from gdcb.kalman.model import Model, factored, numbers, tracks_last
-from gdcb.kalman.modes import ImmState, Modes, mixture
+from gdcb.kalman.model import Model, factored, floats, numbers, tracks_last
+from gdcb.kalman.modes import ImmState, Modes, checked_models, mixture
 
 __all__ = [
     "ImmFiltered",
@@ -45,7 +45,7 @@ def imm_start(modes: Modes, mean: Array, covariance: Array, probability: Array) 
     probability : (M,) or (N, M) of each mode
     """
     m, tracks, n = len(modes.models), modes.n_tracks, modes.models[0].n_states
-    mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
+    mean, covariance = floats("mean", mean), floats("covariance", covariance)
     shapes = ((n,), (tracks, n), (tracks, m, n))
     numbers("mean", mean, mean.shape in shapes, f"one of {shapes}")
     wide = tuple((*shape, n) for shape in shapes)
@@ -97,20 +97,14 @@ def imm_update(state: ImmState, z: Array, modes: Modes, t: int = 0) -> ImmState:
     """Update every mode's filter by a measurement (N, m), NaN where not seen, and weigh modes."""
     n_modes, tracks = state.weights.shape
     n, m = state.means.shape[0], modes.models[0].n_measurements
-    z = np.asarray(z, dtype=float)
+    z = floats("z", z)
     if z.shape != (tracks, m) or np.isinf(z).any():
         raise InvalidInput(f"z: expected finite numbers or NaN of shape ({tracks}, {m}), got {z}")
     seen = ~np.isnan(z)
     mask = np.tile(seen.T.astype(float), n_modes)
-    _, h, _, r_root = modes.at(t)
-    means = state.means.reshape(n, -1)
     with np.errstate(over="ignore", invalid="ignore"):
-        error = np.tile(np.where(seen, z, 0.0).T, n_modes)
-        error = (error - square_root.applied(h, means[None])[0]) * mask
-        root = state.roots.reshape(-1, n, means.shape[1])
-        updated, _, cross, half = square_root.measured(root, h, r_root, mask, _work)
-        white = square_root.whitened(half, error)
-        means = means + square_root.total(cross * white[:, None])
+        updated, cross, half, white = _measured(state, z, modes, t)
+        means = state.means.reshape(n, -1) + square_root.total(cross * white[:, None])
         score = -0.5 * square_root.total(white * white)
         for j in range(m):
             score = score - np.log(half[j, j]) - 0.5 * _LOG_2PI * mask[j]
@@ -240,8 +234,9 @@ def imm(
         mixed or predicted before step 0, as in `kalman_filter`
     transition : (M, M), (N, M, M) or (T, N, M, M); that of step t leads from t to t + 1
     is_seen : (T, N, m) which components were seen, where NaN does not say it
-    gate, gate_patience : as of `kalman_filter`, by the innovation and S of all modes together: a
-        mode that expects turns keeps S wide enough to let them in
+    gate, gate_patience : as of `kalman_filter`; a measurement is refused where every mode refuses
+        it, by its own innovation and S. The S of all modes together is mostly that of the calm one
+        when a turn begins
 
     Notes
     -----
@@ -258,12 +253,14 @@ def imm(
     >>> float(out.mean[0, 0, 0].round(12)), float(out.covariance[0, 0, 0, 0].round(12))
     (1.5, 1.0)
     """
+    models = checked_models(models)
     z, seen = inputs.measurements(z, is_seen, models[0])
-    modes = Modes(tuple(models), z.shape[1])
+    limits = inputs.gate_limits(gate, gate_patience, z.shape[2])
+    modes = Modes(models, z.shape[1])
     if modes.n_steps not in (None, z.shape[0]):
         raise InvalidInput(f"z: expected {modes.n_steps} steps, as the models, got {z.shape[0]}")
     z = np.where(seen, z, np.nan)
-    transition = np.asarray(transition, dtype=float)
+    transition = floats("transition", transition)
     if transition.ndim == 4 and transition.shape[0] not in (1, z.shape[0]):
         raise InvalidInput(f"transition: expected {z.shape[0]} steps, got {transition.shape[0]}")
     state = imm_start(modes, mean, covariance, probability)
@@ -274,7 +271,6 @@ def imm(
     m = z.shape[2]
     innovation, spread = np.empty(z.shape), np.empty((steps, tracks, m, m))
     is_gated, waited = np.zeros((steps, tracks), dtype=bool), np.zeros(tracks, dtype=np.int64)
-    limits = None if gate is None else inputs.gate_limits(gate, gate_patience, m)
     for t in range(steps):
         if t:
             state = imm_predict(state, modes, _at_step(transition, t - 1), t - 1)
@@ -282,9 +278,9 @@ def imm(
         expected, spread[t] = imm_expected(state, modes, t)
         innovation[t] = z[t] - expected
         if limits is not None:
-            is_far = _distance(innovation[t], spread[t]) > limits[seen[t].sum(axis=1)]
-            is_gated[t] = is_far & (waited < gate_patience)
-            waited = np.where(is_gated[t], waited + 1, np.where(seen[t].any(axis=1), 0, waited))
+            is_far = _nearest(state, z[t], modes, t) > limits[seen[t].sum(axis=1)]
+            there = seen[t].any(axis=1)
+            is_gated[t], waited = inputs.counted(waited, is_far, there, gate_patience)
             z[t, is_gated[t]] = innovation[t, is_gated[t]] = np.nan
         state = imm_update(state, z[t], modes, t)
         after[t], p_after[t] = state.combined()
@@ -305,13 +301,25 @@ def imm(
     )
 
 
-def _distance(innovation: Array, spread: Array) -> Array:
-    """Return νᵀS⁻¹ν of the components that were seen: (N,)."""
-    seen = ~np.isnan(innovation)
-    both = seen[:, :, None] & seen[:, None]
-    s = np.where(both, spread, np.eye(innovation.shape[1]))
-    error = np.where(seen, innovation, 0.0)
-    return np.asarray((error * np.linalg.solve(s, error[..., None])[..., 0]).sum(axis=1))
+def _measured(state: ImmState, z: Array, modes: Modes, t: int) -> tuple[Array, ...]:
+    """Return every mode's updated root, K·S^½, S^½ and whitened innovation, modes beside tracks."""
+    n, n_modes = state.means.shape[:2]
+    seen, means = ~np.isnan(z), state.means.reshape(n, -1)
+    mask = np.tile(seen.T.astype(float), n_modes)
+    _, h, _, r_root = modes.at(t)
+    error = np.tile(np.where(seen, z, 0.0).T, n_modes)
+    error = (error - square_root.applied(h, means[None])[0]) * mask
+    root = state.roots.reshape(-1, n, means.shape[1])
+    updated, _, cross, half = square_root.measured(root, h, r_root, mask, _work)
+    return updated, cross, half, square_root.whitened(half, error)
+
+
+def _nearest(state: ImmState, z: Array, modes: Modes, t: int) -> Array:
+    """Return the smallest νᵀS⁻¹ν of the modes that are possible, of what was seen: (N,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        white = _measured(state, z, modes, t)[-1]
+        distance = square_root.total(white * white).reshape(state.weights.shape)
+    return np.asarray(np.where(state.weights > 0.0, distance, np.inf).min(axis=0))
 
 
 def _at_step(transition: Array, t: int) -> Array:
@@ -323,7 +331,7 @@ def _at_step(transition: Array, t: int) -> Array:
 
 def _weights(probability: Array, tracks: int, m: int) -> Array:
     """Return (M, N) weights."""
-    probability = np.asarray(probability, dtype=float)
+    probability = floats("probability", probability)
     shapes = ((m,), (tracks, m))
     numbers("probability", probability, probability.shape in shapes, f"{shapes[0]} or {shapes[1]}")
     _refuse_not_one("probability", probability)
@@ -333,7 +341,7 @@ def _weights(probability: Array, tracks: int, m: int) -> Array:
 def _transition(transition: Array, shape: tuple[int, ...]) -> Array:
     """Return (M, M, N or 1), tracks last."""
     m, tracks = shape
-    transition = np.asarray(transition, dtype=float)
+    transition = floats("transition", transition)
     shapes = ((m, m), (1, m, m), (tracks, m, m))
     numbers("transition", transition, transition.shape in shapes, f"{shapes[0]} or {shapes[2]}")
     _refuse_not_one("transition", transition)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.kalman.model import Model, factored, numbers, tracks_last
+from gdcb.kalman.model import Model, factored, floats, numbers, tracks_last
 
 
 def measurements(z: Array, is_seen: Array | None, model: Model) -> tuple[Array, Array]:
     """Return measurements and which components were seen: (T, N, m) each."""
-    z = np.asarray(z, dtype=float)
+    if not isinstance(model, Model):
+        raise InvalidInput(f"model: expected a Model, got {type(model).__name__}")
+    z = floats("z", z)
     m, steps, tracks = model.n_measurements, model.n_steps, model.n_tracks
     if z.ndim != 3 or z.shape[2] != m or 0 in z.shape[:2]:
         raise InvalidInput(f"z: expected shape (steps, tracks, {m}), got {z.shape}")
@@ -41,7 +44,7 @@ def start(
     mean: Array, covariance: Array, is_root: bool, tracks: int, n: int
 ) -> tuple[Array, Array]:
     """Return the mean (n, N) and the root (n, n, N or 1)."""
-    mean, covariance = np.asarray(mean, dtype=float), np.asarray(covariance, dtype=float)
+    mean, covariance = floats("mean", mean), floats("covariance", covariance)
     shapes = ((n,), (tracks, n))
     numbers("mean", mean, mean.shape in shapes, f"{shapes[0]} or {shapes[1]}")
     wide = ((n, n), (tracks, n, n))
@@ -55,7 +58,7 @@ def start(
 
 def fixed_gains(gains: Array, steps: int, tracks: int, model: Model) -> Array:
     """Return given gains, tracks last: (n, m, N or 1) or (T, n, m, N or 1)."""
-    gains = np.asarray(gains, dtype=float)
+    gains = floats("gains", gains)
     shape = (model.n_states, model.n_measurements)
     lead = gains.shape[:-2]
     is_shape = gains.shape[-2:] == shape and lead in (
@@ -76,21 +79,58 @@ def masks(seen: Array) -> list[Array | None]:
     ]
 
 
-def gate_limits(gate: Any, patience: Any, m: int) -> Array:
+def gate_limits(gate: Any, patience: Any, m: int) -> Array | None:
     """Return the largest νᵀS⁻¹ν that passes, by how many components were seen: (m + 1,).
 
-    With two components χ² is −2·log(1 − p): 13.8 for a gate of 0.999.
+    None without a gate. With two components χ² is −2·log(1 − p): 13.8 for a gate of 0.999.
 
     >>> gate_limits(0.999, 3, 2)[[0, 2]].round(1).tolist()
     [inf, 13.8]
     """
     from scipy.special import chdtri
 
-    if isinstance(gate, bool) or not isinstance(gate, (int, float)) or not 0.5 <= gate < 1.0:
+    count("gate_patience", patience, 1)
+    if gate is None:
+        return None
+    if isinstance(gate, bool) or not isinstance(gate, Real) or not 0.5 <= float(gate) < 1.0:
         raise InvalidInput(f"gate: expected a probability from 0.5 to below 1, got {gate!r}")
-    if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
-        raise InvalidInput(f"gate_patience: expected a whole number >= 1, got {patience!r}")
-    return np.array([np.inf, *(float(chdtri(k, 1.0 - gate)) for k in range(1, m + 1))])
+    left = 1.0 - float(gate)
+    return np.array([np.inf, *(float(chdtri(k, left)) for k in range(1, m + 1))])
+
+
+def counted(waited: Array, is_far: Array, is_there: Array, patience: int) -> tuple[Array, Array]:
+    """Return which measurements the gate refuses, and how many in a row it has refused now: (N,).
+
+    After `patience` refused, all are taken until one lies inside the gate: a target that turns goes
+    on being followed. A step without a measurement changes nothing.
+
+    >>> none, far, there = np.zeros(1, dtype=int), np.array([True]), np.array([True])
+    >>> first, waited = counted(none, far, there, 1)
+    >>> second, waited = counted(waited, far, there, 1)
+    >>> third, waited = counted(waited, far, there, 1)
+    >>> first.tolist(), second.tolist(), third.tolist(), waited.tolist()
+    ([True], [False], [False], [1])
+    >>> counted(waited, ~far, there, 1)[1].tolist()
+    [0]
+    """
+    is_refused = is_far & (waited < patience)
+    return is_refused, np.where(is_far, waited + is_refused, np.where(is_there, 0, waited))
+
+
+def waits(waited: Array | None, tracks: int) -> Array:
+    """Return how many measurements in a row were refused before the first step: (N,)."""
+    if waited is None:
+        return np.zeros(tracks, dtype=np.int64)
+    found = np.asarray(waited)
+    if found.shape != (tracks,) or found.dtype.kind not in "iu" or (found < 0).any():
+        raise InvalidInput(f"waited: expected {tracks} whole numbers >= 0, got {waited!r}")
+    return found.astype(np.int64)
+
+
+def count(name: str, value: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`; NumPy's whole numbers are some."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InvalidInput(f"{name}: expected a whole number >= {least}, got {value!r}")
 
 
 def lost(seen: Array, longest_gap: int | None) -> Array:
@@ -98,8 +138,6 @@ def lost(seen: Array, longest_gap: int | None) -> Array:
     is_there = seen.any(axis=2)
     if longest_gap is None:
         return np.zeros(is_there.shape, dtype=bool)
-    if isinstance(longest_gap, bool) or longest_gap < 0:
-        raise InvalidInput(f"longest_gap: expected a number of steps >= 0, got {longest_gap!r}")
     step = np.arange(seen.shape[0])[:, None]
     last = np.maximum.accumulate(np.where(is_there, step, -1), axis=0)
     return np.asarray(step - last > longest_gap)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,25 @@ def place(index: tuple[int, ...]) -> str:
     if len(index) == 2:
         return f" (track {index[1]}, step {index[0]})"
     return f" (track {index[0]})" if index else ""
+
+
+def floats(name: str, value: Any) -> Array:
+    """Return real numbers as an array of floats; refuse text, complex numbers and uneven lists.
+
+    >>> floats("z", [1, 2]).tolist()
+    [1.0, 2.0]
+    >>> floats("z", 1j)
+    Traceback (most recent call last):
+    gdcb.errors.InvalidInput: z: expected an array of real numbers, got complex128
+    """
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "USc":
+            return found.astype(float, copy=False)
+        what = found.dtype.name
+    except (TypeError, ValueError, OverflowError):
+        what = type(value).__name__
+    raise InvalidInput(f"{name}: expected an array of real numbers, got {what}")
 
 
 def numbers(name: str, value: Array, is_shape: bool, shape: str) -> Array:
@@ -118,7 +138,7 @@ class Model:
     def __post_init__(self) -> None:
         parts = {}
         for name in ("transition", "measurement", "process", "noise"):
-            value = np.asarray(getattr(self, name), dtype=float)
+            value = floats(name, getattr(self, name))
             if value.ndim not in (2, 3, 4) or 0 in value.shape:
                 raise InvalidInput(
                     f"{name}: expected shape (i, j), (tracks, i, j) or (steps, tracks, i, j), "

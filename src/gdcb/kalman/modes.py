@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,18 @@ from gdcb.kalman.filter import at
 from gdcb.kalman.model import Model, tracks_last
 
 Matrices = tuple[Array, Array, Array, Array]
+
+
+def checked_models(models: Any) -> tuple[Model, ...]:
+    """Return models as a tuple; refuse none, and what is not a `Model`."""
+    if not isinstance(models, tuple | list):
+        raise InvalidInput(f"models: expected a tuple of models, got {type(models).__name__}")
+    if not models:
+        raise InvalidInput("models: expected at least one model, got none")
+    for model in models:
+        if not isinstance(model, Model):
+            raise InvalidInput(f"models: expected models, got {type(model).__name__}")
+    return tuple(models)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +43,7 @@ class Modes:
     _constant: Matrices | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        if not self.models:
-            raise InvalidInput("modes: expected at least one model, got none")
+        object.__setattr__(self, "models", checked_models(self.models))
         sizes = {(model.n_states, model.n_measurements) for model in self.models}
         if len(sizes) > 1:
             raise InvalidInput(
