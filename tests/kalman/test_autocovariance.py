@@ -252,9 +252,9 @@ def test_white_innovations_pass_and_coloured_do_not() -> None:
         ({"basis": np.eye(2)}, r"basis: expected shape \(p, 2, 2\)"),
         ({"basis": np.array([[[1.0, 2.0], [0.0, 1.0]]])}, "symmetric"),
         ({"basis": np.stack([np.eye(2), np.eye(2)])}, "not identified"),
-        ({"n_lags": 2}, "n_lags: expected a whole number of at least 3, got 2"),
+        ({"n_lags": 2}, "n_lags: expected a whole number >= 3, got 2"),
         ({"n_lags": 4.0}, "n_lags: expected a whole number"),
-        ({"burn_in": -1}, "burn_in: expected a whole number of at least 0"),
+        ({"burn_in": -1}, "burn_in: expected a whole number >= 0"),
         ({"weights": "some"}, "weights: expected one of gaussian, equal"),
     ],
 )

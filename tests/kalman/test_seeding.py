@@ -295,6 +295,64 @@ def test_one_jump_is_named_and_left_out(kind: str, jump: float) -> None:
     assert "wrong form" not in said
 
 
+def test_a_short_record_may_have_three_outliers() -> None:
+    """Two wrong fixes of 100 are more than 2 %, and still named and left out."""
+    z = measured(np.random.default_rng(4), 100, 1, 0.01 * np.eye(2))
+    clean = seeded(z)
+    z[[50, 70]] += 16.0
+    spoilt = seeded(z)
+    assert sorted(one.step for one in spoilt.outliers) == [50, 70]
+    np.testing.assert_allclose(sizes(spoilt), sizes(clean), rtol=0.25)
+
+
+def seeded(z: Array, model: Model = BELIEVED) -> Seeds:
+    """Seed from one record filtered by the steady gain of a model."""
+    gain = steady_gain(model)
+    found = kalman_filter(z, model, np.zeros(2), np.eye(2), gains=gain)
+    return seed(found.innovation, model, gain, None, basis=BASIS)
+
+
+def steady_gain(model: Model) -> Array:
+    p = riccati(model.transition, model.measurement, model.process, model.noise)
+    return best_gain(model.measurement, p, model.noise)
+
+
+def test_a_filter_that_is_far_off_hides_no_outlier() -> None:
+    """R is believed 1,000 times too large: a fix that is 16 off is found in each of six records.
+
+    Among the innovations of that filter it does not stand out; it does under the gain that fits.
+    """
+    model = Model(BELIEVED.transition, BELIEVED.measurement, BELIEVED.process, 1000.0 * np.eye(1))
+    for seed_ in range(6):
+        z = measured(np.random.default_rng([11, seed_]), 720, 1, 0.01 * np.eye(2))
+        clean = seeded(z, model)
+        z[360] += 16.0
+        spoilt = seeded(z, model)
+        assert clean.outliers == ()
+        assert [(one.kind, one.step) for one in spoilt.outliers] == [("measurement", 360)]
+        np.testing.assert_allclose(sizes(spoilt), sizes(clean), rtol=0.1)
+
+
+@pytest.mark.parametrize("off", [1e4, 1e8, 1e12])
+def test_a_huge_jump_is_one_jump(off: float) -> None:
+    """Its answer is taken off until nothing is left of it: no jumps are made up after it."""
+    z = measured(np.random.default_rng(4), 720, 1, 0.01 * np.eye(2))
+    clean = seeded(z)
+    z[300] += off
+    spoilt = seeded(z)
+    assert [(one.kind, one.step) for one in spoilt.outliers] == [("measurement", 300)]
+    np.testing.assert_allclose(sizes(spoilt), sizes(clean), rtol=0.05)
+
+
+def test_impossible_innovations_and_burn_ins_are_refused() -> None:
+    nu, gain = drive(4, 0.0)
+    with pytest.raises(InvalidInput, match="burn_in: expected a whole number >= 0, got nan"):
+        seed(nu, BELIEVED, gain, None, basis=BASIS, burn_in=np.nan)  # type: ignore[arg-type]
+    nu[300] = 1e150
+    with pytest.raises(InvalidInput, match=r"innovation: expected numbers within ±1e\+60"):
+        seed(nu, BELIEVED, gain, None, basis=BASIS)
+
+
 def test_what_comes_in_runs_is_no_outlier() -> None:
     """One fix in twenty is far off: that is another law, nothing is left out, and it is said."""
     rng = np.random.default_rng(5)

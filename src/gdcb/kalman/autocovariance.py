@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.kalman.inputs import count
 from gdcb.kalman.semidefinite import fit_inside, is_inside
 from gdcb.kalman.steady import (
     autocovariance_whitener,
@@ -120,9 +120,9 @@ def autocovariance_fit(
     f, h, gain = checked_system(f, h, gain)
     nu = checked_innovations(innovation, h.shape[0])
     families = _checked_basis(basis, *h.shape), symmetric_basis(h.shape[0], is_noise_diagonal)
-    skipped = settling(f, h, gain) if burn_in is None else _count("burn_in", burn_in, 0)
+    skipped = settling(f, h, gain) if burn_in is None else count("burn_in", burn_in, 0)
     steady = nu.shape[0] - skipped
-    lags = _lags(f, h, gain) if n_lags is None else _count("n_lags", n_lags, f.shape[0] + 1)
+    lags = _lags(f, h, gain) if n_lags is None else count("n_lags", n_lags, f.shape[0] + 1)
     if steady < lags + 2:
         raise InvalidInput(
             f"innovation: expected at least {lags + 2} steps after the burn-in of {skipped}, for "
@@ -196,12 +196,6 @@ def _checked_basis(basis: Array | None, m: int, n: int) -> Array:
             f"n·m = {n * m}; expected a basis of so many matrices"
         )
     return given
-
-
-def _count(name: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise InvalidInput(f"{name}: expected a whole number of at least {low}, got {value!r}")
-    return int(value)
 
 
 def _lags(f: Array, h: Array, gain: Array) -> int:

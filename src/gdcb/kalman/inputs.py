@@ -127,10 +127,11 @@ def waits(waited: Array | None, tracks: int) -> Array:
     return found.astype(np.int64)
 
 
-def count(name: str, value: Any, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`; NumPy's whole numbers are some."""
+def count(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least `least`, also of NumPy's; refuse what is none."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InvalidInput(f"{name}: expected a whole number >= {least}, got {value!r}")
+    return int(value)
 
 
 def lost(seen: Array, longest_gap: int | None) -> Array:

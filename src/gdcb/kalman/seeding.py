@@ -14,6 +14,7 @@ Each seed says in a sentence which assumption it leans on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.kalman.autocovariance import NoiseFit, autocovariance_fit, standard_error
 from gdcb.kalman.filter import Model
+from gdcb.kalman.inputs import count
+from gdcb.kalman.model import floats
 from gdcb.kalman.riccati import gain as best_gain
 from gdcb.kalman.riccati import riccati
 from gdcb.kalman.semidefinite import psd_part
@@ -41,6 +44,9 @@ _TRACKS = 10  # first innovations for every row of Ŝ₁, and one lot more
 _SAME = 0.01  # by how much a gain may move, relative to its size: it settles, never arrives
 _MATTERS = 0.02  # autocorrelation below which no warning is given, however sure
 _MOST_OUTLIERS = 0.02  # share of the measurements; more of them are no outliers but another law
+_FEW_OUTLIERS = 3  # so many may be left out of a short record too
+_ANSWERED = 1e-16  # of a jump: what is left of its answer in the innovations is rounding
+_LONGEST_ANSWER = 2_000  # steps
 _LOOK_BACK = 10  # steps before the largest innovation at which it may have begun
 _WITHIN = 3.0  # robust standard deviations within which innovations tell their covariance
 _AT_BOUND = 1e-3  # of the innovations' variance: a fitted R below it says that none was found
@@ -136,7 +142,7 @@ def seed(
         None for one long record: P̂₀ is then the steady state
     basis, is_noise_diagonal, n_lags, burn_in : as in `autocovariance.autocovariance_fit`
     leave_out_outliers : whether jumps after the burn-in that are too large for Gaussian noise, of a
-        measurement or of the state, are left out; up to 2 % of the measurements
+        measurement or of the state, are left out; up to 2 % of the measurements, or three
 
     Returns
     -------
@@ -178,23 +184,27 @@ def seed(
     )
     for name, part in (("process", model.process), ("noise", model.noise)):
         require_fixed(name, part)
-    k_all = np.asarray(gain, dtype=float)
+    k_all = floats("gain", gain)
     k = k_all if k_all.ndim < 2 else k_all.reshape(-1, *k_all.shape[-2:])[-1]
-    nu = np.asarray(innovation, dtype=float)
+    nu = floats("innovation", innovation)
     outliers: tuple[Outlier, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def fitted(innovations: Array) -> NoiseFit:
+        return autocovariance_fit(
+            innovations,
+            f,
+            h,
+            k,
+            basis=basis,
+            is_noise_diagonal=is_noise_diagonal,
+            n_lags=n_lags,
+            burn_in=burn_in,
+        )
+
     if leave_out_outliers:
-        nu, outliers, warnings = _without_outliers(nu, f, h, k, burn_in)
-    fit = autocovariance_fit(
-        nu,
-        f,
-        h,
-        k,
-        basis=basis,
-        is_noise_diagonal=is_noise_diagonal,
-        n_lags=n_lags,
-        burn_in=burn_in,
-    )
+        nu, outliers, warnings = _without_outliers(nu, f, h, k, burn_in, fitted)
+    fit = fitted(nu)
     require_fixed("gain", k_all, after=fit.burn_in, tolerance=_SAME)
     noise = Seed(fit.noise, fit.noise_error, _STEADY + ".", _how(fit))
     process = Seed(
@@ -306,27 +316,106 @@ def _steady_state(f: Array, h: Array, fit: NoiseFit) -> Seed:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    """A jump as it was fitted: the numbers (p,) of a wrong measurement or of a state, and where."""
+
+    step: int
+    track: int
+    kind: str
+    size: Array
+    explained: float
+
+
 def _without_outliers(
-    innovation: Array, f: Array, h: Array, k: Array, burn_in: int | None
+    innovation: Array,
+    f: Array,
+    h: Array,
+    k: Array,
+    burn_in: int | None,
+    fitted: Callable[[Array], NoiseFit],
 ) -> tuple[Array, tuple[Outlier, ...], tuple[str, ...]]:
     """Return innovations as if nothing had jumped, the jumps, and a warning that names them.
+
+    A filter whose Q and R are far off leaves innovations among which a jump does not stand out.
+    Where they are not white, jumps are looked for once more in those of the gain that fits.
+    """
+    f, h, k = checked_system(f, h, k)
+    nu = checked_innovations(innovation, h.shape[0])
+    start = settling(f, h, k) if burn_in is None else count("burn_in", burn_in, 0)
+    if nu.shape[0] - start < 2:
+        return nu, (), ()
+    responses, n = _responses(f, h, k), (nu.shape[0] - start) * nu.shape[1]
+    jumps, said = _jumps(nu, responses, start)
+    rest = _taken_off(nu, jumps, responses)
+    again = None if said else _under_the_fit(rest, f, h, k, start, fitted)
+    if again is not None:
+        whiter, other, begin = again
+        more, said = _jumps(whiter, _responses(f, h, other), begin, len(jumps))
+        jumps, rest = jumps + more, _taken_off(rest, more, responses)
+    if said:
+        return nu, (), said
+    outliers = tuple(
+        Outlier(
+            one.kind,
+            one.step,
+            one.track,
+            responses[one.kind][0] @ one.size,
+            float(np.sqrt(one.explained)),
+        )
+        for one in sorted(jumps, key=lambda one: -one.explained)
+    )
+    return rest, outliers, _named(outliers, n)
+
+
+def _under_the_fit(
+    nu: Array, f: Array, h: Array, k: Array, start: int, fitted: Callable[[Array], NoiseFit]
+) -> tuple[Array, Array, int] | None:
+    """Return innovations under the gain that fits, that gain, and the step from which it holds.
+
+    None where the innovations are white already, or no gain is found under which they could be.
+    """
+    fit = fitted(nu)
+    if nu.shape[0] - start < fit.n_lags + 2:
+        return None
+    p_value, largest = whiteness(nu[start:], fit.n_lags)
+    p = riccati(f, h, fit.process, fit.noise)
+    if p_value >= FALSE_ALARM or largest < _MATTERS or not np.isfinite(p).all():
+        return None
+    other = best_gain(h, p, fit.noise)
+    try:
+        begin = max(start, settling(f, h, other))
+    except InvalidInput:  # it forgets too slowly
+        return None
+    if nu.shape[0] - begin < fit.n_lags + 2:
+        return None
+    return innovations_under(nu, f, h, k, other), other, begin
+
+
+def _taken_off(nu: Array, jumps: tuple[_Jump, ...], responses: dict[str, Array]) -> Array:
+    """Return innovations less what the jumps moved them by."""
+    nu = nu.copy()
+    for one in jumps:
+        here = nu[one.step : one.step + len(responses[one.kind]), one.track]
+        here -= responses[one.kind][: len(here)] @ one.size
+    return nu
+
+
+def _jumps(
+    nu: Array, responses: dict[str, Array], start: int, n_before: int = 0
+) -> tuple[tuple[_Jump, ...], tuple[str, ...]]:
+    """Return the jumps from step `start` on; where there are too many none, and a warning.
 
     A measurement that is off by s moves its own innovation by s and later ones by −HAʲ⁻¹FK·s; a
     state that jumps by d moves them by HAʲ·d. While an innovation is too large for Gaussian noise,
     as one is in one of a thousand histories, the jump near the largest that explains most is found
     by least squares and its response is taken off.
     """
-    f, h, k = checked_system(f, h, k)
-    nu = checked_innovations(innovation, h.shape[0]).copy()
-    start = settling(f, h, k) if burn_in is None else int(burn_in)
-    steady = nu[start:]
-    if steady.shape[0] < 2:
-        return nu, (), ()
-    responses = _responses(f, h, k)
-    weight = np.linalg.inv(_robust_covariance(steady.reshape(-1, h.shape[0])))
-    limit = _squared_limit(h.shape[0], steady.shape[0] * steady.shape[1])
-    most = max(1, int(_MOST_OUTLIERS * steady.shape[0] * steady.shape[1]))
-    found: dict[tuple[int, int], Outlier] = {}
+    steady, m = nu[start:].copy(), nu.shape[2]
+    weight = np.linalg.inv(_robust_covariance(steady.reshape(-1, m)))
+    limit = _squared_limit(m, steady.shape[0] * steady.shape[1])
+    most = max(_FEW_OUTLIERS, int(_MOST_OUTLIERS * steady.shape[0] * steady.shape[1]))
+    found: dict[tuple[int, int], _Jump] = {}
     distance = np.einsum("tna,ab,tnb->tn", steady, weight, steady)
     while distance.max() > limit:
         worst, track = (int(i) for i in np.unravel_index(int(distance.argmax()), distance.shape))
@@ -338,28 +427,26 @@ def _without_outliers(
         ]
         penalty = np.log(steady.size)  # for every number of the jump, as of Schwarz's criterion
         t, kind, size, explained = max(tries, key=lambda one: one[3] - penalty * one[2].size)
-        if (t, track) in found or len(found) == most:
+        if (t, track) in found or n_before + len(found) == most:
             said = (
                 f"more than {most} measurements in {distance.size:,} are too far off for Gaussian "
                 "noise, or they come in runs: the noise has heavy tails or the state turns more "
                 "sharply than the model knows. All were kept, and the seeds count them."
             )
-            return np.asarray(innovation, dtype=float), (), (said,)
-        jump = responses[kind][0] @ size
-        found[t, track] = Outlier(kind, start + t, track, jump, float(np.sqrt(explained)))
+            return (), (said,)
+        found[t, track] = _Jump(start + t, track, kind, size, explained)
         after = slice(t, t + len(responses[kind]))
         here = steady[after, track]
         here -= responses[kind][: len(here)] @ size
         distance[after, track] = np.einsum("ta,ab,tb->t", here, weight, here)
-    outliers = tuple(sorted(found.values(), key=lambda one: -one.deviations))
-    return nu, outliers, _named(outliers, distance.size)
+    return tuple(found.values()), ()
 
 
 def _responses(f: Array, h: Array, k: Array) -> dict[str, Array]:
     """Return how innovations (J, m, …) answer a wrong measurement, and a state that jumps."""
     carried, a = f @ k, f @ (np.eye(f.shape[0]) - k @ h)
     power, states = np.eye(f.shape[0]), []
-    for _ in range(min(settling(f, h, k), 500) + 1):
+    while len(states) <= _LONGEST_ANSWER and np.abs(power).max() > _ANSWERED:
         states.append(h @ power)
         power = a @ power
     state = np.stack(states)

@@ -14,6 +14,7 @@ from gdcb.kalman.riccati import lyapunov
 
 _FORGOTTEN = 1e-3  # share of the start's covariance that is left after the burn-in
 _LONGEST = 100_000  # steps of a burn-in
+LARGEST = 1e60  # innovation; products of four of them stay finite
 
 
 def innovation_autocovariance(
@@ -275,6 +276,12 @@ def checked_innovations(innovation: Array, m: int) -> Array:
         raise InvalidInput(
             "innovation: expected finite numbers, since a step without a measurement changes the "
             f"filter; got {nu[tuple(at)]} at step {at[0]} of track {at[1]}"
+        )
+    if np.abs(nu).max() > LARGEST:
+        at = np.argwhere(np.abs(nu) > LARGEST)[0]
+        raise InvalidInput(
+            f"innovation: expected numbers within ±{LARGEST:g}, of finite squares, got "
+            f"{nu[tuple(at)]} at step {at[0]} of track {at[1]}"
         )
     return nu
 
