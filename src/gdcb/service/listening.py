@@ -28,8 +28,11 @@ class Http(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._seconds = planned().timeout
         self._timer: asyncio.TimerHandle | None = None
-        self._is_head, self._head = True, 0
-        self._is_large = False
+        self._answering: RequestResponseCycle | None = None  # the request that is being answered
+        self._is_head, self._is_large = True, False
+        self._fields = 0  # bytes of the first line and of the fields that came whole
+        self._pieces = 0  # bytes of whole pieces of a head, or of what follows a body's last byte
+        self._is_mixed = False  # the piece at hand holds something else as well
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for headers."""
@@ -37,13 +40,18 @@ class Http(HttpToolsProtocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; close the connection where headers are larger than anybody needs."""
+        """Take what came; close the connection where headers are larger than anybody needs.
+
+        The parser shows a field only when it is whole, and keeps it in memory until then. So
+        pieces are counted too, except those that also hold another request or some of a body.
+        """
+        self._is_mixed = False
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._is_head:
-            self._head += len(data)
-            if self._head > LARGEST_HEAD:
+        if not self._is_mixed:
+            self._pieces += len(data)
+            if self._pieces > LARGEST_HEAD:
                 self._is_large = True
                 self.send_400_response("")
                 return
@@ -54,29 +62,71 @@ class Http(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to wait for the headers of another request."""
         super().on_message_begin()
-        self._is_head, self._head = True, 0
+        self._is_head, self._is_mixed = True, True
+        self._fields = self._pieces = 0
         self._wait()
 
+    def on_url(self, url: bytes) -> None:
+        """Take some of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a field; drop one that follows the body: nobody reads those, nor are they headers.
+
+        Uvicorn would add it to the headers of the request that is being answered.
+        """
+        self._count(len(name) + len(value) + 4)
+        if self._is_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Wait no longer: the envelope looks after the body; begin nothing on too large headers."""
-        self._is_head = False
+        """Wait no longer: the envelope looks after the body."""
+        self._is_head, self._is_mixed = False, True
+        self._fields = self._pieces = 0
         self._stop()
-        # Headers that came whole, in one piece, or behind another request, are counted here alone.
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > LARGEST_HEAD:
-            self._is_large = True
-            raise InvalidInput(f"headers: expected at most {LARGEST_HEAD} bytes, got {size}")
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take some of the body, which the envelope limits."""
+        self._is_mixed, self._pieces = True, 0
+        super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with a request that cannot be read, and close the connection."""
         large = f"The headers are larger than {LARGEST_HEAD} bytes."
-        super().send_400_response(large if self._is_large else msg)
+        cycle = self._answering
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.close()  # in the middle of another answer it would be taken for that
+        else:
+            super().send_400_response(large if self._is_large else msg)
+        self._leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop()
+        self._leave()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _leave(self) -> None:
+        """Tell the request that is being answered that nobody listens any more.
+
+        Uvicorn tells only the one that came last, and the others would write to what is closed.
+        """
+        self.pipeline.clear()
+        if self._answering is not None:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+
+    def _count(self, size: int) -> None:
+        self._fields += size
+        if self._fields > LARGEST_HEAD:
+            self._is_large = True
+            raise InvalidInput(f"headers: expected at most {LARGEST_HEAD} bytes, got more")
 
     def _wait(self) -> None:
         if self._timer is None:
@@ -92,3 +142,4 @@ class Http(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.logger.info("no whole headers came within %g seconds", self._seconds)
             self.transport.close()
+            self._leave()
