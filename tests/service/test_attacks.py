@@ -23,10 +23,12 @@ from gdcb import events as ev
 from gdcb.cases import made_event
 from gdcb.cli.app import app
 from gdcb.codec import from_body
+from gdcb.errors import StoreError, StoreFull, StoreUnavailable
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.replaying import replay_chain
+from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import Snapshot
 from gdcb.service import deciding, operating
 from gdcb.service.desk import Desk
@@ -697,6 +699,121 @@ def test_other_processes_are_told_once(fresh: Site) -> None:
     assert late.submit(lambda turn: operating.pause(turn, "a look", "cy")).result()
     late.close()
     assert fresh.kinds(4) == ["LedgerSetBack", "SetBackAcknowledged", "Paused"]
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True], ids=["folded", "after trouble"])
+def test_who_comes_late_finds_it_acknowledged(fresh: Site, is_forgotten: bool) -> None:
+    """After an error of the store it was written down a second time, and all stopped again."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    late = Desk(fresh.house.store, ROOMS, fresh.clock)
+    put_back(fresh, kept)
+    assert dealt(fresh, "b1") == 503
+    said = {"reason": "the disk was replaced"}
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).status_code == 200
+    if is_forgotten:
+        late._live = None
+    assert late.submit(lambda turn: operating.pause(turn, "a look", "cy")).result()
+    late.close()
+    assert fresh.kinds(4) == ["LedgerSetBack", "SetBackAcknowledged", "Paused"]
+
+
+class Unwritable:
+    """A store of which the next transactions fail, or all of them until it is mended."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fails: list[StoreError | None] = []
+        real = SqlStore.writing
+
+        def writing(store: SqlStore, chain: str) -> Any:
+            error = self.fails.pop(0) if self.fails else None
+            if error is not None:
+                raise error
+            return real(store, chain)
+
+        monkeypatch.setattr(SqlStore, "writing", writing)
+
+
+def stands_stopped(there: Site) -> bool:
+    """Return whether an instance whose ledger was put back is stopped, and goes on when told."""
+    said = {"reason": "the disk was replaced"}
+    assert [dealt(there, "b1"), dealt(there, "b2")] == [503, 503]
+    assert there.get("/readyz").status_code == 503
+    assert there.kinds(4) == ["LedgerSetBack"]
+    assert there.post(f"{AT}/acknowledge", there.ann, said).json() == {"news": True}
+    return dealt(there, "b1") == 201 and there.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_it_stops_also_where_that_cannot_be_written_at_once(
+    fresh: Site, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    """The second request was decided as if nothing had been, and nothing was on record."""
+    store = Unwritable(monkeypatch)
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    store.fails = [None, *[StoreUnavailable("locked")] * n]
+    for i in range(n):
+        assert dealt(fresh, f"c{i}") == 503
+        assert fresh.kinds(4) == []
+        ready = fresh.get("/readyz")
+        assert ready.status_code == 503
+        assert "could not be written into the ledger yet" in ready.json()["why"]
+    assert stands_stopped(fresh)
+
+
+def test_a_look_stops_it_also_where_the_disk_is_full(
+    fresh: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Unwritable(monkeypatch)
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    store.fails = [StoreFull("the disk is full")] * 3
+    looks = [fresh.get(AT, fresh.ann).status_code for _ in range(2)]
+    said = {"reason": "the disk was replaced"}
+    acknowledged = fresh.post(f"{AT}/acknowledge", fresh.ann, said).status_code
+    assert [*looks, acknowledged] == [503] * 3
+    assert (store.fails, fresh.get("/readyz").status_code) == ([], 503)
+    assert stands_stopped(fresh)
+
+
+def emptied(kept: Path) -> Path:
+    """Return a copy of a database without any entry."""
+    empty = kept.with_suffix(".empty")
+    shutil.copy(kept, empty)
+    with closing(sqlite3.connect(empty)) as there:
+        found = there.execute("select name from sqlite_master where type='trigger'").fetchall()
+        for (name,) in found:
+            there.execute(f"drop trigger {name}")
+        for table in ("entries", "chains"):
+            there.execute(f"delete from {table}")
+        there.commit()
+    return empty
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["an earlier one", "the last one"])
+def test_a_ledger_that_was_gone_and_came_back(fresh: Site, is_whole: bool) -> None:
+    """It was emptied first, and an earlier one came in its place; this was not noticed."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    empty = emptied(kept)
+    fresh.decide("a2")
+    last = kept_copy(fresh) if is_whole else kept
+    put_back(fresh, empty)
+    assert dealt(fresh, "b0") == 503
+    assert fresh.get("/readyz").status_code == 503
+    put_back(fresh, last)
+    if is_whole:
+        assert dealt(fresh, "b1") == 201
+        assert "LedgerSetBack" not in fresh.kinds()
+        assert fresh.get("/readyz").status_code == 200
+    else:
+        assert stands_stopped(fresh)
 
 
 def test_the_command_line_acknowledges(fresh: Site) -> None:

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from gdcb import events as ev
@@ -60,7 +59,8 @@ class Desk:
     followers : hear every event once, also those that other processes have written, in order
     forgetters : are called where an earlier state was put back, so that what was read is let go
     trouble : what kept the store from writing the last time; None: it wrote
-    set_back : an earlier state of the ledger was put back, and nobody has acknowledged it
+    set_back : an earlier state of the ledger was put back, and nobody has acknowledged it, or
+        that could not be written down yet
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Desk:
         self.policy = policy_of(self._live.declared.service, self.instance)
         self._text = self._live.text
         self._snapshot_at = len(self._live.events)
-        self._size, self._last = self._head_of(self._live)
+        self._keep(self._live, self._last_of(self._live))
+        self._found: _SetBack | None = None  # not written down yet; until then all is refused
         self.set_back: LedgerPutBack | None = _put_back(self._live)
         self.listeners: list[Listener] = []
         self.followers: list[Listener] = []
@@ -138,6 +139,12 @@ class Desk:
     def _work(self, waiting: list[Job]) -> None:
         reads = [job for job in waiting if job.is_look]
         jobs = [job for job in waiting if not job.is_look]
+        if self._found is not None:
+            try:
+                self._write_down(self._found)
+            except LedgerPutBack as error:
+                self._fail(waiting, error)
+                return
         if reads:
             self._read(reads)
         if jobs:
@@ -165,7 +172,7 @@ class Desk:
             live = self._fresh()
             head = self.store.head(self.chain)
             if (head.size, head.hash) != (len(live.events), self._last):
-                self._follow(live, head, partial(self.store.read, self.chain))
+                self._keep(live, _follow(live, self._last, head, self._entries))
             self._adopt(live)
         except _SetBack as found:
             self._write_down(found)
@@ -179,8 +186,7 @@ class Desk:
         except _SetBack as found:
             try:
                 self._write_down(found)
-            except BaseException as error:
-                self._live = None
+            except LedgerPutBack as error:
                 self._fail(jobs, error)
                 return
             self._write(jobs)  # which refuses them, all but an acknowledgement
@@ -243,56 +249,73 @@ class Desk:
                 job.together(turn, [job, *same])
             turn.check_time(self.clock())
             turn.write(writing)
-        self._size, self._last = len(live.events), writing.head.hash
+        self._keep(live, writing.head.hash)
         self._adopt(live)
         return first, len(live.events)
 
     def _catch_up(self, live: Live, writing: Writing) -> None:
         head = writing.head
         if (head.size, head.hash) != (len(live.events), self._last):
-            self._follow(live, head, writing.read)
+            self._keep(live, _follow(live, self._last, head, writing.read))
         self._adopt(live)  # also where the fold was opened again, and has caught up by that
 
-    def _follow(self, live: Live, head: Head, read: Callable[[int], Iterable[Entry]]) -> None:
-        """Fold what others have written behind what is known; `_SetBack` where that is gone."""
-        size = len(live.events)
-        found = iter(read(size - 1) if head.size >= size else ())
-        known = next(found, None)
-        if known is None or known.hash != self._last:
-            raise _SetBack(size, self._last)
-        for entry in found:
-            follow(live, [entry])
-            self._size, self._last = len(live.events), entry.hash
+    def _entries(self, start: int) -> Iterable[Entry]:
+        return self.store.read(self.chain, start)
 
     def _write_down(self, found: _SetBack) -> None:
-        """Write that an earlier state was put back; the instance then stops, in all processes."""
-        log.error(
-            "instance %s: its ledger had %d entries; somebody put an earlier state back. It stops "
-            "until an administrator acknowledges it",
-            self.chain,
-            found.had,
-        )
-        known = set() if self._live is None else set(self._live.set_backs)
-        self._live, self._size = None, 0
+        """Write that an earlier state was put back; the instance then stops, in all processes.
+
+        Raises `LedgerPutBack` until that is written: what was found is kept, and nothing is done.
+        """
+        is_news, self._found, self._live = self._found is None, found, None
         self.set_back = LedgerPutBack(
-            f"instance '{self.chain}': its ledger had {found.had} entries and is gone; somebody "
-            "put an earlier state back. Restore the ledger"
+            f"instance '{self.chain}': its ledger had {found.had} entries, and these are gone; "
+            "somebody put an earlier state back, or has removed it. This could not be written into "
+            "the ledger yet; it is tried again with each request, and nothing else is done"
         )
-        live = self._fresh()
+        if is_news:
+            log.error(
+                "instance %s: its ledger had %d entries; somebody put an earlier state back. It "
+                "stops until an administrator acknowledges it",
+                self.chain,
+                found.had,
+            )
+        try:
+            live, last = self._recorded(found)
+        except Exception as error:
+            if is_news:
+                log.error("instance %s: that cannot be written down yet (%s)", self.chain, error)
+            raise self.set_back from error
+        self._live, self._found, self._followed = live, None, len(live.events)
+        self._keep(live, last)
+        self._adopt(live)
+        for one in self.forgetters:
+            one()
+
+    def _recorded(self, found: _SetBack) -> tuple[Live, bytes]:
+        """Open the ledger as it is now and write what was found; return the fold and its hash."""
+        live = self._opened()
+        last = self._last_of(live)
         with self.store.writing(self.chain) as writing:
-            self._catch_up(live, writing)
+            if (writing.head.size, writing.head.hash) != (len(live.events), last):
+                last = _follow(live, last, writing.head, writing.read)
+            if self._is_there(len(live.events)):
+                log.error("instance %s: its ledger is whole again", self.chain)
+                return live, last
             # Another process may have found it before, and it may be acknowledged by now. What
             # was known already is an earlier one.
-            since = [(number, had) for number, had in live.set_backs if (number, had) not in known]
+            since = [one for one in live.set_backs if one not in self._set_backs]
             if not any(number < found.had <= had for number, had in since):
                 turn = Turn(live, self.policy, max(self.clock(), live.at), writing)
                 event = ev.LedgerSetBack(found.had, found.last.hex(), len(live.events))
                 turn.add(event, POLICY)
                 turn.write(writing)
-        self._size, self._last = len(live.events), writing.head.hash
-        self.set_back, self._followed = _put_back(live), len(live.events)
-        for one in self.forgetters:
-            one()
+        return live, writing.head.hash
+
+    def _keep(self, live: Live, last: bytes) -> None:
+        """Keep what a later look at the ledger is held against; `last`: its last entry's hash."""
+        self._size, self._last = len(live.events), last
+        self._set_backs = list(live.set_backs)
 
     def _is_there(self, size: int) -> bool:
         """Return whether the last entry that was known is in a chain of so many still."""
@@ -301,10 +324,10 @@ class Desk:
         (entry,) = self.store.get(self.chain, [self._size - 1])
         return entry.hash == self._last
 
-    def _head_of(self, live: Live) -> tuple[int, bytes]:
-        """Return how many entries were folded, and the hash of the last one."""
+    def _last_of(self, live: Live) -> bytes:
+        """Return the hash of the last entry that was folded."""
         (entry,) = self.store.get(self.chain, [len(live.events) - 1])
-        return len(live.events), entry.hash
+        return entry.hash
 
     def _adopt(self, live: Live) -> None:
         """Take the policy of the declaration that is in force, and whether all stands still."""
@@ -327,15 +350,20 @@ class Desk:
     def _fresh(self) -> Live:
         if self._live is None:
             try:
-                self._live = opened(self.store, self.chain)
+                live = self._opened()
             except UnknownInstance as error:
-                raise error if self.set_back is None else self.set_back from error
-            if self._size and not self._is_there(len(self._live.events)):
+                raise _SetBack(self._size, self._last) from error
+            if not self._is_there(len(live.events)):
                 raise _SetBack(self._size, self._last)
-            self._size, self._last = self._head_of(self._live)
-            if self._live.text == self._text:  # requests that wait were encoded for this one
-                self._live.instance = self.instance
+            self._keep(live, self._last_of(live))
+            self._live = live
         return self._live
+
+    def _opened(self) -> Live:
+        live = opened(self.store, self.chain)
+        if live.text == self._text:  # requests that wait were encoded for this one
+            live.instance = self.instance
+        return live
 
     def _fail(self, jobs: list[Job], error: BaseException) -> None:
         for job in jobs:
@@ -363,6 +391,22 @@ class _SetBack(Exception):
     def __init__(self, had: int, last: bytes) -> None:
         super().__init__(had)
         self.had, self.last = had, last
+
+
+def _follow(live: Live, last: bytes, head: Head, read: Callable[[int], Iterable[Entry]]) -> bytes:
+    """Fold what others have written behind what is known; return the hash of the last entry.
+
+    `last` is the hash of the last entry that is known; `_SetBack` where that is gone.
+    """
+    size = len(live.events)
+    found = iter(read(size - 1) if head.size >= size else ())
+    known = next(found, None)
+    if known is None or known.hash != last:
+        raise _SetBack(size, last)
+    for entry in found:
+        follow(live, [entry])
+        last = entry.hash
+    return last
 
 
 def _put_back(live: Live) -> LedgerPutBack | None:
