@@ -56,6 +56,13 @@ if TYPE_CHECKING:  # logs are read and judged with packages that decisions do no
 DEFAULT_UNIT = "default"
 
 
+def fingerprint_of(instance: Instance, bandit: Bandit) -> str:
+    """Return a hash of the settings of an instance and of the bandit that is bound to it."""
+    parts = {"instance": describe(instance), "bandit": describe(bandit)}
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 Warmed = tuple[RoundState, Array, Log | None]
 
 
@@ -528,9 +535,7 @@ class Agent(Fold):
 
     def fingerprint(self) -> str:
         """Return a hash of the instance's and the bandit's settings."""
-        parts = {"instance": describe(self.instance), "bandit": describe(self.bandit)}
-        text = json.dumps(parts, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return fingerprint_of(self.instance, self.bandit)
 
     def save(self, path: str | Path) -> None:
         """Write events and state into one file, without pickle."""

@@ -189,8 +189,6 @@ def test_declarations_are_read_before_the_transaction(
     fresh: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever reads a declaration, proposed or agreed to, keeps nobody at the desk waiting."""
-    from gdcb.ledger.sql import SqlStore
-
     is_writing: list[str] = []
     parse, writing = declaration.parse, SqlStore.writing
 
@@ -212,7 +210,14 @@ def test_declarations_are_read_before_the_transaction(
 
         return opened()
 
+    init = declaration.turn.init
+
+    def built(*given: Any) -> Any:
+        assert not is_writing, "learners are built while the chain is locked"
+        return init(*given)
+
     monkeypatch.setattr(declaration, "parse", slow)
+    monkeypatch.setattr(declaration.turn, "init", built)
     monkeypatch.setattr(SqlStore, "writing", held)
     said = {"declaration": desks.held("bulk = 3"), "reason": "fewer"}
     made = fresh.post(f"{AT}/changes", fresh.bob, said)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from gdcb import declaration
 from gdcb import events as ev
-from gdcb.agent import Agent
+from gdcb.agent import Agent, fingerprint_of
 from gdcb.arguments import check_discount, check_rollback, check_said
 from gdcb.codec import to_body
 from gdcb.declaration import Declaration
@@ -109,10 +110,24 @@ def propose_change(
     return turn.add(ev.ChangeProposed(text, reason), by)
 
 
-def read_proposal(desk: Desk, proposal: int) -> tuple[str, Declaration] | None:
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A proposed declaration as it was read, and the fingerprint that it will have."""
+
+    text: str
+    declared: Declaration
+    fingerprint: str
+
+
+def read_proposal(desk: Desk, proposal: int) -> Proposed | None:
     """Read a proposed declaration outside the transaction that agrees to it; None: none waits."""
     found = desk.look(lambda live: live.proposals.get(proposal)).result()
-    return None if found is None else (found[0].declaration, read_declaration(found[0].declaration))
+    return None if found is None else _proposed(found[0].declaration)
+
+
+def _proposed(text: str) -> Proposed:
+    declared = read_declaration(text)
+    return Proposed(text, declared, fingerprint_of(declared.instance, declared.bandit))
 
 
 def agree(
@@ -120,7 +135,7 @@ def agree(
     proposal: int,
     reason: str,
     by: str,
-    read: tuple[str, Declaration] | None = None,
+    read: Proposed | None = None,
 ) -> None:
     """Put a proposed declaration in force; whoever proposed it, by a key of theirs too, cannot.
 
@@ -132,18 +147,13 @@ def agree(
         raise OwnProposal(
             f"change {proposal} was proposed by {called(proposed_by, by)}; somebody else must agree"
         )
-    if read is None or read[0] != event.declaration:
-        read = event.declaration, read_declaration(event.declaration)
-    declared = read[1]
-    check_change(turn.live.declared, declared)
+    if read is None or read.text != event.declaration:
+        read = _proposed(event.declaration)
+    check_change(turn.live.declared, read.declared)
     end_overdue(turn)
-    turn.live.prepare(*read)
-    agent = Agent(declared.instance, declared.bandit, turn.live.seed)
+    turn.live.prepare(read.text, read.declared)
     told = reason or event.reason
-    turn.add(
-        ev.InstanceChanged(event.declaration, turn.live.seed, agent.fingerprint(), proposal, told),
-        by,
-    )
+    turn.add(ev.InstanceChanged(read.text, turn.live.seed, read.fingerprint, proposal, told), by)
 
 
 def end_overdue(turn: Turn) -> None:
