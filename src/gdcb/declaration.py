@@ -58,6 +58,7 @@ DEEPEST = 32
 # What a text may ask for before it is built; a part limits its own settings.
 MOST_ARMS = 5_000
 MOST_COLUMNS = 1_000  # of x: a category has one for each level
+MOST_GATES = 100
 MOST_COEFFICIENTS = 5_000_000  # arms × columns²: what a learner with coefficients of each arm has
 MOST_NAMED = 10_000  # columns that the parts of one table name together
 MOST_LEARNERS = 64  # of stacks within stacks, together
@@ -268,6 +269,8 @@ def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> De
         if name in data:
             settings[name] = _build(name, cls, _table(name, data[name]))
     gates = _value("gates", list[Any], data["gates"])
+    if not is_recorded:
+        check_size("gates", "gates", len(gates), most=MOST_GATES)
     chain = tuple(_part(f"gates[{i}]", "gate", gate) for i, gate in enumerate(gates))
     settings["gate"] = Chain(chain, closed=_value("closed", bool, data.get("closed", True)))
     learner = _part("bandit", "bandit", data["bandit"])

@@ -23,7 +23,7 @@ from gdcb import events as ev
 from gdcb.cases import made_event
 from gdcb.cli.app import app
 from gdcb.codec import from_body
-from gdcb.errors import StoreError, StoreFull, StoreUnavailable
+from gdcb.errors import InvalidInput, StoreError, StoreFull, StoreUnavailable
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
 from gdcb.ledger.live import Live, begun, follow, opened
@@ -94,6 +94,15 @@ def with_bandit(settings: str) -> str:
     return text
 
 
+def stacked(*members: str) -> str:
+    return f'{{ part = "stacked-thompson", steps = 1, members = [{", ".join(members)}] }}'
+
+
+def with_gates(gate: str, n: int) -> str:
+    more = ", ".join(gate % i for i in range(n))
+    return desks.held().replace("gates = [", f"gates = [{more}, ", 1)
+
+
 def with_columns(n: int) -> str:
     more = "\n".join(f'context.c{i} = {{ type = "flag" }}' for i in range(n))
     return desks.held().replace("arms = ", f"{more}\narms = ", 1)
@@ -121,6 +130,12 @@ HUGE = {
         "arms = ", f"cells = {{ edges = {numbers(3_000)} }}\narms = ", 1
     ),
     "modes": desks.held(rest='scaler = { part = "covariance", n_modes = 100000000 }\n'),
+    "1,000 arms on a curve": with_arms(LISTED % numbers(1_000), "gp-curve-thompson"),
+    "a grid on a curve": with_arms(grid(2, 70), "gp-curve-thompson"),
+    "eight curves": with_bandit(stacked(*['{ part = "gp-curve-thompson", gaps = 600 }'] * 8)),
+    "stacks of stacks": with_bandit(stacked(*[stacked(*['{ part = "beta-thompson" }'] * 3)] * 3)),
+    "5,000 bounds": with_gates('{ part = "bounds", name = "g%d", low = 50 }', 5_000),
+    "4,000 reviews": with_gates('{ part = "review", name = "g%d", high = 200 }', 4_000),
 }
 
 
@@ -134,6 +149,33 @@ def test_what_asks_for_too_much_is_refused_before_it_is_built(fresh: Site, text:
     assert "expected at most" in answer.text or "and <=" in answer.text
     assert time.process_time() - start < 1.0
     assert fresh.heads() == before
+
+
+COSTLY = {
+    "curve": with_arms(LISTED % numbers(690), "gp-curve-thompson"),
+    "curves": with_arms(LISTED % numbers(8), "beta-thompson").replace(
+        '{ part = "beta-thompson" }',
+        stacked(*['{ part = "gp-curve-thompson", gaps = 72 }'] * 8),
+    ),
+    "related arms": with_arms(LISTED % numbers(3_000), "relevance-thompson"),
+    "listed arms": with_arms(LISTED % numbers(5_000)),
+    "columns": with_columns(990),
+    "gates": with_gates('{ part = "review", name = "g%d", high = 200 }', 97),
+    "headers": desks.held() + "\n" + f"[[history.{'a.' * 13}b]]\n" * 6_000,
+}
+
+
+@pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY.keys())
+def test_what_may_be_asked_for_is_read_in_about_a_second(text: str) -> None:
+    """The costliest texts of each kind, in CPU seconds: 0.3 at most where nobody else works."""
+    assert len(text) < operating.LARGEST_DECLARATION
+    operating.read_declaration(desks.held())  # what is imported once is not counted
+    start = time.process_time()
+    try:
+        operating.read_declaration(text)
+    except InvalidInput as error:
+        assert "expected at most" not in str(error)  # noqa: PT017 (what it is refused for)
+    assert time.process_time() - start < 5.0
 
 
 def test_what_does_not_fit_into_memory_is_refused(

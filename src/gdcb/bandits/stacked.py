@@ -14,10 +14,11 @@ from gdcb.arms import Arms
 from gdcb.arrays import Array, is_all, is_any, scatter_add
 from gdcb.bandits.base import check_factor
 from gdcb.bandits.gaussian import require_finite
+from gdcb.bandits.gp_curve import MOST_NODES
 from gdcb.bandits.prequential import rows_of
 from gdcb.errors import InvalidInput
 from gdcb.logistic import waves
-from gdcb.parts import check_choice, take_lists
+from gdcb.parts import check_choice, check_size, take_lists
 from gdcb.records import Evidence, Located, Setting, copy
 from gdcb.streams import Stream
 
@@ -141,8 +142,11 @@ class StackedThompson:
             raise InvalidInput(
                 f"bandit.members: expected one way to rebuild, got {' and '.join(forms)}"
             )
-        if k > MOST_MEMBERS:
-            raise InvalidInput(f"bandit.members: expected at most {MOST_MEMBERS}, got {k}")
+        if self.n_learners > MOST_MEMBERS:
+            raise InvalidInput(
+                f"bandit.members: expected at most {MOST_MEMBERS} learners, with those of members "
+                f"that are stacked themselves; got {self.n_learners}"
+            )
         steps: Any = self.steps
         if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
             raise InvalidInput(f"bandit.steps: expected a whole number above 0, got {steps!r}")
@@ -151,6 +155,16 @@ class StackedThompson:
                 f"bandit.steps: {self.steps} steps with {k} members are more than {_MOST} points; "
                 "take fewer"
             )
+
+    @property
+    def n_learners(self) -> int:
+        """Return how many learners there are, those of stacked members included."""
+        return sum(getattr(member, "n_learners", 1) for member in self.members)
+
+    def n_nodes(self, arms: Arms) -> int:
+        """Return how many nodes of Gaussian processes the members have together."""
+        members = [member for member in self.members if hasattr(member, "n_nodes")]
+        return sum(member.n_nodes(arms) for member in members)
 
     @property
     def supports(self) -> frozenset[str]:
@@ -187,6 +201,7 @@ class StackedThompson:
 
     def init(self, group: Array, arms: Arms) -> StackedState:
         """Return the members' priors under equal weights."""
+        check_size("bandit", "nodes of all members", self.n_nodes(arms), most=MOST_NODES)
         grid = _simplex(len(self.members), self.steps)
         is_pooled = self.share == "group"
         prior = _dirichlet(grid, self.steps)

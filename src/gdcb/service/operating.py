@@ -29,7 +29,9 @@ from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same
 
 LONGEST_TEXT = 2_000
-LARGEST_DECLARATION = 250_000  # read in about a second, whatever it says
+# Letters. What a text asks for is limited by `gdcb.declaration` and by its parts, so that the
+# costliest one that is taken is read in about a second of one processor.
+LARGEST_DECLARATION = 250_000
 MOST_OVERDUE = 100  # holds that a change ends by itself; more are left to the schedule
 PATIENCE = 1.0  # seconds to wait for whoever else has a declaration read
 _reading = threading.Lock()  # one at a time: reading takes a processor, which decisions need
