@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -142,12 +143,50 @@ def test_a_gate_without_a_limit_does_not_close_a_chain() -> None:
     assert gdcb.Cap(limit_column="base").limit == float("inf")
 
 
-def test_a_declared_gate_without_a_limit_is_refused_and_a_recorded_one_read() -> None:
+@pytest.mark.parametrize(
+    "gate",
+    [
+        '{ part = "bounds" }',
+        '{ part = "bounds", low = -inf, high = inf }',
+        '{ part = "cap" }',
+        '{ part = "cap", limit = inf }',
+        '{ part = "cap", limit = nan }',
+    ],
+)
+def test_a_declared_gate_without_a_limit_is_refused_and_a_recorded_one_read(gate: str) -> None:
     """A ledger that recorded such a gate can still be opened; its gate limits nothing, as then."""
-    for part in ("bounds", "cap"):
-        text = f'gates = [{{ part = "approval" }}, {{ part = "{part}" }}]\n{DECLARED}'
-        with pytest.raises(InvalidInput, match="without"):
-            parse(text)
-        gate = parse(text, is_recorded=True).instance.chain.gates[1]
-        rows = gdcb.records.Rows(np.zeros(1, int), np.zeros(1, int), np.ones((1, 1)))
-        assert gate.apply(None, np.array([[-1e9]]), rows)[0].tolist() == [[-1e9]]
+    text = f'gates = [{{ part = "approval" }}, {gate}]\n{DECLARED}'
+    with pytest.raises(InvalidInput, match=r"without|got nan"):
+        parse(text)
+    read = parse(text, is_recorded=True).instance.chain.gates[1]
+    assert math.inf not in (getattr(read, "low", 0.0), -getattr(read, "limit", 0.0))
+    rows = gdcb.records.Rows(np.zeros(1, int), np.zeros(1, int), np.ones((1, 1)))
+    if "nan" not in gate:
+        assert read.apply(None, np.array([[-1e9]]), rows)[0].tolist() == [[-1e9]]
+
+
+OLD = """
+context.base = { type = "number", low = 1, high = 1000 }
+arms = { part = "list", names = ["a", "b"] }
+composition = { part = "%s" }
+gates = [%s]
+bandit = { part = "gaussian-thompson" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("composition", "gate"), [("identity", '{ part = "policy" }'), ("multiply", "")]
+)
+def test_a_recorded_declaration_is_read_though_a_new_one_would_be_refused(
+    composition: str, gate: str
+) -> None:
+    """Ledgers that began before these were refused could not be opened any more."""
+    text = OLD % (composition, gate)
+    with pytest.raises(InvalidInput, match=r"without a rule|expects numbers"):
+        parse(text)
+    read = parse(text, is_recorded=True)
+    agent = gdcb.Agent(read.instance, read.bandit, seed=1)
+    agent.decide({"base": 3.0}, id="d1")
+    assert gdcb.Agent(read.instance, read.bandit, seed=1).fingerprint() == agent.fingerprint()
+    with pytest.raises(InvalidInput):  # and only while a recorded one is read
+        parse(text)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sys
 import tomllib
 import typing
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -31,7 +31,7 @@ from gdcb.errors import GdcbError, InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Chain
 from gdcb.instance import Cells, Instance, NullAction, Rules
 from gdcb.log_columns import LogColumns
-from gdcb.parts import check_size
+from gdcb.parts import as_recorded, check_size
 from gdcb.records import flatten
 
 # The tables of a file, and the group of entry points whose parts each may name.
@@ -208,8 +208,8 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
 
     A text without `gates` is refused; `gates = []` says that the instance runs ungated. Only
     where a ledger recorded the text (`is_recorded`), perhaps before this was asked for, does the
-    absence of gates still mean that there were none, and bounds or a cap without a limit still
-    limit nothing.
+    absence of gates still mean that there were none. What only a new declaration needs
+    (`gdcb.parts.require_of_new`, and sizes) is not asked for there either.
 
     Examples
     --------
@@ -228,24 +228,15 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     data = read_toml(text, where)
     if is_recorded:
         data.setdefault("gates", [])
-        _fill_limits(data["gates"])
     try:
-        return _declared(data, where, is_recorded)
+        with as_recorded() if is_recorded else nullcontext():
+            return _declared(data, where, is_recorded)
     except GdcbError:
         raise
     except MemoryError as error:
         raise InvalidInput(f"{where}: expected what fits into memory, got more") from error
     except (ValueError, ArithmeticError, RecursionError) as error:  # a part that cannot say why
         raise InvalidInput(f"{where}: no instance can be built from it ({error})") from error
-
-
-def _fill_limits(gates: Any) -> None:
-    """Give recorded bounds and caps without a limit the largest one: they limit nothing still."""
-    largest = {"bounds": {"low": -sys.float_info.max}, "cap": {"limit": sys.float_info.max}}
-    limits = {"low", "high", "low_column", "high_column", "limit", "limit_column"}
-    for gate in gates if isinstance(gates, list) else ():
-        if isinstance(gate, dict) and isinstance(gate.get("part"), str) and not limits & set(gate):
-            gate.update(largest.get(gate["part"], {}))
 
 
 def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> Declaration:

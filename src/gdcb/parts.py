@@ -6,7 +6,9 @@ import dataclasses
 import math
 import operator
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from types import FunctionType, UnionType
 from typing import Any, TypeVar
@@ -36,6 +38,29 @@ class Position(int):
         self = super().__new__(cls, at)
         self.name = name
         return self
+
+
+_is_recorded: ContextVar[bool] = ContextVar("is_recorded", default=False)
+
+
+@contextmanager
+def as_recorded() -> Iterator[None]:
+    """Build parts as a ledger recorded them, also where a new one of the kind would be refused."""
+    token = _is_recorded.set(True)
+    try:
+        yield
+    finally:
+        _is_recorded.reset(token)
+
+
+def require_of_new(holds: bool, broken: str) -> None:
+    """Refuse a new part; one that a ledger recorded before this was asked for is built as it was.
+
+    For what has a meaning, and is only unwise: bounds that limit nothing, or categories that are
+    multiplied by their positions.
+    """
+    if not holds and not _is_recorded.get():
+        raise InvalidInput(broken)
 
 
 def name_of(column: Column | None) -> str:

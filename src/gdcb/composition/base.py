@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from gdcb.arms import CATEGORIES, NUMBERS, Arms
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.parts import Column, product_of
+from gdcb.parts import Column, product_of, require_of_new
 from gdcb.records import Located
 
 
@@ -80,9 +80,12 @@ got categories: low, high
             f"composition: {name} must say which arms it can use: expected arm_kind = "
             f"'{NUMBERS}', '{CATEGORIES}' or 'any'; got {takes!r}"
         )
-    if takes not in ("any", arms.kind):
+    if takes != "any":
         shown = ", ".join(arms.names[:6]) + (", ..." if arms.n > 6 else "")
-        raise InvalidInput(f"arms: {name} expects {_GIVEN_AS[takes]}; got {arms.kind}: {shown}")
+        require_of_new(
+            takes == arms.kind,
+            f"arms: {name} expects {_GIVEN_AS[takes]}; got {arms.kind}: {shown}",
+        )
 
 
 def base_of(columns: Sequence[Column], x: Array) -> Array | None:

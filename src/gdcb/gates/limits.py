@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gdcb.arrays import Array, at_least, at_most, namespace, put_where
-from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate, require_number
 from gdcb.gates.rules import check_limits
-from gdcb.parts import Column, check_choice, check_settings, column, take
+from gdcb.parts import Column, check_choice, check_settings, column, require_of_new, take
 from gdcb.records import Rows
 
 
@@ -67,11 +66,11 @@ class Bounds(HardGate):
         check_choice("gate.outside", self.outside, ("project", "veto"))
         check_limits(self.name, self.low, self.high)
         columns = (self.low_column, self.high_column)
-        if (self.low, self.high, *columns) == (-math.inf, math.inf, None, None):
-            raise InvalidInput(
-                f"gate '{self.name}': expected low, high or both (or low_column, high_column); "
-                "without a limit it would let everything pass"
-            )
+        require_of_new(
+            (self.low, self.high, *columns) != (-math.inf, math.inf, None, None),
+            f"gate '{self.name}': expected low, high or both (or low_column, high_column); "
+            "without a limit it would let everything pass",
+        )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""
@@ -159,13 +158,13 @@ class Cap(HardGate):
 
     def __post_init__(self) -> None:
         check_settings(self, "gate")
-        if math.isnan(self.limit):  # nothing is above it, and everything would pass
-            raise InvalidInput("gate.limit: expected a number, got nan")
-        if self.limit == math.inf and self.limit_column is None:
-            raise InvalidInput(
-                f"gate '{self.name}': expected limit or limit_column; without one it would let "
-                "everything pass"
-            )
+        # nothing is above nan, and everything would pass
+        require_of_new(not math.isnan(self.limit), "gate.limit: expected a number, got nan")
+        require_of_new(
+            self.limit != math.inf or self.limit_column is not None,
+            f"gate '{self.name}': expected limit or limit_column; without one it would let "
+            "everything pass",
+        )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse where there is no such number among the action's columns."""

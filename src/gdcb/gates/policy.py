@@ -12,7 +12,7 @@ from gdcb.arrays import Array, is_finite, like, namespace, put_where, zeros
 from gdcb.errors import InvalidInput
 from gdcb.gates.base import HardGate
 from gdcb.gates.rules import check_categories
-from gdcb.parts import Column, check_number, check_settings, column, take
+from gdcb.parts import Column, check_number, check_settings, column, require_of_new, take
 from gdcb.records import Rows
 
 
@@ -65,11 +65,11 @@ class PolicyFilter(HardGate):
             check_number(f"gate '{self.name}': cost", cost)
         if bool(self.cost) != (self.budget is not None):
             raise InvalidInput(f"gate '{self.name}': cost and budget go together")
-        if not self.denied and self.budget is None and self.require is None:
-            raise InvalidInput(
-                f"gate '{self.name}': expected denied, cost with budget, or require; without a "
-                "rule it would let everything pass"
-            )
+        require_of_new(
+            bool(self.denied) or self.budget is not None or self.require is not None,
+            f"gate '{self.name}': expected denied, cost with budget, or require; without a rule "
+            "it would let everything pass",
+        )
 
     def check(self, columns: Sequence[Any]) -> None:
         """Refuse categories that there are not, and costs that are not one a category."""
