@@ -588,6 +588,27 @@ def test_a_snapshot_that_was_changed_is_not_used(fresh: Site, what: str) -> None
     assert [one.what for one in verify_chain(fresh.house.store, ROOMS).findings] == ["snapshot"]
 
 
+def test_trouble_with_the_store_is_not_called_forgery(
+    fresh: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A locked database was reported as a snapshot that somebody had changed."""
+    fresh.decide("a1")
+    forge(fresh, lambda live: None)
+    real, fails = SqlStore.acts, [StoreUnavailable("the database is locked")]
+
+    def acts(store: SqlStore, chain: str, size: int) -> Any:
+        if fails:
+            raise fails.pop()
+        return real(store, chain, size)
+
+    monkeypatch.setattr(SqlStore, "acts", acts)
+    assert dealt(fresh, "a2") == 503
+    assert fails == []
+    assert "is not used" not in caplog.text
+    assert dealt(fresh, "a2") == 201
+    assert "is not used" not in caplog.text
+
+
 def begun_whole(there: Site) -> Live:
     """Fold the chain from its first entry on."""
     live = begun(there.house.store, ROOMS)

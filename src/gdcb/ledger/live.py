@@ -18,7 +18,14 @@ from gdcb.agent import Agent
 from gdcb.cases import Case, Record
 from gdcb.codec import from_body, pack, unpack
 from gdcb.declaration import Declaration
-from gdcb.errors import BrokenChain, Conflict, GdcbError, InvalidInput, UnknownInstance
+from gdcb.errors import (
+    BrokenChain,
+    Conflict,
+    GdcbError,
+    InvalidInput,
+    StoreError,
+    UnknownInstance,
+)
 from gdcb.events import to_json
 from gdcb.fold import Past
 from gdcb.instance import Instance
@@ -409,6 +416,8 @@ def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
             live = _restored(kind, store, stored)
             if live is not None:
                 return live
+        except StoreError:
+            raise  # the store is in trouble; that says nothing about the snapshot
         except _FORGED as error:
             log.error(
                 "instance %s: its snapshot after %d entries is not used, it does not fit the "
