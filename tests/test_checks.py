@@ -6,6 +6,7 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import isfunction
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,7 @@ from gdcb import (
 )
 from gdcb.bandits import Bandit
 from gdcb.checks import arms, bandits, compositions, domains, gates, rewards, scalers
-from gdcb.checks.base import require_close
+from gdcb.checks.base import keyed_numbers_only, require_close
 from gdcb.cli import app
 from gdcb.composition import Composition
 from gdcb.declaration import registered
@@ -194,6 +195,65 @@ def test_other_sources_of_chance_are_always_found(source: str) -> None:
     part, _ = broken.but(BetaThompson(), draw=chance(source), **kept)
     told = {result.name: result.broken for result in checks.report(part).broken}
     assert "draw from `rng`" in told["the same key draws the same"]
+
+
+class Slotted:
+    """Keeps its generator where no `__dict__` is."""
+
+    __slots__ = ("__own",)
+
+    def __init__(self) -> None:
+        self.__own = np.random.default_rng(3)
+
+    def draw(self) -> float:
+        return float(self.__own.random())
+
+
+class Shared:
+    rng = np.random.default_rng(3)
+
+    def draw(self) -> float:
+        return float(self.rng.random())
+
+
+class Inherits(Shared):
+    """Keeps none; the class that it is made of does."""
+
+
+@dataclass
+class Keeps:
+    rngs: Any
+
+    def draw(self) -> float:
+        kept = self.rngs
+        while not isinstance(kept, np.random.Generator):
+            kept = list(kept.values())[-1] if isinstance(kept, dict) else list(kept)[-1]
+        return float(kept.random())
+
+
+def two() -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in (3, 4)]
+
+
+@dataclass
+class Drawn:
+    part: Any
+
+
+@pytest.mark.parametrize(
+    "part",
+    [Inherits(), Slotted(), Keeps(two()), Keeps(tuple(two())), Keeps({"a": two()})],
+    ids=["a base", "slots", "a list", "a tuple", "a dictionary"],
+)
+def test_a_generator_is_found_wherever_a_part_keeps_it(part: Any) -> None:
+    """Seeded once, its numbers depend on how often it was asked: replay cannot draw them again."""
+    with (
+        pytest.raises(checks.NonConforming, match="draw from `rng` instead"),
+        keyed_numbers_only(Drawn(part)),
+    ):
+        part.draw()
+    with keyed_numbers_only(Drawn(part)):
+        pass
 
 
 # The list itself

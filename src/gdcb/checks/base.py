@@ -196,12 +196,35 @@ def _generators(case: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     parts = [getattr(case, name, None) for name in getattr(type(case), "__dataclass_fields__", ())]
     for part in parts:
-        module = sys.modules.get(type(part).__module__)
-        for home in (module, type(part), part):
-            for name, one in getattr(home, "__dict__", {}).items():
-                if isinstance(one, (np.random.Generator, np.random.RandomState, random.Random)):
-                    found[f"'{name}' of {getattr(home, '__name__', type(part).__name__)}"] = one
+        kinds = type(part).__mro__
+        modules = [sys.modules.get(kind.__module__) for kind in kinds]
+        kept = [(name, getattr(part, name, None)) for kind in kinds for name in _slots(kind)]
+        homes = [(home, list(getattr(home, "__dict__", {}).items())) for home in (*modules, *kinds)]
+        homes.append((type(part), [*getattr(part, "__dict__", {}).items(), *kept]))
+        for home, names in homes:
+            for name, value in names:
+                for at, one in enumerate(_within(value)):
+                    nth = f" ({at + 1})" if at else ""
+                    found[f"'{name}'{nth} of {getattr(home, '__name__', '')}"] = one
     return found
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    """Return the names of a class's slots, as its instances have them."""
+    slots = kind.__dict__.get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    private = f"_{kind.__name__.lstrip('_')}"
+    return tuple(f"{private}{name}" if name[:2] == "__" != name[-2:] else name for name in names)
+
+
+def _within(value: Any, depth: int = 3) -> list[Any]:
+    """Return a generator, or those in a list, tuple, set or dictionary, in one another too."""
+    if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+        return [value]
+    if not depth or not isinstance(value, (list, tuple, set, frozenset, dict)):
+        return []
+    inside = value.values() if isinstance(value, dict) else value
+    return [one for each in list(inside) for one in _within(each, depth - 1)]
 
 
 def _state_of(generator: Any) -> Any:
