@@ -50,9 +50,16 @@ def test_an_instance_in_short(fresh: Site) -> None:
     assert about.arms == ["0.8", "1", "1.2"]
     assert (about.action, about.outcome) == (["price"], ["booked"])
     assert about.roles == ["decide", "outcome", "operate", "audit"]
-    assert (about.paused, about.retired) == (None, None)
+    assert (about.paused, about.retired, about.is_ungated) == (None, None, False)
     assert about.context["properties"]["busy"] == {"type": "number", "minimum": 0, "maximum": 1}
     assert fresh.get("/v1/instances", fresh.shop).json()[1] == answer.json()
+
+
+def test_an_instance_without_gates_says_so(sqlite_template: Path, tmp_path: Path) -> None:
+    with site(sqlite_template, tmp_path, desks.ungated()) as there:
+        assert there.get(AT, there.shop).json()["is_ungated"] is True
+        schema = there.get("/v1/openapi.json").json()["components"]["schemas"]["About"]
+        assert schema["properties"]["is_ungated"]["type"] == "boolean"
 
 
 def test_the_declaration_is_the_text_in_force(here: Site) -> None:

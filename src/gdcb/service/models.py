@@ -390,6 +390,7 @@ class About(BaseModel):
     arms: list[str]
     context: dict[str, Any]
     action: list[str]
+    is_ungated: bool
     outcome: list[str]
     roles: list[str]
 

@@ -110,6 +110,7 @@ def about(live: Live, roles: list[str]) -> dict[str, Any]:
         "arms": list(one.space.names),
         "context": one.context.json_schema(),
         "action": [column.name for column in one.actions],
+        "is_ungated": not one.chain.gates,
         "outcome": list(one.reward.outcome),
         "roles": roles,
     } | stopped
