@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdcb import Agent, declaration
 from gdcb import events as ev
 from gdcb.codec import from_body
-from gdcb.errors import Conflict, InvalidInput, StoreUnavailable
+from gdcb.errors import BrokenChain, Conflict, InvalidInput, StoreUnavailable
 from gdcb.ledger.audit import verify_chain
-from gdcb.ledger.live import Live, begun, follow, opened
+from gdcb.ledger.live import Live, begun, follow, opened, sealed_state
 from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.sealing import ERASED, unsealed
 from gdcb.ledger.store import Store, open_store
@@ -571,3 +572,25 @@ def test_execution_is_reported_after_an_erasure_too() -> None:
         made.do(observing.observe, [observing.Outcome("one", {"booked": 1.0})], "shop")
         made.check()
         assert replay_chain(made.store, "rooms").ok
+
+
+def test_a_sealed_state_of_another_shape_is_refused_in_a_sentence(
+    made: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version wrote it: nothing says which arrays were missing to whom before."""
+    made.decide("d1", [night()], subject=["ann"], unit=["sea"])
+    made.observe({"d1.0": 1.0})
+    erasing.run(made.desk, "ann", "asked", "root")
+    read = declaration.parse(held().replace('"beta-thompson"', '"curve-thompson"'))
+    other = to_bytes(Agent(read.instance, read.bandit).state)
+    real = sealed_state
+
+    def older(*given: Any) -> Any:
+        found = real(*given)
+        return None if found is None else found | {"state": np.frombuffer(other, np.uint8)}
+
+    monkeypatch.setattr("gdcb.ledger.live.sealed_state", older)
+    monkeypatch.setattr("gdcb.ledger.live.restored", lambda *_: None)
+    said = r"event \d+: the state that was sealed with an erasure is of another shape"
+    with pytest.raises(BrokenChain, match=said):
+        opened(made.store, made.chain)

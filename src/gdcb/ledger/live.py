@@ -184,7 +184,14 @@ class Live(Agent):
         elif isinstance(event, ev.StateSealed):
             found = sealed_state(self.sealer, event)
             if found is not None:
-                self._take_learners(found)
+                try:
+                    self._take_learners(found)
+                except InvalidInput as error:
+                    raise BrokenChain(
+                        f"event {number}: the state that was sealed with an erasure is of another "
+                        f"shape than the learners of this version of gdcb have ({error}); the "
+                        "version that wrote it can read it"
+                    ) from error
                 self.is_lossy = False
 
     def note_rule(self, event: ev.Event, number: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gdcb.errors import InvalidInput, StoreError, UnknownInstance
+from gdcb.errors import BrokenChain, InvalidInput, StoreError, UnknownInstance
 from gdcb.ledger.live import Live
 from gdcb.ledger.sql import SqlStore
 from gdcb.service.access import Books, Door, Limiter, RateLimits, open_books
@@ -115,6 +115,9 @@ class House:
                 self._unread.pop(chain, None)
             except StoreError:
                 raise  # not this one: the store
+            except BrokenChain as error:  # it says what is wrong
+                log.error("instance %s cannot be opened: %s", chain, error)
+                self._unread[chain] = self.clock() + _AGAIN
             except Exception:
                 log.exception("instance %s cannot be opened", chain)
                 self._unread[chain] = self.clock() + _AGAIN
