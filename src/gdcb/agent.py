@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -45,7 +44,7 @@ from gdcb.errors import Conflict, InvalidInput, UnknownDecision
 from gdcb.fold import Fold
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
-from gdcb.parts import check_text, describe
+from gdcb.parts import check_text, fingerprint_of
 from gdcb.records import Log, Rows, from_bytes, to_bytes
 from gdcb.replay import is_near, replay
 from gdcb.round import RoundState
@@ -54,13 +53,6 @@ if TYPE_CHECKING:  # logs are read and judged with packages that decisions do no
     from gdcb.history.certificate import Certificate
 
 DEFAULT_UNIT = "default"
-
-
-def fingerprint_of(instance: Instance, bandit: Bandit) -> str:
-    """Return a hash of the settings of an instance and of the bandit that is bound to it."""
-    parts = {"instance": describe(instance), "bandit": describe(bandit)}
-    text = json.dumps(parts, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 Warmed = tuple[RoundState, Array, Log | None]

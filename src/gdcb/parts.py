@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import operator
 import typing
@@ -161,6 +163,13 @@ def describe(part: Any) -> Any:
     if _is_simple(part):
         return part
     return {"part": _home(type(part))} | {k: describe(v) for k, v in sorted(vars(part).items())}
+
+
+def fingerprint_of(instance: Any, bandit: Any) -> str:
+    """Return a hash of the settings of an instance and of the bandit that is bound to it."""
+    parts = {"instance": describe(instance), "bandit": describe(bandit)}
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _home(part: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gdcb import declaration
 from gdcb import events as ev
-from gdcb.agent import Agent, fingerprint_of
+from gdcb.agent import Agent
 from gdcb.arguments import check_discount, check_rollback, check_said
 from gdcb.codec import to_body
 from gdcb.declaration import Declaration
@@ -18,7 +18,7 @@ from gdcb.errors import Conflict, InvalidInput
 from gdcb.ledger.changing import check_change
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.store import Store
-from gdcb.parts import check_text
+from gdcb.parts import check_text, fingerprint_of
 from gdcb.service.access import EVERY
 from gdcb.service.access.names import clean
 from gdcb.service.answering import OwnProposal, expire, overdue
