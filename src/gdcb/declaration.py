@@ -61,7 +61,6 @@ MOST_COLUMNS = 1_000  # of x: a category has one for each level
 MOST_GATES = 100
 MOST_COEFFICIENTS = 5_000_000  # arms × columns²: what a learner with coefficients of each arm has
 MOST_NAMED = 10_000  # columns that the parts of one table name together
-MOST_LEARNERS = 64  # of stacks within stacks, together
 MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
@@ -337,7 +336,6 @@ def _check_held(instance: Instance, bandit: Bandit) -> None:
     held += n_bands * _bytes_of(ContrastState.zeros(one, arms.n))
     _check_bytes(held)
     learners, known = _learners(bandit), held
-    check_size("bandit", "learners within each other", len(learners), most=MOST_LEARNERS)
     for learner in learners if len(learners) > 1 else ():
         known += _bytes_of(learner.init(one, arms))
         _check_bytes(known)

@@ -252,14 +252,14 @@ def test_declarations_are_read_before_the_transaction(
 
         return opened()
 
-    init = declaration.turn.init
+    init = turn.init
 
     def built(*given: Any) -> Any:
         assert not is_writing, "learners are built while the chain is locked"
         return init(*given)
 
     monkeypatch.setattr(declaration, "parse", slow)
-    monkeypatch.setattr(declaration.turn, "init", built)
+    monkeypatch.setattr(turn, "init", built)
     monkeypatch.setattr(SqlStore, "writing", held)
     said = {"declaration": desks.held("bulk = 3"), "reason": "fewer"}
     made = fresh.post(f"{AT}/changes", fresh.bob, said)
