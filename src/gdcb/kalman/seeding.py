@@ -445,7 +445,8 @@ def _jumps(
 def _responses(f: Array, h: Array, k: Array) -> dict[str, Array]:
     """Return how innovations (J, m, …) answer a wrong measurement, and a state that jumps."""
     carried, a = f @ k, f @ (np.eye(f.shape[0]) - k @ h)
-    power, states = np.eye(f.shape[0]), []
+    power = np.eye(f.shape[0])
+    states: list[Array] = []
     while len(states) <= _LONGEST_ANSWER and np.abs(power).max() > _ANSWERED:
         states.append(h @ power)
         power = a @ power
