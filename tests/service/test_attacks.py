@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from gdcb import Agent, declaration
 from gdcb import events as ev
+from gdcb import round as turn
 from gdcb.cases import made_event
 from gdcb.cli.app import app
 from gdcb.codec import from_body

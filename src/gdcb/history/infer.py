@@ -9,17 +9,16 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.history.column_names import BASES, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
 from gdcb.history.pairs import made_of_pairs, told_jointly
 from gdcb.history.roles import (
-    BASES,
     Roles,
     called,
     left_out,
     no_probability,
     one_sided,
     pointed,
-    tokens,
 )
 
 _LESS = 0.95  # of the action's spread, at most, that must be left when a base is divided out

@@ -9,6 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.history.batch import Batch
+from gdcb.history.column_names import FIRST_KNOWN, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.layout import Layout
 from gdcb.history.leakage import (
@@ -28,7 +29,7 @@ from gdcb.history.leakage import (
     rises_within,
     tells,
 )
-from gdcb.history.roles import EMPTY, FIRST_KNOWN, Roles, is_row_number, targets, tokens
+from gdcb.history.roles import EMPTY, Roles, is_row_number, targets
 
 # Words of a ratio, whatever else its name says.
 _RATIOS = {"vs", "versus", "ratio", "factor", "multiple", "multiplier", "relative", "rel", "index"}

@@ -10,6 +10,22 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.cells import status_words, statuses
+from gdcb.history.column_names import (
+    AFTERWARDS,
+    BASES,
+    BEFORE,
+    ID,
+    LATE,
+    NUMBERED,
+    OTHER,
+    PLAIN,
+    RESERVED,
+    WORDS,
+    names_answerer,
+    part_named,
+    tokens,
+    words_of,
+)
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.leakage import (
     POINTED,
@@ -22,142 +38,7 @@ from gdcb.history.leakage import (
     tells,
 )
 
-# Words that name a part, the likeliest first.
-WORDS = {
-    "recommended": ("recommended", "recommendation", "proposed", "proposal", "suggested"),
-    "status": ("status", "verdict", "approval", "approved"),
-    "time": ("time", "timestamp", "datetime", "date", "decided", "created", "ts", "when"),
-    "propensity": ("propensity", "pscore", "probability", "prob"),
-    "reviewer": ("reviewer", "approver", "manager", "moderator", "physician", "operator"),
-    "unit": (
-        *("unit", "listing", "store", "shop", "hotel", "tenant", "ward", "patient", "branch"),
-        *("account", "customer", "product", "sku", "site"),
-    ),
-    "action": (
-        *("executed", "action", "price", "rate", "apr", "dose", "discount", "bid", "offer"),
-        *("treatment", "arm", "tool", "amount"),
-    ),
-    "outcome": (
-        *("outcome", "booked", "success", "converted", "conversion", "clicked", "click", "repaid"),
-        *("accepted", "purchased", "bought", "sold", "won", "recovered", "response", "y"),
-    ),
-    "reward": ("reward", "revenue", "profit", "payoff", "gain", "value"),
-}
-# A price among these words is not the one that was set.
-_OTHER = {"base", "list", "reference", "market", "competitor", "old", "previous", "last", "cost"}
-# Words of what an action may be relative to, the likeliest first.
-BASES = ("base", "list", "reference", "rack", "standard", "market", "usual")
-# What such a column holds was known only when all was over.
-AFTERWARDS = {
-    *("after", "result", "outcome", "final", "actual", "paid", "cancelled", "canceled"),
-    *("cancellation", "refund", "refunded", "completed", "delivered", "revenue", "profit"),
-    *("payout", "earned", "realised", "realized", "reward", "ergebnis", "umsatz", "gewinn"),
-    *("erloes", "ertrag", "belohnung", "storniert", "bezahlt", "geliefert", "abgeschlossen"),
-}
-_BEFORE = {"previous", "prior", "past", "last", "before", "earlier", "prev", "lag", "lagged"}
-_BEFORE |= {"historical", "vorher", "vorherige", "vorjahr", "letzte", "letzter", "letztes"}
-FIRST_KNOWN = _BEFORE | _OTHER | {*BASES}  # what such names say was known before the action
-_LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
-_ID = {"id", "uuid", "guid", "index"}
-_NUMBERED = _ID | {"no", "nr", "num", "number", "code", "name", "key", "ref"}
-_PLAIN = {"is", "has", "was", "of", "the", "y"}  # words that say nothing of an outcome
-# Parts of a log other than its context. Such words say so anywhere in a name, ...
-_RESERVED = {
-    "a label of the scaler": ("label", "labelled", "labeled"),
-    "the probability of the action": ("propensity", "propensities", "pscore"),
-    "a proposal": (
-        *(*WORDS["recommended"], "recommend", "suggestion", "suggest", "empfohlen", "empfehlung"),
-        *("vorschlag", "vorgeschlagen"),
-    ),
-    "what became of a proposal": (
-        *(
-            "override",
-            "overridden",
-            "overrode",
-            "overruled",
-            "overriding",
-            "veto",
-            "vetoes",
-            "vetoed",
-        ),
-        *("ueberstimmt", "uebersteuert"),
-    ),
-    "who answered a proposal": (
-        *("reviewer", "approver", "moderator", "pruefer", "genehmiger", "entscheider"),
-    ),
-    "an outcome": (
-        *("booked", "converted", "conversion", "clicked", "click", "repaid", "accepted"),
-        *("purchased", "bought", "sold", "won", "recovered", "took", "tookup", "takeup"),
-        *("gebucht", "verkauft", "gekauft", "geklickt", "konvertiert", "zurueckgezahlt"),
-    ),
-}
-# Said of what somebody did with a proposal; with 'by' or 'von', of who did it.
-_ANSWERED = {
-    *("approved", "reviewed", "decided", "answered", "overridden", "edited", "checked", "signed"),
-    *("confirmed", "authorised", "authorized", "rejected", "vetoed", "released", "changed"),
-    *("modified", "handled", "genehmigt", "geprueft", "entschieden", "freigegeben", "bearbeitet"),
-}
-_BY = {"by", "von", "durch"}
-# Say nothing of what a name is the name of: is_approved, approved_at, decision_ts.
-_AROUND = {
-    *("is", "was", "has", "been", "did", "the", "final", "flag", "ind", "indicator", "at", "on"),
-    *("ts", "am", "raw"),
-}
-# ... and these where nothing else is in the name: 'weight' is a row's, 'body_weight' is not.
-_ALONE: dict[str, tuple[set[str], set[str]]] = {
-    "the weight of a row": (
-        {"weight", "ipw", "iptw", "ips", "gewicht", "gewichtung"},
-        {"sample", "row", "case", "importance", "inverse", "observation", "obs", "survey"},
-    ),
-    "the probability of the action": (
-        {"prob", "proba", "probability", "probabilities", "p", "pi", "wahrscheinlichkeit"},
-        {
-            *("action", "arm", "logged", "logging", "of", "executed", "chosen", "treatment"),
-            *("behaviour", "behavior", "policy", "b"),
-        },
-    ),
-    "the time of the decision": (
-        {
-            *("time", "timestamp", "date", "datetime", "decided", "created", "ts", "epoch"),
-            *("zeit", "zeitpunkt", "zeitstempel", "datum", "erstellt", "entschieden"),
-        },
-        {
-            *("decision", "unix", "ms", "of", "event", "log", "logged", "request", "row", "utc"),
-            *("sec", "seconds", "millis"),
-        },
-    ),
-    "what became of a proposal": (
-        {
-            *(*_ANSWERED, "approval", "verdict", "decision", "edit", "freigabe", "genehmigung"),
-            "status",
-        },
-        {"manually", "human", "gate", "review", "reviewer", "proposal", "recommendation"},
-    ),
-    "who answered a proposal": (
-        {
-            *("manager", "physician", "operator", "supervisor", "underwriter", "adjudicator"),
-            *("auditor", "inspector", "caseworker", "bearbeiter", "sachbearbeiter", "arzt"),
-        },
-        _NUMBERED,
-    ),
-    "a label of the scaler": ({"target", "truth"}, {"ground", "scaler"}),
-    "the scaler's output (δ)": (
-        {"delta", "scaler", "scalefactor"},
-        {
-            *("hat", "star", "true", "log", "scale", "factor", "output", "out", "predicted"),
-            *("pred", "prediction", "estimate", "estimated", "est", "fitted", "served", "value"),
-        },
-    ),
-    "an outcome": (
-        {"y", "response", "success", "booking", "sale", "purchase", "order", "erfolg"},
-        {"n", "num", "count", "total"},
-    ),
-    "a reward": ({"value", "gain", "payoff"}, set()),
-}
 _UNNAMED = re.compile(r"\s*|unnamed[:_ ]*[\d._ ]*(level[\d_ ]*)?|index|level_\d+|row_?names?|_row")
-_GERMAN = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "δ": "delta"}
-)
 _WITHIN = 0.5  # share of a proposal's cells, at least, that lie within what ran
 _SAME_AS_RAN = 0.01  # share of rows below which a proposal that ran is pointed at
 _KINDS = 4  # columns, at most, within whose values a running total is looked for
@@ -328,7 +209,7 @@ def _take_the_only_time(log: Look, found: Roles) -> None:
         for column in log.columns.values()
         if column.kind == "time"
         and not column.is_constant
-        and not set(tokens(column.name)) & (_LATE | AFTERWARDS)
+        and not set(tokens(column.name)) & (LATE | AFTERWARDS)
     ]
     if len(times) == 1 and times[0] not in found.taken:
         found.time = times[0]
@@ -345,18 +226,6 @@ def called(name: str) -> str:
     return name if name.strip() else "(a column without a name)"
 
 
-def tokens(name: str) -> list[str]:
-    """Return the words of a column's name.
-
-    >>> tokens("recommendedPrice"), tokens("base_price")
-    (['recommended', 'price'], ['base', 'price'])
-    >>> tokens("geprüftVon")
-    ['geprueft', 'von']
-    """
-    apart = re.sub(r"([a-z0-9äöüß])([A-ZÄÖÜ])", r"\1 \2", name).translate(_GERMAN)
-    return [word for word in re.split(r"[^a-z0-9]+", apart.lower()) if word]
-
-
 def _candidates(role: str, log: Look, found: Roles) -> list[str]:
     """Return the columns that may play a part, the likeliest first."""
     ranked = []
@@ -365,12 +234,12 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         is_idle = column.is_constant and not _is_even(role, column)
         if column.name in found.taken or is_idle or not _fits(role, column, log):
             continue
-        if set(words) & {"action": _OTHER, "time": _LATE}.get(role, set()):
+        if set(words) & {"action": OTHER, "time": LATE}.get(role, set()):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
         if role == "reward" and len(words) > 1:  # 'property_value' is no reward
             named = [i for i in named if WORDS[role][i] not in ("value", "gain")]
-        if role == "reviewer" and not named and _names_answerer(_words(column.name)):
+        if role == "reviewer" and not named and names_answerer(words_of(column.name)):
             named = [len(WORDS[role])]
         if role == "status" and not named:  # 'approved', 'edited': whatever it is called
             named = [len(WORDS[role])]
@@ -382,7 +251,7 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
 
 def _is_even(role: str, column: Column) -> bool:
     """Whether a column is the one probability of an even test, which never varies."""
-    is_named = _reserved(column, _words(column.name)) == "the probability of the action"
+    is_named = _reserved(column, words_of(column.name)) == "the probability of the action"
     return role == "propensity" and column.n_different == 1 and is_named
 
 
@@ -409,18 +278,13 @@ def _names_others(role: str, column: Column) -> bool:
     something of a unit.
     """
     words = {word.rstrip("0123456789") for word in tokens(column.name)} - {""}
-    is_answerer = role == "reviewer" and _names_answerer(_words(column.name))
-    if not words & _NUMBERED and words - {*WORDS[role]} and not is_answerer:
+    is_answerer = role == "reviewer" and names_answerer(words_of(column.name))
+    if not words & NUMBERED and words - {*WORDS[role]} and not is_answerer:
         return False
     if column.kind != "number":
         return column.kind == "text"
     known = column.values[np.isfinite(column.values)]
     return bool((known == np.floor(known)).all())
-
-
-def _names_answerer(words: set[str]) -> bool:
-    """Whether words say who answered a proposal: 'approved_by', 'geprueft_von'."""
-    return bool(words & _BY and words & _ANSWERED)
 
 
 def _is_status(column: Column) -> bool:
@@ -432,7 +296,7 @@ def _is_status(column: Column) -> bool:
 def one_sided(column: Column) -> str:
     """Say that a column called like an outcome is the same in every row; '' where it is not so."""
     known = column.values[np.isfinite(column.values)]
-    is_called = {*tokens(column.name)} & {*WORDS["outcome"], *_RESERVED["an outcome"]}
+    is_called = {*tokens(column.name)} & {*WORDS["outcome"], *RESERVED["an outcome"]}
     if not (is_called and column.is_constant and known.size) or column.kind == "time":
         return ""
     value = column.levels[0] if column.kind == "text" else f"{known[0]:g}"
@@ -488,66 +352,32 @@ def _numbers_rows(column: Column, log: Look) -> str:
 
 def _doubt(column: Column, roles: Roles, log: Look) -> str:
     """Return why a column that could be context had better not be."""
-    words = _words(column.name)
+    words = words_of(column.name)
     if _counts_rows(column):
         return "it rises from row to row, as row numbers and times do"
     target = log.columns[roles.outcome or roles.reward]
     if _is_total(column, target, roles, log):
         return "it is a running total of the outcome: a leak where this row's own is in it"
-    if words & _words(target.name) - _PLAIN and not words & _BEFORE:
+    if words & words_of(target.name) - PLAIN and not words & BEFORE:
         return "it is called like the outcome: a leak"
     known, unknown = status_words(column.levels if column.kind == "text" else ())
     is_answer = _reserved(column, words) == "what became of a proposal"
-    if unknown and (known or is_answer) and not words & _BEFORE:
+    if unknown and (known or is_answer) and not words & BEFORE:
         return f"it seems to say what became of a proposal, and {_unknown_words(unknown)}"
     part = _reserved(column, words)
-    if part and not words & _BEFORE:
+    if part and not words & BEFORE:
         return f"its name is that of {part}: a leak if it was known only after the decision"
-    if words & AFTERWARDS and not words & _BEFORE:
+    if words & AFTERWARDS and not words & BEFORE:
         return "its name says that it was known only after the decision: a leak"
     return _leaks(column, target, log.columns[roles.action])
 
 
-def _words(name: str) -> set[str]:
-    """Return the words of a name as they are compared with those of a part.
-
-    Digits at their end are taken off, and the s of a plural whose singular is known; two known
-    words that are written as one are two.
-
-    >>> sorted(_words("sampleWeights2")), sorted(_words("approvedby")), sorted(_words("status"))
-    (['sample', 'weight'], ['approved', 'by'], ['status'])
-    """
-    own = {word for some, _ in _ALONE.values() for word in some}
-    own |= {word for some in _RESERVED.values() for word in some} | AFTERWARDS | _ANSWERED
-    beside = {word for _, some in _ALONE.values() for word in some} | _AROUND | _BY
-    found: set[str] = set()
-    for word in {one.rstrip("0123456789") for one in tokens(name)} - {""}:
-        word = word[:-1] if word.endswith("s") and word[:-1] in own else word
-        cuts = [(word[:i], word[i:]) for i in range(2, len(word) - 1)] if word not in own else []
-        pairs = [
-            (a, b)
-            for a, b in cuts
-            if (a in own and b in own | beside) or (a in beside and b in own)
-        ]
-        found |= {*pairs[0]} if pairs else {word}
-    return found
-
-
 def _reserved(column: Column, words: set[str]) -> str:
-    """Return the part of a log, other than context, that a name belongs to; '' where to none."""
-    if _names_answerer(words):
-        return "who answered a proposal"
-    for part, some in _RESERVED.items():
-        if words & {*some}:
-            return part
-    if words - _AROUND in ({"scale", "factor"}, {"scaling", "factor"}):
-        return "the scaler's output (δ)"
-    for part, (own, beside) in _ALONE.items():
-        if words & own and words <= own | beside | _AROUND:
-            return part
-    if column.kind == "text" and _is_status(column):
+    """Return the part of a log, other than context, that a column seems to be; '' where none."""
+    part = part_named(words)
+    if not part and column.kind == "text" and _is_status(column):
         return "what became of a proposal"
-    return ""
+    return part
 
 
 def _is_total(column: Column, target: Column, roles: Roles, log: Look) -> bool:
@@ -651,12 +481,12 @@ def _is_id(column: Column, words: set[str], log: Look) -> bool:
     """Whether a column names rows: it is called so, or whole numbers hardly ever come twice."""
     n = min(log.rows, column.values.size)
     if column.kind == "text":
-        return bool(words & _ID) and column.n_different > 2
+        return bool(words & ID) and column.n_different > 2
     if column.kind != "number":
         return False
     known = column.values[np.isfinite(column.values)]
     is_whole = bool((known == np.floor(known)).all())
-    return is_whole and (bool(words & _ID) or (n >= 100 and column.n_different > 0.95 * n))
+    return is_whole and (bool(words & ID) or (n >= 100 and column.n_different > 0.95 * n))
 
 
 def _counts_rows(column: Column) -> bool:
