@@ -454,6 +454,8 @@ def _bad(at: int | slice, value: float) -> Array:
         (_bad(4, -99.0), "label: expected finite responses that make ν² above 0; .* in row 1"),
         (_bad(slice(2, 10), 0.0), "label: expected finite responses that make ν² above 0"),
         (_bad(17, np.nan), "label: expected finite responses of ν_tν_{t−1}; .* in row 1"),
+        (_bad(4, -0.1), "label: expected responses of ν² of at least 0; .* in row 1"),
+        (_bad(0, 1e300), r"label: expected numbers within ±1e\+100; .* in row 1"),
         (_bad(17, -np.inf), "label: expected finite responses of ν_tν_{t−1}; .* in row 1"),
     ],
 )
@@ -465,6 +467,29 @@ def test_bad_labels_change_nothing(label: Array, message: str) -> None:
     zero = np.zeros(3, dtype=np.int64)
     with pytest.raises(InvalidInput, match=message):
         scaler.observe(state, zero, np.zeros((3, 2)), np.zeros((3, 2)), label, np.ones(3))
+    assert records.to_bytes(state) == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"weight": [1.0, np.nan, 1.0]}, "weight: expected 3 finite numbers >= 0"),
+        ({"weight": [1.0, -1.0, 1.0]}, "weight: expected 3 finite numbers >= 0"),
+        ({"weight": [1.0]}, "weight: expected 3 finite numbers >= 0"),
+        ({"owner": [0, -1, 0]}, "owner: expected 3 whole numbers from 0 to 0"),
+        ({"owner": [0, 5, 0]}, "owner: expected 3 whole numbers from 0 to 0"),
+        ({"owner": [0.0, 0.0, 0.0]}, "owner: expected 3 whole numbers from 0 to 0"),
+    ],
+)
+def test_bad_rows_change_nothing(changed: dict[str, Any], message: str) -> None:
+    scaler = CovarianceScaler(**MANY)
+    state = taught(scaler, labels_of(13, 10))
+    before = records.to_bytes(state)
+    rows = {"owner": [0, 0, 0], "weight": [1.0, 1.0, 1.0]} | changed
+    owner, weight = np.array(rows["owner"]), np.array(rows["weight"])
+    x, label = np.zeros((3, 2)), labels_of(12, 3)
+    with pytest.raises(InvalidInput, match=message):
+        scaler.observe(state, owner, x, x, label, weight)
     assert records.to_bytes(state) == before
 
 
@@ -509,6 +534,8 @@ def test_another_state_is_not_merged() -> None:
         ({"prior_mean": (1.0, 2.0)}, "scaler.prior_mean: expected 8 numbers above 0"),
         ({"prior_mean": 0.0}, "scaler.prior_mean: expected 8 numbers above 0"),
         ({"prior_sd": (1.0,) * 7 + (-1.0,)}, "scaler.prior_sd: expected 8 numbers above 0"),
+        ({"prior_mean": 25.0}, "scaler.prior_mean: expected numbers from low to high, 0.05 to 20"),
+        ({"prior_mean": 0.01}, "scaler.prior_mean: expected numbers from low to high, 0.05 to 20"),
         ({"prior_sd": np.inf}, "scaler.prior_sd"),
     ],
 )

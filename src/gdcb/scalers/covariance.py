@@ -26,6 +26,8 @@ from gdcb.regression import RidgeSums
 from gdcb.scalers.settings import check_whole, numbers_of
 
 _SAME = 1e-6  # by how much a fit may differ from the one that its rows are weighted by
+_ROUNDED = 1e-9  # of the largest response of a row: what rounding may take another below 0
+_LARGEST = 1e100  # number of a label; products of a few stay finite
 _ROUNDS = 60  # each halves the difference
 
 
@@ -182,6 +184,11 @@ class CovarianceScaler:
                     f"of R by knot and of P₀, got {value}"
                 )
             object.__setattr__(self, name, value)
+        if min(self._prior[0]) < self.low or max(self._prior[0]) > self.high:
+            raise InvalidInput(
+                f"scaler.prior_mean: expected numbers from low to high, {self.low:g} to "
+                f"{self.high:g}, got {self.prior_mean}"
+            )
 
     @property
     def n_arms(self) -> int:
@@ -310,7 +317,9 @@ class CovarianceScaler:
             raise InvalidInput(
                 f"label: expected shape {(x.shape[0], self.n_labels)}, got {label.shape}"
             )
+        label, weight = np.asarray(label, dtype=float), np.asarray(weight, dtype=float)
         self._refuse_impossible(label)
+        self._refuse_rows(state, np.asarray(owner), weight, label.shape[0])
         mean, sd = self._prior
         size = self.size
         square = np.nan_to_num(label[:, 2 : 2 + size])
@@ -335,14 +344,31 @@ class CovarianceScaler:
             expected = (square * self._prior[0]).sum(axis=1)
         # What both products vary by is worked out from the responses of the square.
         is_known = np.isfinite(square).all(axis=1) & (expected > 0.0)
+        with np.errstate(invalid="ignore"):
+            # Rounding may leave a response just below 0.
+            least = square.min(axis=1) < -_ROUNDED * np.abs(square).max(axis=1)
+            is_large = (np.abs(label) > _LARGEST) & np.isfinite(label)
         for is_bad, what in (
             (np.isinf(label[:, :2]).any(axis=1), "finite products, or NaN where none came"),
             (is_seen.any(axis=1) & ~is_known, "finite responses that make ν² above 0"),
             (is_seen[:, 1] & ~np.isfinite(lagged).all(axis=1), "finite responses of ν_tν_{t−1}"),
+            (is_seen.any(axis=1) & least, "responses of ν² of at least 0"),
+            (is_large.any(axis=1), f"numbers within ±{_LARGEST:g}"),
         ):
             if is_bad.any():
                 at = int(is_bad.argmax())
                 raise InvalidInput(f"label: expected {what}; got {label[at].tolist()} in row {at}")
+
+    def _refuse_rows(self, state: CovarianceState, owner: Array, weight: Array, n: int) -> None:
+        """Refuse owners that there are not, and weights that are none."""
+        n_owners = state.rows.size
+        is_whole = owner.shape == (n,) and owner.dtype.kind in "iu"
+        if not is_whole or ((owner < 0) | (owner >= n_owners)).any():
+            raise InvalidInput(
+                f"owner: expected {n} whole numbers from 0 to {n_owners - 1}, got {owner}"
+            )
+        if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():
+            raise InvalidInput(f"weight: expected {n} finite numbers >= 0, got {weight}")
 
     def due(self, state: CovarianceState) -> Array:
         """Return the owners that saw `every` rows since their last publication, and `growth`."""
