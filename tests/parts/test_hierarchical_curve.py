@@ -657,7 +657,7 @@ def test_weights_without_end_are_refused(way: str) -> None:
         ({"own_sd": 0.0}, "bandit.own_sd: expected a number >= 1e-05, got 0"),
         ({"own_sd": (0.5, -1.0)}, "bandit.own_sd: expected a number >= 1e-05, got -1"),
         ({"own_sd": float("nan")}, "bandit.own_sd: expected a finite number"),
-        ({"own_sd": [0.5, 0.5]}, "bandit.own_sd: expected a finite number"),
+        ({"own_sd": [0.5, -1.0]}, "bandit.own_sd: expected a number >= 1e-05, got -1"),
         ({"width": -1.0}, "bandit.width: expected a number >= 0, got -1"),
         ({"width": float("inf")}, "bandit.width: expected a finite number"),
         ({"share": -0.1}, "bandit.share: expected a number >= 0, got -0.1"),

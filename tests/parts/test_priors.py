@@ -458,13 +458,14 @@ PRIORS = ("wins", "losses", "prior_mean", "prior_sd")
 
 
 @pytest.mark.parametrize(
-    "value", [(np.nan, 1.0), (1.0, np.inf), (True, 1.0), ("1", 1.0), [1.0], np.ones(2)]
+    "value",
+    [(np.nan, 1.0), (1.0, np.inf), (True, 1.0), ("1", 1.0), [np.nan, 1.0], np.array([1.0, np.nan])],
 )
 @pytest.mark.parametrize(
     "cls", dict.fromkeys(type(one[0]) for one in CONSTANT), ids=lambda cls: cls.__name__
 )
 def test_bad_numbers_are_refused_by_name(cls: Any, value: Any) -> None:
-    """NaN, infinities, booleans, texts and lists in any prior, when it is declared."""
+    """NaN, infinities, booleans and texts in any prior, in a tuple, a list or an array."""
     names = [field.name for field in fields(cls) if field.name in PRIORS]
     assert names
     for name in names:

@@ -618,7 +618,7 @@ def test_rows_that_say_nothing_leave_the_bytes() -> None:
     [
         ({"members": ()}, "bandit.members: expected two learners or more"),
         ({"members": (RELATIVE,)}, "bandit.members: expected two learners or more"),
-        ({"members": [RELATIVE, ADDITIVE]}, "bandit.members: expected two learners or more"),
+        ({"members": [RELATIVE]}, "bandit.members: expected two learners or more"),
         ({"members": (RELATIVE, 3)}, r"bandit.members\[1\]: expected a learner with 'predictive'"),
         ({"members": (RELATIVE, HierarchicalThompson())}, r"bandit.members\[1\]: expected a"),
         ({"members": (RELATIVE, BetaThompson)}, r"bandit.members\[1\]: expected a learner"),
