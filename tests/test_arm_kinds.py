@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import gdcb
@@ -29,13 +31,31 @@ def test_numbers_given_by_position_are_values() -> None:
 
 
 @pytest.mark.parametrize(
+    "values",
+    [range(1, 4), np.arange(1, 4), pd.Series([1, 2, 3]), pl.Series([1, 2, 3])],
+    ids=["a range", "an array", "a column of pandas", "a column of Polars"],
+)
+def test_whatever_lists_numbers_is_values(values: Any) -> None:
+    assert gdcb.ArmList(values) == gdcb.ArmList(values=(1, 2, 3))
+
+
+@pytest.mark.parametrize("values", [{1.0, 2.0}, {1.0: "a"}, np.float64(2.0), np.array(2.0)])
+def test_what_has_no_order_is_no_values(values: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"arms\.values: expected a tuple of numbers"):
+        gdcb.ArmList(values)
+
+
+@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"values": ("a", "b")}, r"arms\.values: expected numbers.*ArmList\(names=\.\.\.\)"),
         ({"values": "abc"}, r"arms\.values: expected a tuple of numbers, got 'abc'"),
         ({"values": 3}, r"arms\.values: expected a tuple of numbers, got 3"),
         ({"values": (True, False)}, r"arms\.values: expected a tuple of numbers"),
-        ({"names": (0.8, 0.9)}, r"arms\.names: expected a tuple of names, got \(0\.8, 0\.9\)"),
+        (
+            {"names": (0.8, 0.9)},
+            r"arms\.names: expected a tuple of names, got \(0\.8, 0\.9\); .*values=\.\.\.",
+        ),
         ({"names": "abc"}, r"arms\.names: expected a tuple of names, got 'abc'"),
         ({"values": (1.0, 2.0), "step": "1"}, r"arms\.step: expected a number or None, got '1'"),
     ],

@@ -44,6 +44,15 @@ def proposed(frame: pl.DataFrame, **asked: str) -> str:
     return toml("mine", propose(log, roles_of(log, asked)))
 
 
+def test_a_name_may_be_that_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gdcb new x.toml` writes x.toml, and the instance is called x."""
+    monkeypatch.chdir(tmp_path)
+    code, _, err = call("x.toml")
+    assert code == 0, err
+    assert [path.name for path in tmp_path.iterdir()] == ["x.toml"]
+    assert read(tmp_path / "x.toml").instance.name == "x"
+
+
 def test_a_log_becomes_a_valid_instance_with_its_guesses_said(tmp_path: Path) -> None:
     log, file = own_logs.prices(tmp_path / "log.csv"), tmp_path / "mine.toml"
     code, out, err = call("mine", "--from", str(log), "--out", str(file))

@@ -207,6 +207,12 @@ class ArmList:
                 f"arms.values: expected numbers, got {self.values!r}; arms that are only names are "
                 "given as ArmList(names=...)"
             )
+        names: Any = self.names
+        if isinstance(names, tuple | list) and any(isinstance(name, int | float) for name in names):
+            raise InvalidInput(
+                f"arms.names: expected a tuple of names, got {self.names!r}; arms that are numbers "
+                "are given as ArmList(values=...)"
+            )
         check_settings(self, "arms")
 
     @property

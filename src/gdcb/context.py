@@ -140,6 +140,10 @@ class Schema:
     names: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        given: Any = self.columns
+        for key in given if isinstance(given, Mapping) else ():
+            if not isinstance(key, str):
+                raise InvalidInput(f"context: expected columns by names that are text, got {key!r}")
         check_settings(self, "context")
         if not self.columns:
             raise InvalidInput("context: expected at least one column")

@@ -369,13 +369,25 @@ def take_lists(part: Any) -> None:
 
 def _in_tuples(value: Any) -> Any:
     """Return a value with tuples in the place of lists and arrays, however deep."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    value = _listed(value)
     if not isinstance(value, tuple | list):
         return value
     found = tuple(_in_tuples(one) for one in value)
     is_same = isinstance(value, tuple) and all(map(operator.is_, found, value))
     return value if is_same else found
+
+
+def _listed(value: Any) -> Any:
+    """Return an array, a column of a data frame or a range as a list; anything else as it is.
+
+    >>> _listed(np.ones(2)), _listed(range(1, 3)), _listed("ab"), _listed({2.0})
+    ([1.0, 1.0], [1, 2], 'ab', {2.0})
+    """
+    if isinstance(value, range):
+        return list(value)
+    if hasattr(value, "__array__") and getattr(value, "shape", None):
+        return np.asarray(value).tolist()
+    return value
 
 
 _WRONG = object()
@@ -443,8 +455,7 @@ def _taken_as(hint: Any, value: Any, is_column: bool) -> Any:
 
 
 def _taken_several(hints: tuple[Any, ...], value: Any, is_column: bool) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
+    value = _listed(value)
     if not isinstance(value, tuple | list):
         return _WRONG
     kinds = hints[:1] * len(value) if hints[1:] == (...,) else hints

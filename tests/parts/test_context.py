@@ -141,6 +141,7 @@ def test_bad_contexts_are_refused(context: Any, error: type[Exception], message:
     ("build", "message"),
     [
         (lambda: Schema({}), "expected at least one column"),
+        (lambda: Schema({1: Number()}), "expected columns by names that are text, got 1"),  # type: ignore[dict-item]
         (lambda: Number(2, 1), "low 2 is above high 1"),
         (lambda: Number(math.nan, 1), "expected numbers, got low nan, high 1"),
         (lambda: Category(("one",)), "at least two different levels"),

@@ -115,6 +115,7 @@ def new(
     Columns that are not named are guessed by their names and said; choices to be made are marked
     CHOOSE in the file. It passes `gdcb validate` as it is written.
     """
+    name = name.removesuffix(".toml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         wrong_usage(f"NAME: expected letters, digits, '-', '_' or '.', got {name!r}")
     asked = {
