@@ -119,10 +119,9 @@ class CurveThompson:
     along them keep Σ w·(1, c, c², c³), and two points in each box stand for its rows (Gauss's
     quadrature). That is exact for rows on arms, and otherwise an error of fourth order in the
     width of a box, an eighth of the arms' range. An action more than four gaps beyond the end arms
-    is left out. In the additive form rows have two inputs
-    and are learned one by one: after each the posterior is the Laplace approximation of the last
-    one times the row's likelihood; `refit` puts the exact mode of all rows in place, and a refold
-    does so.
+    is left out. In the additive form rows have two inputs and are learned one by one: after each
+    the posterior is the Laplace approximation of the last one times the row's likelihood; `refit`
+    puts the exact mode of all rows in place, and a refold does so.
 
     Parameters
     ----------
@@ -145,10 +144,8 @@ class CurveThompson:
     as rows come, so that in posterior standard deviations it grows with their root, and with the
     fourth power of the slope. With log odds that move by 6 over the arms and actions anywhere, it
     is at most 0.007 at 50,000 rows of a cell and 0.03 at a million; with two coordinates 0.02 and
-    0.13. With few rows the logistic posterior is
-    skew and its Gaussian is not. Learned one by one the error adds up: where outcomes are rare an
-    intercept was 0.5 to 0.7 posterior standard deviations off, towards them, and the worst
-    coefficient 1 and more, until the next refit.
+    0.13. With few rows the logistic posterior is skew and its Gaussian is not. Learned one by one
+    the error adds up, most where outcomes are rare, until the next refit.
 
     Examples
     --------
