@@ -8,11 +8,14 @@ import numpy as np
 
 from gdcb.analysis.bias import ContextBias, freedom_of, weighed
 from gdcb.analysis.context_models import Line, line_through
+from gdcb.analysis.resampled import resampled_p
 from gdcb.analysis.slopes import Moments
 from gdcb.arrays import Array
 from gdcb.history.plan import FOLDS
+from gdcb.history.stability import SEED
 
 PENALTY = 1.0
+_MANY = 5.0  # rows·rate·(1 − rate), from which a count is nearly normal
 POOLINGS = (1000.0, 100.0, 20.0, 4.0, 1.0)  # rows that the common slope may be worth
 _MOST_IN_A_FOLD = 0.5  # of an arm's rows; the others would not tell its slope
 
@@ -132,10 +135,12 @@ def adjusted(sums: ArmSums, line: Line) -> tuple[Array, Array]:
     return sums3, weight
 
 
-def missing_by_arm(seen: Array) -> tuple[float, float | None]:
+def missing_by_arm(seen: Array, level: float | None = None) -> tuple[float, float | None]:
     """Return the share of outcomes missing, and p of 'not by arm' within strata: (S, strata, K, 2).
 
-    Σ (missing − n·rate)²/(n·rate·(1 − rate)) over arms and strata is chi-squared; None where
+    Σ (missing − n·rate)²/(n·rate·(1 − rate)) over arms and strata is chi-squared where many are
+    missing everywhere. Else, if a `level` is given, it is compared with draws of the exact law:
+    given how many are missing in a stratum, in which arms they are is hypergeometric. None where
     nothing is missing.
     """
     from scipy.special import chdtrc
@@ -148,7 +153,25 @@ def missing_by_arm(seen: Array) -> tuple[float, float | None]:
     of_stratum = rows.sum(axis=1, keepdims=True)
     rate = missing.sum(axis=1, keepdims=True) / np.where(of_stratum > 0, of_stratum, 1.0)
     noise = rows * rate * (1.0 - rate)
-    is_judged = noise >= 1.0
-    excess = np.where(is_judged, (missing - rows * rate) ** 2 / np.where(is_judged, noise, 1.0), 0)
+    is_judged = noise > 0
     freedom = int(np.maximum(is_judged.sum(axis=1) - 1, 0).sum())
-    return share, float(chdtrc(freedom, float(excess.sum()))) if freedom else None
+    if not freedom:
+        return share, None
+
+    def excess(some: Array) -> Array:
+        """Return the statistic of (strata, K, P) missing outcomes: (1, P)."""
+        gap = (some - (rows * rate)[..., None]) ** 2 / np.where(is_judged, noise, 1.0)[..., None]
+        return np.asarray(np.where(is_judged[..., None], gap, 0.0).sum(axis=(0, 1))[None])
+
+    if level is None or noise[is_judged].min() >= _MANY:
+        return share, float(chdtrc(freedom, float(excess(missing[..., None])[0, 0])))
+    rng, whole = np.random.default_rng(SEED), rows.round().astype(np.int64)
+
+    def draw(n: int) -> Array:
+        out = np.zeros((*rows.shape, n))
+        for s in np.flatnonzero(missing.sum(axis=1)):
+            count = int(missing[s].sum().round())
+            out[s] = rng.multivariate_hypergeometric(whole[s], count, n, method="marginals").T
+        return out
+
+    return share, resampled_p(excess, missing[..., None], draw, level, rows.size)[0]

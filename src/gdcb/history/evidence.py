@@ -99,6 +99,8 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     maturity = replace(plan.maturity, set_aside=int(statistics.counts[5]))
     rest = level if maturity.p is None else level * (1.0 - SHARE)
     threshold = rest / n_tests
+    if missing_p is not None:
+        share, missing_p = missing(statistics.seen, threshold)
     space = instance.space
     numbers = space.coords[:, ~space.is_exact]
     rows = law_rows(plan, float(moments[:, :-1, :, 0, 0].sum()))
