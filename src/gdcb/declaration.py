@@ -339,7 +339,10 @@ def _check_held(instance: Instance, bandit: Bandit) -> None:
     for learner in learners if len(learners) > 1 else ():
         known += _bytes_of(learner.init(one, arms))
         _check_bytes(known)
-    first = _bytes_of(bandit.init(one, arms))
+    try:
+        first = _bytes_of(bandit.init(one, arms))
+    except InvalidInput:  # it learns all bands together
+        first, n_bands = _bytes_of(bandit.init(np.arange(n_bands), arms)), 1
     _check_bytes(held + first)
     if held + n_bands * first > MOST_HELD:
         more = _bytes_of(bandit.init(np.arange(2), arms)) - first

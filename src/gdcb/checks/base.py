@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
 import os
@@ -150,6 +151,10 @@ def listed(functions: Iterable[Callable[[Any], None]], case: Any) -> list[Check]
     ]
 
 
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+
+
 def _run_keyed(function: Callable[[Any], None], case: Any) -> None:
     """Run one promise, and refuse random numbers that replay could not draw again."""
     with keyed_numbers_only(case):
@@ -186,7 +191,7 @@ def keyed_numbers_only(case: Any = None) -> Iterator[None]:
     ):
         yield
     for name, one in kept.items():
-        if repr(_state_of(one)) != repr(before[name]):
+        if not _same(_state_of(one), before[name]):
             _put_back(one, before[name])
             raise NonConforming(f"it draws from the state of {name}: draw from `rng` instead")
 
@@ -194,12 +199,15 @@ def keyed_numbers_only(case: Any = None) -> Iterator[None]:
 def _generators(case: Any) -> dict[str, Any]:
     """Return the generators that a case's parts keep, or the modules that the parts are from."""
     found: dict[str, Any] = {}
+    seen = {id(object), id(builtins)}  # which keep none, and are behind every part
     parts = [getattr(case, name, None) for name in getattr(type(case), "__dataclass_fields__", ())]
     for part in parts:
         kinds = type(part).__mro__
         modules = [sys.modules.get(kind.__module__) for kind in kinds]
         kept = [(name, getattr(part, name, None)) for kind in kinds for name in _slots(kind)]
         homes = [(home, list(getattr(home, "__dict__", {}).items())) for home in (*modules, *kinds)]
+        homes = [(home, names) for home, names in homes if id(home) not in seen]
+        seen |= {id(home) for home, _ in homes}
         homes.append((type(part), [*getattr(part, "__dict__", {}).items(), *kept]))
         for home, names in homes:
             for name, value in names:
@@ -219,12 +227,13 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _within(value: Any, depth: int = 3) -> list[Any]:
     """Return a generator, or those in a list, tuple, set or dictionary, in one another too."""
-    if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+    if isinstance(value, _GENERATORS):
         return [value]
-    if not depth or not isinstance(value, (list, tuple, set, frozenset, dict)):
+    if not depth or not isinstance(value, _CONTAINERS):
         return []
-    inside = value.values() if isinstance(value, dict) else value
-    return [one for each in list(inside) for one in _within(each, depth - 1)]
+    inside = list(value.values() if isinstance(value, dict) else value)
+    held = [each for each in inside if isinstance(each, _GENERATORS + _CONTAINERS)]
+    return [one for each in held for one in _within(each, depth - 1)]
 
 
 def _state_of(generator: Any) -> Any:
@@ -236,6 +245,13 @@ def _state_of(generator: Any) -> Any:
     if isinstance(generator, np.random.Generator):
         return deepcopy(generator.bit_generator.state)
     return generator.get_state(legacy=False)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two states are equal: dictionaries and tuples of numbers and arrays."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
 def _put_back(generator: Any, state: Any) -> None:
