@@ -115,14 +115,14 @@ def amount(value: float | str | None, unit: str = "", digits: int | None = None)
 
 
 def limits(low: float | None, high: float | None) -> str:
-    """Write between which numbers something must lie; nothing where there is no limit.
+    """Write between which numbers an edit must lie, as they may be typed; '' without limits.
 
     >>> limits(50.0, 300.0), limits(None, 1250.5), limits(0.0, None), limits(None, None)
-    ('50 to 300', 'at most 1,250.5', 'at least 0', '')
+    ('50 to 300', 'at most 1250.5', 'at least 0', '')
     """
     if low is None:
-        return "" if high is None else f"at most {amount(high)}"
-    return f"at least {amount(low)}" if high is None else f"{amount(low)} to {amount(high)}"
+        return "" if high is None else f"at most {attribute(high)}"
+    return f"at least {attribute(low)}" if high is None else f"{attribute(low)} to {attribute(high)}"
 
 
 def quantity(one: Quantity) -> str:
