@@ -120,9 +120,10 @@ def limits(low: float | None, high: float | None) -> str:
     >>> limits(50.0, 300.0), limits(None, 1250.5), limits(0.0, None), limits(None, None)
     ('50 to 300', 'at most 1250.5', 'at least 0', '')
     """
-    if low is None:
-        return "" if high is None else f"at most {attribute(high)}"
-    return f"at least {attribute(low)}" if high is None else f"{attribute(low)} to {attribute(high)}"
+    least, most = attribute(low), attribute(high)
+    if least and most:
+        return f"{least} to {most}"
+    return f"at least {least}" if least else f"at most {most}" if most else ""
 
 
 def quantity(one: Quantity) -> str:
