@@ -200,20 +200,20 @@ def contrast(arm: Array, over: Array, x: Array, y: Array, level: float) -> Contr
 
 
 def test_overridden_rows_of_another_spread_are_no_private_information() -> None:
-    """3 % are overridden, with twice the noise: at 0.05, 5 alarms of 100 are expected, not 57."""
+    """3 % are overridden, with twice the noise: at 0.05, 2 alarms of 40 are expected, not 23."""
     alarms = 0
-    for seed in range(100):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         x, arm = rng.normal(size=4000), rng.integers(0, 4, 4000)
         over = (rng.random(4000) < 0.03).astype(int)
         y = 0.5 * x + (1 + over) * rng.normal(size=4000)
         alarms += contrast(arm, over, x, y, 0.05).p <= 0.05
-    assert alarms <= 14  # more come with probability 0.0005 of a test of this size
+    assert alarms <= 7  # more come with probability 0.001 of a test of this size
 
 
 @pytest.mark.parametrize(
     ("n", "overridden", "rate"),
-    [(5000, 0.05, 0.01), (5000, 0.02, 0.004), (2000, 0.01, None), (2000, 0.03, "skewed")],
+    [(4000, 0.05, 0.01), (4000, 0.02, 0.004), (2000, 0.01, None), (2000, 0.03, "skewed")],
     ids=["one in a hundred", "four in a thousand", "four rows an arm", "skewed rewards"],
 )
 def test_few_overridden_rows_and_rare_outcomes_are_no_private_information(
