@@ -1,4 +1,4 @@
-"""What the sums say of every arm: bias of its contexts, adjusted sums, missing outcomes."""
+"""Bias of the contexts of every arm, adjusted sums, and outcomes missing by arm, from sums."""
 
 from __future__ import annotations
 
