@@ -300,7 +300,7 @@ class Desk:
             if (writing.head.size, writing.head.hash) != (len(live.events), last):
                 last = _follow(live, last, writing.head, writing.read)
             if self._is_there(len(live.events)):
-                log.error("instance %s: its ledger is whole again", self.chain)
+                log.error("instance %s: ledger entries that were gone are back", self.chain)
                 return live, last
             # Another process may have found it before, and it may be acknowledged by now. What
             # was known already is an earlier one.

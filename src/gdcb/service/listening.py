@@ -42,7 +42,7 @@ class Http(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what came; close the connection where headers are larger than anybody needs.
 
-        The parser shows a field only when it is whole, and keeps it in memory until then. So
+        The parser shows a field only when it is complete, and keeps it in memory until then. So
         pieces are counted too, except those that also hold another request or some of a body.
         """
         self._is_mixed = False
