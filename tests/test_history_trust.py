@@ -400,14 +400,15 @@ def test_nothing_to_test_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "form"),
+    ("p", "form", "name"),
     [
-        (3, "by the context, its squares and its products."),
-        (10, "by the context and its squares, without products"),
-        (25, "by the context alone, without squares and products"),
+        (3, "by the context, its squares and its products.", "quadratic in"),
+        (10, "by the context and its squares, without products", "quadratic in each column of"),
+        (25, "by the context alone, without squares and products", "linear in"),
     ],
 )
-def test_the_form_is_the_one_that_was_fitted(p: int, form: str) -> None:
+def test_the_form_is_the_one_that_was_fitted(p: int, form: str, name: str) -> None:
+    """The box says which, and every sentence that rests on it says the same."""
     rng = np.random.default_rng(p)
     instance = market(2, numbers=p)
     log = batch_of(rng.normal(size=(400, p)), rng.integers(0, 2, 400), rng.normal(size=400))
@@ -415,9 +416,12 @@ def test_the_form_is_the_one_that_was_fitted(p: int, form: str) -> None:
     (result,) = [
         one["result"]
         for one in certificate.as_json()["assumptions"]
-        if one["name"].startswith("Worth is nearly quadratic")
+        if one["name"].startswith(f"Worth is nearly {name} the context x")
     ]
     assert f"The outcome is fitted {form}" in result
+    said = [one for arm in certificate.arms for one in arm.reasons if "worth is nearly" in one]
+    assert said
+    assert all(f"worth is nearly {name} x" in one for one in said)
 
 
 # Immature outcomes

@@ -136,6 +136,7 @@ def test_every_sentence_is_whole(name: str, arguments: tuple[Any, ...]) -> None:
 
 
 OUT, ROWS, LATER, FORM = say.assumptions.ALL
+FORMS = [say.assumptions.form_of(a, b) for a in (False, True) for b in (False, True)]
 # What a sentence rests on: its name, or what it says there. Others are counts, or what was done.
 RESTS: dict[str, set[str]] = {
     "bias_too_large": {OUT, ROWS, LATER, FORM},
@@ -168,6 +169,15 @@ def test_a_sentence_says_what_it_rests_on(name: str, arguments: tuple[Any, ...])
     said = getattr(say, name)(*arguments)
     parts = said.split(". ")
     assert UNKNOWN in said or any(all(one in part for one in RESTS[name]) for part in parts)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [name for name, rests in RESTS.items() if FORM in rests])
+def test_a_sentence_names_the_form_that_was_fitted(name: str, form: str) -> None:
+    """Where there are too many columns for squares or products, the condition is a stronger one."""
+    arguments = max((told for one, told in SAID if one == name), key=len)
+    said = getattr(say, name)(*arguments, form=form)
+    assert said.count("worth is nearly") == said.count(form) == 1
 
 
 @pytest.mark.parametrize("verdict", ["direct", "adjust", "reweight"])

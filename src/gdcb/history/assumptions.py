@@ -10,11 +10,8 @@ from scipy.special import ndtri
 from gdcb.history import sentences as say
 from gdcb.history.certificate import Certificate
 from gdcb.history.evidence import Evidence
-from gdcb.history.plan import Plan
 from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
-
-_SOME = 2000  # rows in which a column that is more than an indicator shows
 
 
 def assumptions_of(
@@ -37,7 +34,11 @@ def assumptions_of(
         _one(names[told.OUTSIDE], False, told.hidden_cause(strength)),
         _one(names[told.INDEPENDENT], rows.is_tested, rows.says),
         _one(names[told.CARRY_OVER], False, told.no_carry_over()),
-        _one(names[told.FORM], False, told.form(is_class, plan.reads_context, *_left_out(plan))),
+        _one(
+            capital(told.AT_LENGTH[plan.form]),
+            False,
+            told.form(is_class, plan.reads_context, *plan.left_out),
+        ),
     ]
     contrast = found.contrast
     if contrast is not None:
@@ -84,19 +85,6 @@ def assumptions_of(
         result = told.probabilities(treatment.is_logged)
         out.append(_one("The probabilities of what was executed are right", False, result))
     return out
-
-
-def _left_out(plan: Plan) -> tuple[bool, bool]:
-    """Whether squares of numbers, and whether products, found no room among the features."""
-    features = plan.features
-    is_square = features.left == features.right
-    x = plan.pilot.x[:_SOME][:, features.columns]
-    can_square = any(np.unique(column).size > 2 for column in x.T)
-    can_multiply = features.columns.size > 1
-    return (
-        can_square and not bool(is_square.any()),
-        can_multiply and bool(is_square.all()),
-    )
 
 
 def _least_step(found: Evidence) -> float:

@@ -223,8 +223,9 @@ def _logged_bias(plan: Plan, found: Evidence, statistics: Statistics) -> dict[st
     worth = phi @ slopes.T
     osc = worth.max(axis=0) - worth.min(axis=0)
     worst = int((osc * tv).argmax())
-    value = float(osc[worst] * tv[worst])
-    return {"osc": float(osc[worst]), "tv": float(tv[worst]), "value": value}
+    sizes = float(osc[worst]), float(tv[worst]), float(osc[worst] * tv[worst])
+    says = say.logged_bias(*sizes, plan.form)
+    return {"osc": sizes[0], "tv": sizes[1], "value": sizes[2], "says": says}
 
 
 Sample = tuple[Batch, History, Array]
@@ -311,7 +312,7 @@ def _of_arms(
     except InvalidInput:
         return unknown
     best = names[seen.best] if seen.best >= 0 else ""
-    told = (seen.value, seen.low, best, least, seen.is_beyond)
+    told = (seen.value, seen.low, best, least, seen.is_beyond, plan.form)
     return {
         "value": number(seen.value),
         "low": number(seen.low),
@@ -339,7 +340,7 @@ def _of_slopes(plan: Plan, batch: Batch, history: History) -> dict[str, Any]:
     s2 = float(((y - z @ theta) ** 2).sum()) / freedom
     t = float(theta[0] / np.sqrt(max(s2 * inverse[0, 0], 1e-300)))
     found = robustness_value(t, float(freedom))
-    says = say.sensitivity_slopes(found.value, found.at_level)
+    says = say.sensitivity_slopes(found.value, found.at_level, plan.form)
     return {"robustness_value": found.value, "at_level": found.at_level, "says": says}
 
 

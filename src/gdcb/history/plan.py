@@ -22,6 +22,7 @@ from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.maturity import Maturity
 from gdcb.history.passage import passed_through
+from gdcb.history.sentences.assumptions import form_of
 from gdcb.instance import Instance
 from gdcb.records import Log
 
@@ -36,6 +37,7 @@ _SMALL = 1e-6  # spread of a product below which it says nothing
 _ON_ARM = 0.05  # steps
 _LEVEL_ROWS = 10.0
 _FARTHEST = 5.0  # standard deviations; a column's rare extremes must not decide a fit
+_SOME = 2000  # rows in which a column that is more than an indicator shows
 _FEW = 4  # segment borders in a batch that are quicker counted than searched
 
 
@@ -147,6 +149,24 @@ class Plan:
         arm best in every context, because nothing that depends on context is left to learn.
         """
         return not any(self.members)
+
+    @property
+    def left_out(self) -> tuple[bool, bool]:
+        """Whether squares of numbers, and whether products, found no room among the features."""
+        features = self.features
+        is_square = features.left == features.right
+        x = self.pilot.x[:_SOME][:, features.columns]
+        can_square = any(np.unique(column).size > 2 for column in x.T)
+        can_multiply = features.columns.size > 1
+        return (
+            can_square and not bool(is_square.any()),
+            can_multiply and bool(is_square.all()),
+        )
+
+    @property
+    def form(self) -> str:
+        """What must hold of the worth of the context for the fit to be right, as a clause."""
+        return form_of(*self.left_out)
 
     def delta(self, unit: Array, x: Array) -> Array:
         """Return δ̂(x): (N, 1 or K, q)."""

@@ -101,7 +101,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         else:
             limit = margin * sigma
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
-            told = (name, bias[one] / per, low[one] / per, high[one] / per, margin, UNIT)
+            sizes = (bias[one] / per, low[one] / per, high[one] / per)
+            told = (name, *sizes, margin, UNIT, plan.form)
             is_small = -limit <= low[one] and high[one] <= limit
             verdict, shares[a] = "direct", weight[one]
             if is_small:
@@ -256,7 +257,7 @@ def _whole(
     contrast = found.contrast
     if contrast is not None:
         is_private = contrast.p <= found.threshold
-        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high)
+        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high, plan.form)
         said.append((say.overrides_private if is_private else say.overrides_trusted)(*told))
     elif plan.instance.chain.has_person and plan.pilot.recommended is None:
         said.append(say.overrides_not_logged())

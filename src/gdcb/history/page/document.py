@@ -147,6 +147,7 @@ class Document:
     missing_is_selective: bool
     assumptions: list[Assumption]
     logged_bias: tuple[float | None, float | None, float | None]
+    logged_bias_says: str
     odds_ratio: float | None
     odds_ratio_low: float | None
     odds_ratio_is_beyond: bool

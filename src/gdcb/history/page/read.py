@@ -86,6 +86,7 @@ def _read(document: Mapping[str, Any]) -> Document:
             _assumption(one, f"assumptions[{i}]") for i, one in _each(document, "assumptions")
         ],
         logged_bias=_three(document, "logged_bias", ("osc", "tv", "value")),
+        logged_bias_says=fields.text(_part(document, "logged_bias").get("says")),
         odds_ratio=fields.number(arms_part.get("value"), "sensitivity.arms.value"),
         odds_ratio_low=fields.number(arms_part.get("low"), "sensitivity.arms.low"),
         odds_ratio_is_beyond=bool(_flag(arms_part.get("is_beyond"), "sensitivity.arms.is_beyond")),

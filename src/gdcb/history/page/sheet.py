@@ -14,6 +14,7 @@ from gdcb.history.page.glossary import GLOSSARY
 from gdcb.history.page.read import read
 from gdcb.history.page.style import CSS
 from gdcb.history.page.tables import whole
+from gdcb.history.sentences.hidden import OVERRIDDEN
 from gdcb.pages.numbers import NONE, bracketed, share
 from gdcb.pages.words import prose
 
@@ -178,8 +179,12 @@ def _people(run: Document) -> list[tuple[str, str, str]]:
         if one.posterior is not None and one.difference is not None:
             told = (one.posterior, one.difference.mean, one.difference.low, one.difference.high)
             both = (say.overrides_private(*told), say.overrides_trusted(*told))
-            # The certificate may draw its line elsewhere than at even odds: what it says stands.
-            words = next((said for said in both if said in run.reasons), both[one.posterior >= 0.5])
+            # The certificate may draw its line elsewhere than at even odds, and fit the context by
+            # other terms: what it says stands.
+            words = next(
+                (said for said in run.reasons if said.startswith(OVERRIDDEN)),
+                both[one.posterior >= 0.5],
+            )
             words = _meaning(run, words)
             figure += f"; nothing private: {share(one.posterior)}"
         counted = ((one.approved, "approved"), (one.overridden, "overridden"))
@@ -233,7 +238,8 @@ def _launch(run: Document) -> list[tuple[str, str, str]]:
     osc, apart, value = run.logged_bias
     if osc is not None and apart is not None and value is not None:
         size = f"{say.short(osc)} × {say.short(apart)} = {say.short(value)}"
-        found.append(("Bias from logged contexts", size, say.logged_bias(osc, apart, value)))
+        words = run.logged_bias_says or say.logged_bias(osc, apart, value)
+        found.append(("Bias from logged contexts", size, words))
     ratio = run.variance_ratio
     if ratio is not None:
         words = run.advice or say.variance(ratio.mean, ratio.low, ratio.high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdcb.history.sentences.assumptions import ALL, INDEPENDENT, given
+from gdcb.history.sentences.assumptions import CARRY_OVER, FORM, INDEPENDENT, OUTSIDE, given
 from gdcb.history.sentences.phrases import named, short, spanned
 from gdcb.pages.numbers import share
 from gdcb.pages.words import some
@@ -17,6 +17,7 @@ REFUSALS = {
     "contexts": "contexts in which it never ran",
 }
 
+RESTS = (OUTSIDE, INDEPENDENT, CARRY_OVER)  # what every bias rests on, besides the form
 MOVED = "its contexts move its mean by "  # how sentences of a bias begin, after the arm
 
 
@@ -92,7 +93,13 @@ def refused_because(kind: str, names: Sequence[str], needed: float) -> str:
 
 
 def bias_within_margin(
-    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+    arm: str,
+    bias: float,
+    low: float | None,
+    high: float | None,
+    margin: float,
+    unit: str = "",
+    form: str = FORM,
 ) -> str:
     """Say that an arm's contexts do not mislead by more than the margin.
 
@@ -102,11 +109,17 @@ def bias_within_margin(
      nearly quadratic in x.'
     """
     start = _moved(arm, bias, low, high, unit)
-    return f"{start}, within the margin of {short(margin)}, {given(*ALL)}."
+    return f"{start}, within the margin of {short(margin)}, {given(*RESTS, form)}."
 
 
 def bias_too_large(
-    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+    arm: str,
+    bias: float,
+    low: float | None,
+    high: float | None,
+    margin: float,
+    unit: str = "",
+    form: str = FORM,
 ) -> str:
     """Say that an arm ran in better or worse contexts than usual, by more than the margin.
 
@@ -117,12 +130,18 @@ def bias_too_large(
     """
     does = "overstate" if bias > 0 else "understate"
     start = _moved(arm, bias, low, high, unit)
-    limit = f"beyond the margin of {short(margin)}, {given(*ALL)}"
+    limit = f"beyond the margin of {short(margin)}, {given(*RESTS, form)}"
     return f"{start}, {limit}: the plain mean would {does} the arm."
 
 
 def bias_unclear(
-    arm: str, bias: float, low: float | None, high: float | None, margin: float, unit: str = ""
+    arm: str,
+    bias: float,
+    low: float | None,
+    high: float | None,
+    margin: float,
+    unit: str = "",
+    form: str = FORM,
 ) -> str:
     """Say that the interval of the bias reaches beyond the margin: too few rows to tell.
 
@@ -133,7 +152,7 @@ def bias_unclear(
     """
     start = _moved(arm, bias, low, high, unit)
     limit = f"whether that is within the margin of {short(margin)}"
-    return f"{start}, {given(*ALL)}; {limit} cannot be told."
+    return f"{start}, {given(*RESTS, form)}; {limit} cannot be told."
 
 
 def _moved(arm: str, bias: float, low: float | None, high: float | None, unit: str) -> str:

@@ -10,15 +10,35 @@ INDEPENDENT = "rows are independent"
 VERDICTS = "verdicts are independent"
 CARRY_OVER = "nothing carries over"
 FORM = "worth is nearly quadratic in x"
+# What holds in place of it where there are too many columns for all squares and products.
+LINEAR = "worth is nearly linear in x"
+LINEAR_EACH = "worth is nearly linear in each column of x"
+QUADRATIC_EACH = "worth is nearly quadratic in each column of x, whatever the others are"
 # Of these, what stands in the box in more words than in a sentence.
 AT_LENGTH = {
     CARRY_OVER: "nothing carries over from one decision to later outcomes",
     FORM: "worth is nearly quadratic in the context x",
+    LINEAR: "worth is nearly linear in the context x",
+    LINEAR_EACH: "worth is nearly linear in each column of the context x",
+    QUADRATIC_EACH: (
+        "worth is nearly quadratic in each column of the context x, whatever the others are"
+    ),
 }
 TESTED, NOT_TESTED = "Tested", "Not tested"
 TOO_FEW = "Tested, but too few rows to tell"
 IN_ORDER = "Tested only if rows are in the order of time"
 ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)
+
+
+def form_of(no_squares: bool, no_products: bool) -> str:
+    """Return what must hold of the context's worth, by the terms that found no room in the fit.
+
+    >>> form_of(False, False), form_of(True, True)
+    ('worth is nearly quadratic in x', 'worth is nearly linear in x')
+    """
+    if no_squares:
+        return LINEAR if no_products else LINEAR_EACH
+    return QUADRATIC_EACH if no_products else FORM
 
 
 def given(*assumptions: str) -> str:

@@ -15,9 +15,15 @@ from gdcb.history.sentences.phrases import at_most, chance, short, spanned
 from gdcb.pages.numbers import share
 from gdcb.pages.words import some
 
+OVERRIDDEN = "Overridden rows earn "  # how what is said of the contrast begins
+
 
 def overrides_private(
-    posterior: float, difference: float, low: float | None = None, high: float | None = None
+    posterior: float,
+    difference: float,
+    low: float | None = None,
+    high: float | None = None,
+    form: str = FORM,
 ) -> str:
     """Say that overridden rows fare unlike approved ones: people knew what the log does not show.
 
@@ -28,32 +34,36 @@ def overrides_private(
      they did not is 2 %), so overridden rows count that much less.'
     """
     return (
-        f"{_earn(difference, low, high)} Whoever overrode then probably knew something that the "
-        f"log does not show (the probability that they did not is {share(posterior)}), so "
+        f"{_earn(difference, low, high, form)} Whoever overrode then probably knew something that "
+        f"the log does not show (the probability that they did not is {share(posterior)}), so "
         "overridden rows count that much less."
     )
 
 
 def overrides_trusted(
-    posterior: float, difference: float, low: float | None = None, high: float | None = None
+    posterior: float,
+    difference: float,
+    low: float | None = None,
+    high: float | None = None,
+    form: str = FORM,
 ) -> str:
     """Say that overridden rows fare like approved ones."""
     return (
-        f"{_earn(difference, low, high)} That is then no sign that people used information "
+        f"{_earn(difference, low, high, form)} That is then no sign that people used information "
         f"which the log does not show (the probability that they did not is {share(posterior)}); "
         "it says nothing of what those who approved or proposed knew."
     )
 
 
-def _earn(difference: float, low: float | None, high: float | None) -> str:
+def _earn(difference: float, low: float | None, high: float | None, form: str) -> str:
     if difference < 0:
         way, ends = "less", (None if high is None else -high, None if low is None else -low)
     else:
         way, ends = "more", (low, high)
     size = spanned(abs(difference), *ends)
     return (
-        f"Overridden rows earn {size} {way} than approved ones of the same action and context, "
-        f"{given(INDEPENDENT, CARRY_OVER, FORM)}."
+        f"{OVERRIDDEN}{size} {way} than approved ones of the same action and context, "
+        f"{given(INDEPENDENT, CARRY_OVER, form)}."
     )
 
 
@@ -193,6 +203,7 @@ def sensitivity_arms(
     best: str = "",
     margin: float = 0.0,
     is_beyond: bool = False,
+    form: str = FORM,
 ) -> str:
     """Say how strong a hidden cause would have to be to change which arm looks best, and no more.
 
@@ -201,6 +212,7 @@ def sensitivity_arms(
     value, low : Λ* and its lower 95 % limit
     best, margin : the arm that looks best, and by how much another one must be better to count
     is_beyond : whether Λ* lies beyond `value`, the largest looked at
+    form : what must hold of the context's worth (`form_of`)
 
     >>> sensitivity_arms(1.83, 1.52, "1.0")
     'Λ* is 1.83 (at least 1.52 with 95 % confidence): a hidden cause that changes the odds of
@@ -214,7 +226,7 @@ def sensitivity_arms(
     size = f"Λ* is {'above ' if is_beyond else ''}{at_most(value)}"
     arm = f"another arm than “{best}”" if best else "another arm"
     better = f"{arm} the best" if margin <= 0 else f"{arm} the best by more than {short(margin)}"
-    rests = given(INDEPENDENT, CARRY_OVER, FORM)
+    rests = given(INDEPENDENT, CARRY_OVER, form)
     if limit <= 1.0 + 1e-9:
         return (
             f"{size}, without a lower limit above 1: sampling error alone may make {better}, "
@@ -227,7 +239,9 @@ def sensitivity_arms(
     )
 
 
-def sensitivity_slopes(robustness_value: float | None, at_level: float | None = None) -> str:
+def sensitivity_slopes(
+    robustness_value: float | None, at_level: float | None = None, form: str = FORM
+) -> str:
     """Say how much a hidden cause would have to explain to take the action's effect away.
 
     >>> sensitivity_slopes(0.12, 0.07)
@@ -244,12 +258,12 @@ def sensitivity_slopes(robustness_value: float | None, at_level: float | None = 
     return (
         f"A hidden cause would have to explain {share(robustness_value)} of what is left over, "
         f"both of the action and of the reward, before the linear effect of the action could be "
-        f"none{hides}, {given(INDEPENDENT, CARRY_OVER, FORM)}. As Λ*, it cannot say whether there "
+        f"none{hides}, {given(INDEPENDENT, CARRY_OVER, form)}. As Λ*, it cannot say whether there "
         "is such a cause."
     )
 
 
-def logged_bias(osc: float, tv: float, value: float) -> str:
+def logged_bias(osc: float, tv: float, value: float, form: str = FORM) -> str:
     """Say how far the logged contexts alone could bias an arm; it never decides.
 
     >>> logged_bias(0.4, 0.3, 0.12)
@@ -258,7 +272,7 @@ def logged_bias(osc: float, tv: float, value: float) -> str:
      the difference of the contexts, 30 %. A cause outside the log may bias it by any amount. It
      decides nothing.'
     """
-    rests = given(OUTSIDE, CARRY_OVER, FORM)
+    rests = given(OUTSIDE, CARRY_OVER, form)
     return (
         f"{rests[0].upper()}{rests[1:]}, contexts bias no arm by more than about {short(value)}: "
         f"the range of the reward over contexts, {short(osc)}, times the difference of the "
