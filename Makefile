@@ -16,6 +16,9 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 
 # uv uses the Python it is given and never downloads another.
 export UV_PYTHON_DOWNLOADS := never
+# Python keeps what it compiles, also where the environment says otherwise: the tests start a few
+# hundred processes, and without it each compiles all that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 # A notice of the theme, not of our pages; docs/dependencies.md says what it means for us.
 export NO_MKDOCS_2_WARNING := 1
 
