@@ -53,6 +53,7 @@ _KNOWN = {*_REQUIRED, *_SETTINGS, *_OPTIONAL}
 # What a text may be before it is parsed: the parser takes time and memory that grow with the square
 # of a key's parts, and one call of Python for each level of nesting.
 LARGEST = 1_000_000
+LONGEST = 10_000  # lines: whoever agrees to a change is shown them
 DEEPEST_KEY = 16
 DEEPEST = 32
 # What a text may ask for before it is built; a part limits its own settings.
@@ -143,6 +144,9 @@ def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
     """
     if len(text) > LARGEST:
         raise InvalidInput(f"{where}: expected at most {LARGEST:,} letters, got {len(text):,}")
+    if text.count("\n") >= LONGEST:
+        n = text.count("\n") + 1
+        raise InvalidInput(f"{where}: expected at most {LONGEST:,} lines, got {n:,}")
     _check_depth(text, where)
     try:
         data = tomllib.loads(text)
@@ -335,6 +339,8 @@ def _check_held(instance: Instance, bandit: Bandit) -> None:
         held += _bytes_of(instance.adjustment.init(1, arms.n))
     held += n_bands * _bytes_of(ContrastState.zeros(one, arms.n))
     _check_bytes(held)
+    if hasattr(bandit, "check_nodes"):  # quick; each member alone may be allowed, and take long
+        bandit.check_nodes(arms)
     learners, known = _learners(bandit), held
     for learner in learners if len(learners) > 1 else ():
         known += _bytes_of(learner.init(one, arms))

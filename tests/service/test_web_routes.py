@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from gdcb.service import access
 from gdcb.service.access import CONSOLE, ROLES, read_log
 from gdcb.service.house import Settings
+from gdcb.service.web import people as people_pages
 from tests.properties import examples
 from tests.service import desks
 from tests.service.access_builders import CHEAP, token_of
@@ -678,6 +681,43 @@ def test_a_key_is_shown_once_and_ends(here: Site, eve: Visitor) -> None:
 
 
 # Changes
+
+
+@given(*[st.lists(st.sampled_from("abcde"), max_size=30)] * 2)
+@examples(60)
+def test_a_difference_leaves_nothing_out(old: list[str], new: list[str]) -> None:
+    """Every line taken away or added, in order; three lines around, and where they stand."""
+    lines = people_pages._diff("\n".join(old), "\n".join(new))
+    assert bool(lines) == (old != new and "\n".join(old) != "\n".join(new))
+    shown, at = iter(lines), 0
+    for line in shown:
+        if line.kind == "hunk":
+            at = int(line.words.removeprefix("line ")) - 1
+        elif line.kind != "removed":
+            assert new[at] == line.words
+            at += 1
+    change = Counter(new)
+    change.subtract(old)
+    for line in lines:
+        change[line.words] += {"removed": 1, "added": -1}.get(line.kind, 0)
+    assert not any(change.values())
+
+
+def test_no_two_texts_take_long_to_compare() -> None:
+    """14,000 lines with another between each took 47 seconds, in which nobody was answered."""
+    old = [f"#{i}" for i in range(5_000)]
+    hard = {
+        "every other line": [line for one in old for line in (one, f"{one}x")],
+        "backwards": old[::-1],
+        "at both ends": ["#x", *old, "#y"],
+        "few of many": [one if 1_000 <= i < 4_500 else f"{one}x" for i, one in enumerate(old)],
+        "one line again and again": ["#x"] * 9_999,
+    }
+    for name, new in hard.items():
+        start = time.process_time()
+        lines = people_pages._diff("\n".join(old), "\n".join(new))
+        assert time.process_time() - start < 1.0, name
+        assert {"added", "removed"} & {line.kind for line in lines}, name
 
 
 def test_a_change_on_pages_takes_two(here: Site, eve: Visitor, joe: Visitor) -> None:

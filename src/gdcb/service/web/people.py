@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -44,6 +45,8 @@ from gdcb.service.who import written as who
 
 router = APIRouter(include_in_schema=False)
 PAGE = 50
+_AROUND = 3  # lines that are shown on each side of a change
+_MOST_COMPARED = 1_000_000  # steps of a search for what two texts share
 _ENDED = (
     "Their password, sessions and links have ended, since whoever set the account up may still "
     "have them. They sign in with this link, and set another password."
@@ -265,10 +268,11 @@ async def change(name: str, number: int, request: Request) -> Response:
     if found is None:
         raise BadRequest(f"there is no change {str(number)[:20]} here", 404, "not_found")
 
-    def read() -> tuple[str, str]:
-        return kept.declaration(found.base), kept.declaration(found.number)
+    def read() -> tuple[str, tuple[DiffLine, ...]]:
+        new = kept.declaration(found.number)
+        return new, _diff(kept.declaration(found.base), new)
 
-    old, new = await run_in_threadpool(read)
+    new, diff = await run_in_threadpool(read)
     is_open = found.status == "proposed"
     view = ChangeView(
         frame=await frame_of(request, name),
@@ -278,7 +282,7 @@ async def change(name: str, number: int, request: Request) -> Response:
         at=found.at,
         status=found.status,
         reason=found.reason,
-        diff=_diff(old, new),
+        diff=diff,
         effects=await look(desk, _effects) if is_open else (),
         is_mine=is_same(found.by, who(viewer)),
         content=hashlib.sha256(new.encode()).hexdigest()[:32],
@@ -286,17 +290,51 @@ async def change(name: str, number: int, request: Request) -> Response:
         decided_at=found.decided_at,
         decided_reason=found.decided_reason,
     )
-    return page(view)
+    return await run_in_threadpool(page, view)  # a long text has a long page
 
 
 def _diff(old: str, new: str) -> tuple[DiffLine, ...]:
-    kinds = {"+": "added", "-": "removed", "@": "hunk", " ": "same"}
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=3)
-    return tuple(
-        DiffLine(kinds.get(line[:1], "same"), line if line.startswith("@") else line[1:])
-        for line in lines
-        if not line.startswith(("+++", "---"))
-    )
+    """Return what differs, with three lines around it, in time that no text can make long.
+
+    Lines between the first and the last difference are compared one by one only where they are few:
+    the search may take as many steps as their numbers multiplied. Else all of them are shown as
+    taken away and added, which leaves nothing out.
+    """
+    before, after = old.splitlines(), new.splitlines()
+    if before == after:
+        return ()
+    shorter = min(len(before), len(after))
+    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    most = shorter - start
+    stop = next((i for i in range(most) if before[-1 - i] != after[-1 - i]), most)
+    removed, added = before[start : len(before) - stop], after[start : len(after) - stop]
+    lines = [DiffLine("same", line) for line in after[:start]]
+    if len(removed) * len(added) <= _MOST_COMPARED:
+        opcodes = difflib.SequenceMatcher(None, removed, added).get_opcodes()
+    else:
+        opcodes = [("replace", 0, len(removed), 0, len(added))]
+    for tag, i, j, k, m in opcodes:
+        if tag == "equal":
+            lines += [DiffLine("same", line) for line in added[k:m]]
+            continue
+        lines += [DiffLine("removed", line) for line in removed[i:j]]
+        lines += [DiffLine("added", line) for line in added[k:m]]
+    lines += [DiffLine("same", line) for line in after[len(after) - stop :]]
+    return tuple(_near_changes(lines))
+
+
+def _near_changes(lines: list[DiffLine]) -> Iterator[DiffLine]:
+    """Leave out lines farther than three from a change, and say at which line it goes on."""
+    changed = [i for i, line in enumerate(lines) if line.kind != "same"]
+    shown = sorted({n for i in changed for n in range(i - _AROUND, i + _AROUND + 1)})
+    number, last = 1, -1  # of the new text; of `lines`
+    for at in (i for i in shown if 0 <= i < len(lines)):
+        number += sum(line.kind != "removed" for line in lines[last + 1 : at])
+        if at != last + 1 or at == 0:
+            yield DiffLine("hunk", f"line {number}")
+        yield lines[at]
+        number += lines[at].kind != "removed"
+        last = at
 
 
 def _effects(live: Live) -> tuple[str, ...]:
