@@ -166,6 +166,10 @@ class StackedThompson:
         members = [member for member in self.members if hasattr(member, "n_nodes")]
         return sum(member.n_nodes(arms) for member in members)
 
+    def check_nodes(self, arms: Arms) -> None:
+        """Refuse more nodes than a stack may have, before any is there."""
+        check_size("bandit", "nodes of all members", self.n_nodes(arms), most=MOST_NODES)
+
     @property
     def supports(self) -> frozenset[str]:
         """Return what it can do beside the protocol; `refit` where every member can."""
@@ -201,7 +205,7 @@ class StackedThompson:
 
     def init(self, group: Array, arms: Arms) -> StackedState:
         """Return the members' priors under equal weights."""
-        check_size("bandit", "nodes of all members", self.n_nodes(arms), most=MOST_NODES)
+        self.check_nodes(arms)
         grid = _simplex(len(self.members), self.steps)
         is_pooled = self.share == "group"
         prior = _dirichlet(grid, self.steps)
