@@ -69,6 +69,33 @@ def test_another_request_under_an_id_is_a_conflict(
     assert here.heads() == before
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", {"context": night(), "unit": "sea"}),
+        ("", {"context": night(0.1), "unit": "sea"}),
+        ("", {"context": night(), "unit": "farm"}),
+        ("", {"context": night(), "mask": ["1"]}),
+        ("/batch", {"contexts": [night()], "unit": "sea"}),
+        ("/batch", {"contexts": [night(), night()]}),
+    ],
+    ids=["the same", "context", "unit", "mask", "batch", "batch of two"],
+)
+@pytest.mark.parametrize("before", ["", "/batch"], ids=["one", "batch"])
+def test_what_another_key_asked_is_not_told(
+    here: Site, path: str, said: dict[str, Any], before: str
+) -> None:
+    """One sentence whatever is asked: else contexts could be guessed, and answers read."""
+    id = f"theirs{before[1:]}"
+    theirs: dict[str, Any] = {"contexts": [night()]} if before else {"context": night()}
+    here.post(f"{AT}{before}", here.shop, theirs | {"id": id, "unit": "sea"})
+    heads = here.heads()
+    answer = here.post(f"{AT}{path}", here.key(("decide", "*")), said | {"id": id})
+    assert answer.status_code == 409
+    assert problem(answer)["message"] == f"id: '{id}' was used before by another key or person"
+    assert here.heads() == heads
+
+
 def test_one_and_a_batch_do_not_share_an_id(here: Site) -> None:
     here.decide("o1")
     here.post(f"{AT}/batch", here.shop, {"id": "b1", "contexts": [night()]})

@@ -25,7 +25,7 @@ from gdcb.service.incumbents import incumbents_of
 from gdcb.service.line import Job
 from gdcb.service.policy import Policy
 from gdcb.service.turn import Turn
-from gdcb.service.who import name_of
+from gdcb.service.who import id_of, name_of
 
 LONGEST_ID = 120
 _ROW_LIKE = re.compile(r"\.[0-9]+$")
@@ -186,6 +186,7 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
             one.answer = answer
     for one in again:
         try:
+            _check_asker(turn.live, one.what)
             one.answer = same_again(turn.live, one.what)
             _check_subjects(turn, one.answer)
             if turn.policy.launch.incumbent == "given":
@@ -283,6 +284,19 @@ def _masks(requests: Sequence[Request], n_arms: int) -> Array | None:
         for one in requests
     ]
     return np.concatenate(whole)
+
+
+def _check_asker(live: Live, request: Request) -> None:
+    """Refuse an id that another key or person used before anything of the request is compared.
+
+    The answer would else be theirs, and whether contexts or subjects agree would tell what they
+    asked.
+    """
+    record = live.records.find(request.id) or live.records.find(f"{request.id}.0")
+    if record is None or record.made.by is None:
+        return
+    if id_of(record.made.by[record.at]) != id_of(request.by):
+        raise Conflict(f"id: {request.id!r} was used before by another key or person")
 
 
 def same_again(live: Live, request: Request) -> Answer:
