@@ -89,12 +89,25 @@ def test_the_first_such_grant_ends_all_that_opened_the_account(
     assert log.count("password, sessions and links ended") == 1
 
 
+def test_who_approves_and_is_to_administer_signs_in_anew(here: Site, eve: Visitor) -> None:
+    """Somebody who administered the rooms made Ann an approver of them and kept the account."""
+    mallory = visitor(here, "mo", ("administer", ROOMS))
+    id, taken = registered(here, mallory, role="approve", instance=ROOMS)
+    assert taken.get(QUEUE).status_code == 200
+    page = eve.post(f"/people/{id}/grant", {"role": "administer", "instance": ROOMS})
+    assert taken.get("/people").status_code == 303  # to the door
+    assert sign_in(Visitor(here)).status_code == 401
+    ann = Visitor(here)
+    assert ann.post("/sign-in", {"link": link_in(page)}).status_code == 303
+    assert ann.get("/people").status_code == 200
+
+
 def test_what_comes_after_signs_nobody_out(here: Site, eve: Visitor) -> None:
-    """Other roles, and the second of the two on the same instance, leave the account as it is."""
+    """Other roles, the same again, and 'approve' for who administers leave the account as it is."""
     id = access.add_person(here.house.books, CONSOLE, "ann", "Ann")
     page = eve.post(f"/people/{id}/grant", {"role": "audit", "instance": ROOMS})
     assert page.status_code == 303
-    page = eve.post(f"/people/{id}/grant", {"role": "approve", "instance": ROOMS})
+    page = eve.post(f"/people/{id}/grant", {"role": "administer", "instance": ROOMS})
     ann = Visitor(here)
     assert ann.post("/sign-in", {"link": link_in(page)}).status_code == 303
     for role in ("approve", "administer", "operate"):

@@ -17,7 +17,8 @@ from gdcb.service.access.roles import CONSOLE, EVERY, FOR_KEYS, Grant, Principal
 from gdcb.service.access.tokens import new_id
 
 _WHOLE = Grant("administer", EVERY)
-_TRUSTED = ("approve", "administer")  # what only a person may do
+# What only a person may do, and which roles already put as much trust in whoever has the account.
+_TRUSTED = {"approve": ("approve", "administer"), "administer": ("administer",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,10 @@ def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> boo
     person administers, they add another who does it. Unused links to the person that another
     administrator made end: whoever made one could open it, and would gain the role.
 
-    The first grant of 'approve' or 'administer' on an instance ends all by which the account could
-    be opened so far, its password and sessions too: whoever set the account up before may still
-    hold them. It takes somebody who could make a link for the person, who then signs in by it.
+    The first grant of 'approve' on an instance, and the first of 'administer', end all by which the
+    account could be opened so far, its password and sessions too: whoever set the account up before
+    may still hold them. It takes somebody who could make a link for the person, who then signs in
+    by it. 'approve' ends nothing where they administer the instance already.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def grant(books: Books, by: Principal, to: str, role: str, instance: str) -> boo
         if one in held:
             return False
         is_first = one.role in _TRUSTED and not any(
-            has.role in _TRUSTED and has.instance in (one.instance, EVERY) for has in held
+            has.role in _TRUSTED[one.role] and has.instance in (one.instance, EVERY) for has in held
         )
         _add(books, connection, by, to, one)
         if is_first:
