@@ -65,15 +65,15 @@ class SlowDoor:
         look = Door.authenticate
 
         def slow(door: Door, headers: Mapping[str, str], is_use: bool = True) -> Principal | None:
-            self.asked.append(headers["authorization"])
             found = look(door, headers, is_use)
+            self.asked.append(headers["authorization"])
             assert self.may_go.wait(timeout=60)
             return found
 
         monkeypatch.setattr(Door, "authenticate", slow)
 
     async def until(self, n: int) -> None:
-        """Wait until so many look-ups are under way."""
+        """Wait until so many have looked, and wait with what they found."""
         while len(self.asked) < n:
             await asyncio.sleep(0.001)
 

@@ -120,9 +120,14 @@ def _check_seen(live: Live, record: Record, answer: Review) -> None:
     seen, known = answer.content.split("-"), content_of(live, record).split("-")
     is_same_case = len(seen) == len(known) and seen[0] == known[0]
     if answer.version != record.judged_at or not is_same_case:
+        versions = (
+            f" (you saw version {answer.version}, it is version {record.judged_at})"
+            if answer.version != record.judged_at
+            else ""
+        )
         raise Stale(
-            f"decision {answer.id} is no longer what you saw (you saw version {answer.version}, it "
-            f"is version {record.judged_at}); look again and decide on what is there now"
+            f"decision {answer.id} is no longer what you saw{versions}; look again and decide on "
+            "what is there now"
         )
     if any(seen[part] != known[part] for part in _RELIES[answer.verdict]):
         then = if_approved(live, record)
