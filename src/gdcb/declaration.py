@@ -61,6 +61,7 @@ MOST_ARMS = 5_000
 MOST_COLUMNS = 1_000  # of x: a category has one for each level
 MOST_GATES = 100
 MOST_COEFFICIENTS = 5_000_000  # arms × columns²: what a learner with coefficients of each arm has
+LONGEST_NAME = 1_000  # letters: names stand in every row's answer and reason
 MOST_NAMED = 10_000  # columns that the parts of one table name together
 MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
@@ -277,6 +278,7 @@ def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> De
     instance = Instance(**settings)
     bandit = instance.bind(learner)
     if not is_recorded:
+        _check_names(instance)
         _check_held(instance, bandit)
     turn.init(instance, bandit, np.zeros(1, dtype=np.int64))  # what does not fit shows here
     columns = _build("history", LogColumns, _table("history", data.get("history", {})))
@@ -289,6 +291,17 @@ def _check_arms(arms: Any, context: Schema) -> None:
     check_size("arms", "arms", n, most=MOST_ARMS)
     what = "arms × columns of the context, squared"
     check_size("arms", what, n, context.width, context.width, most=MOST_COEFFICIENTS)
+
+
+def _check_names(instance: Instance) -> None:
+    """Refuse long names of what a decision names: arms, gates, columns and categories."""
+    named = {"arms": [*instance.space.names], "context": [*instance.context.columns]}
+    for kind in instance.context.columns.values():
+        named["context"] += getattr(kind, "levels", ())
+    named["composition"] = [n for one in instance.actions for n in (one.name, *one.levels)]
+    named["gates"] = [n for gate in instance.chain.gates for n in (gate.name, gate.version)]
+    for where, names in named.items():
+        check_size(where, "letters in a name", max(map(len, names), default=0), most=LONGEST_NAME)
 
 
 def _check_columns(where: str, part: Any, context: Schema) -> None:

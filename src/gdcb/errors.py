@@ -50,6 +50,13 @@ class ValuationError(GdcbError):
     """A learner failed while a gate asked for values: our fault, not the gate's veto."""
 
 
+class OutOfMemory(ValuationError):
+    """Deciding needs more memory than there is; nothing was changed, and no learner is damaged."""
+
+    def __init__(self) -> None:
+        super().__init__("this needs more memory than there is; ask for fewer rows at a time")
+
+
 class StoreError(GdcbError):
     """The ledger's store cannot do what was asked; nothing was changed unless it says so."""
 

@@ -26,6 +26,7 @@ from gdcb.records import (
     Rows,
     Verdict,
     copy,
+    flatten,
     grow,
 )
 from gdcb.refold import publish
@@ -87,6 +88,7 @@ class Outlook:
         self.group = np.zeros(1, dtype=np.int64)
         self._random = Stream((self.seed, 0), 0, 1)
         self.state = turn.init(instance, self.bandit, self.group)
+        self._sizes: tuple[Instance, int, int] | None = None
 
     def places(self, units: Sequence[str]) -> list[int]:
         """Return where each unit is, newcomers behind those who are there."""
@@ -247,6 +249,19 @@ class Outlook:
             return self.state, self.group
         group = np.zeros(max(n_units, 2 * self.group.size), dtype=np.int64)
         return grow(self.state, turn.init(self.instance, self.bandit, group)), group
+
+    def bytes_for(self, n_units: int) -> int:
+        """Return how many bytes are taken by what is learned of so many units."""
+        if self._sizes is None or self._sizes[0] is not self.instance:
+            one, two = (
+                sum(array.nbytes for array in flatten(state).values())
+                for state in (
+                    turn.init(self.instance, self.bandit, np.zeros(n, int)) for n in (1, 2)
+                )
+            )
+            self._sizes = self.instance, one, two - one
+        _, first, further = self._sizes
+        return first + (n_units - 1) * further
 
     def stream(self, keys: Sequence[Key], stage: int) -> Stream:
         """Return the random numbers of rows in a stage; valid until the next call."""

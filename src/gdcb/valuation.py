@@ -25,9 +25,13 @@ from gdcb.arrays import (
 )
 from gdcb.bandits import Bandit
 from gdcb.credit import NullState, null_worth
-from gdcb.errors import DAMAGED, ValuationError
+from gdcb.errors import DAMAGED, OutOfMemory, ValuationError
 from gdcb.instance import Instance
 from gdcb.records import Located, Rows, take_rows
+
+# Numbers that are copied, or that locating makes, at once. More go in parts: all arms of every row
+# for each of its moved arms would be rows × arms × arms.
+MOST_COPIED = 2**24
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ class Valuation:
     null: NullState
     unit: Array
 
-    def take(self, index: Array) -> Valuation:
+    def take(self, index: Array | slice) -> Valuation:
         """Return the valuation of some rows."""
         x, delta, actions = self.x[index], self.delta[index], self.actions[index]
         draw, unit = take_rows(self.draw, index), self.unit[index]
@@ -65,15 +69,41 @@ class Valuation:
                     located: Array = xp.where(moved.any(axis=-1), self._located(e), worth)
                     return located
                 worth = worth.copy()  # it may be the draw itself
-                row, arm = np.nonzero(moved.any(axis=-1))
-                e = e[row, arm][:, None]
-                worth[row, arm] = self.take(row)._located(e)[:, 0]
+                self._value_moved(worth, e, moved.any(axis=-1))
                 return worth
             return self._located(e)
+        except MemoryError as error:
+            raise OutOfMemory() from error
         except Exception as error:
             raise ValuationError(f"{type(error).__name__}: {error}") from error
 
+    def _value_moved(self, worth: Array, e: Array, moved: Array) -> None:
+        """Write the value of moved actions (N, K) into `worth`.
+
+        Where few are moved, their rows are copied. Else arm by arm all rows are valued, which
+        copies none. Each row is valued by itself, so both give the same numbers.
+        """
+        n, k = moved.shape
+        numbers = sum(
+            array.size for array in _arrays((self.x, self.delta, self.actions, self.draw))
+        )
+        if count(moved) * (numbers // n + k) <= MOST_COPIED:
+            row, arm = np.nonzero(moved)
+            worth[row, arm] = self.take(row)._located(e[row, arm][:, None])[:, 0]
+            return
+        for j in np.flatnonzero(moved.any(axis=0)).tolist():
+            found = self._located(e[:, j : j + 1])[:, 0]
+            np.copyto(worth[:, j], found, where=moved[:, j])
+
     def _located(self, e: Array) -> Array:
+        """Locate and value actions (N, M, D); to locate one may take a number for every arm."""
+        size = max(1, MOST_COPIED // (e.shape[1] * self.instance.space.n))
+        if e.shape[0] <= size or not on_host(e):
+            return self._located_at_once(e)
+        parts = [slice(i, i + size) for i in range(0, e.shape[0], size)]
+        return np.concatenate([self.take(part)._located_at_once(e[part]) for part in parts])
+
+    def _located_at_once(self, e: Array) -> Array:
         if not maybe_any(is_finite(e)):
             return np.repeat(self._null()[:, None], e.shape[1], axis=1)
         located = self.instance.composition.locate(self.instance.space, e, self.delta, self.x)
@@ -88,6 +118,13 @@ class Valuation:
 
     def _null(self) -> Array:
         return null_worth(self.instance, self.null, self.unit, self.x)
+
+
+def _arrays(draw: Any) -> list[Any]:
+    """Return the arrays of a draw, which is one or a tuple of them."""
+    if isinstance(draw, tuple):
+        return [array for part in draw for array in _arrays(part)]
+    return [draw]
 
 
 def pick(worth: Array, instance: Instance, actions: Array, rows: Rows) -> tuple[Array, Array]:

@@ -14,6 +14,7 @@ from gdcb.instances.credit.domain import RATES, chain, instance
 from gdcb.instances.credit.menu import Menu
 from gdcb.instances.credit.offer import Offer
 from gdcb.instances.credit.reward import NetInterest
+from gdcb.parts import as_recorded
 from gdcb.records import Rows
 
 PARTS = (Offer(), Menu(values=(12.0, 24.0, 36.0)), instance().chain.gates[0], NetInterest())
@@ -66,6 +67,43 @@ def test_a_menu_says_why() -> None:
     assert np.isnan(left.ravel()[2])
     said = gate.reason(np.array([17.0]), np.array([12.0]), rows)
     assert said == "17 is not on offer, which are 12, 24"
+
+
+def test_a_menu_of_many_names_those_next_to_what_was_asked_for() -> None:
+    """A reason is written down for every row: of 24,000 values it took 205 kB."""
+    rows = Rows(np.zeros(1, int), np.zeros(1, int), np.zeros((1, 1)))
+    twelve = Menu(values=tuple(range(1, 13)))
+    said = twelve.reason(np.array([2.5]), np.array([2.0]), rows)
+    assert said == "2.5 is not on offer, which are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    many = Menu(values=tuple(range(1, 401)))
+    named = {0.5: range(1, 13), 100.5: range(95, 107), 1e6: range(389, 401)}
+    for asked, near in named.items():
+        said = many.reason(np.array([asked]), np.array([1.0]), rows)
+        listed = ", ".join(str(value) for value in near)
+        assert said == f"{asked:g} is not on offer; those next to it, of 400, are {listed}"
+
+
+def test_of_many_values_the_same_is_nearest() -> None:
+    """Value by value: the first of those that are as near, where rounding makes them so."""
+    rng = np.random.default_rng(4)
+    base = np.append(rng.uniform(0.1, 3.0, 40), [0.0, -1.0])[:, None]
+    rows = Rows(np.zeros(42, int), np.zeros(42, int), base)
+    odd = [np.nan, np.inf, -np.inf, 1e15, 1e17, -1e17, 1e300, 0.0, 1.5, 2.5, 40.0]
+    e = np.concatenate((rng.uniform(-5.0, 90.0, (42, 30)), np.tile(odd, (42, 1))), axis=1)
+    for low, high in ((2.0, 60.0), (-np.inf, np.inf)):
+        gate = Menu(values=tuple(range(1, 41)), base=0, low=low, high=high)
+        known = gate.offered(rows)
+        nearest = np.abs(e[:, :, None] - known[:, None]).argmin(axis=2)
+        by_hand = np.take_along_axis(known, nearest, axis=1)
+        by_hand[:, 30:33] = np.column_stack((np.full(42, np.nan), known[:, -1], known[:, 0]))
+        np.testing.assert_array_equal(gate.project(e[..., None], rows)[..., 0], by_hand)
+
+
+def test_a_menu_has_at_most_500_values_where_it_is_new() -> None:
+    with pytest.raises(InvalidInput, match="values: expected at most 500, got 24,000"):
+        Menu(values=tuple(range(1, 24_001)))
+    with as_recorded():
+        assert len(Menu(values=tuple(range(1, 24_001))).values) == 24_000
 
 
 def test_every_class_is_paid_by_hand() -> None:

@@ -141,6 +141,20 @@ HUGE = {
 }
 
 
+LONG = "a" * 100_000
+HUGE |= {
+    "the name of a gate": desks.held().replace('"limits"', f'"{LONG}"'),
+    "the name of an action": desks.held().replace('"price"', f'"{LONG}"'),
+    "the name of an arm": with_arms(
+        f'{{ part = "list", names = ["{LONG}", "b"], values = [1, 2] }}'
+    ),
+    "the name of a field": desks.held(rest=f'context.{LONG} = {{ type = "flag" }}\n'),
+    "a level": desks.held(
+        rest=f'context.kind = {{ type = "category", levels = ["{LONG}", "b"] }}\n'
+    ),
+}
+
+
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_what_asks_for_too_much_is_refused_before_it_is_built(fresh: Site, text: str) -> None:
     """Two thousand letters asked for 10^10 arms: gigabytes were gone before anybody counted."""

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdcb import BetaThompson
 from gdcb import events as ev
 from gdcb.errors import (
     Conflict,
     GdcbError,
     InvalidInput,
     NothingAllowed,
+    OutOfMemory,
     UnknownField,
     ValuationError,
 )
 from gdcb.service import deciding, operating
+from gdcb.service.problems import problem_of
 from tests.properties import examples
 from tests.service.desks import START, Office, held, night, office, plain, together
 
@@ -301,6 +304,82 @@ def test_a_learner_without_numbers_proposes_nothing(text: str) -> None:
         made.look(lambda live: live.state.bandit.counts.fill(np.nan))
         with pytest.raises(ValuationError, match="the learner's values are not numbers"):
             made.decide("b")
+
+
+def test_a_learner_without_memory_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is too little, nothing is written, and the next request is decided."""
+
+    def full(*_: Any) -> Any:
+        raise MemoryError("Unable to allocate 18.6 GiB for an array")
+
+    with office(plain()) as made:
+        made.decide("a")
+        size = made.size
+        for step in ("draw", "value"):
+            with monkeypatch.context() as patched:
+                patched.setattr(BetaThompson, step, full)
+                with pytest.raises(OutOfMemory, match="ask for fewer rows at a time"):
+                    made.decide("b")
+        status, said, _ = problem_of(OutOfMemory())
+        assert (status, said["error"]["code"]) == (503, "out_of_memory")
+        assert made.size == size
+        assert made.decide("b").is_new
+        made.check()
+
+
+def test_rows_are_limited_by_the_number_of_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "MOST_CHOICES", 12, raising=False)
+    with office(plain()) as made:
+        assert len(made.rows("four", [night()] * 4)) == 4
+        with pytest.raises(InvalidInput, match="at most 4 rows of 3 arms each, got 5"):
+            made.decide("five", [night()] * 5)
+        monkeypatch.setattr(deciding, "MOST_CHOICES", 1)
+        assert made.decide("one").is_new
+
+
+def test_moved_arms_that_meet_all_others_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To locate an action among arms of two coordinates takes a distance to each of them."""
+    monkeypatch.setattr(deciding, "MOST_DISTANCES", 30, raising=False)
+    scaler = 'scaler = { part = "constant", n_arms = 3 }\n'
+    with office(plain(rest=scaler)) as made:
+        assert len(made.rows("three", [night()] * 3)) == 3
+        with pytest.raises(InvalidInput, match="at most 3 rows of 3 arms each, got 4"):
+            made.decide("four", [night()] * 4)
+    with office(plain()) as made:
+        assert len(made.rows("four", [night()] * 4)) == 4
+
+
+def test_requests_that_wait_are_decided_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many wait, rows × arms of those that are decided at once are limited."""
+    monkeypatch.setattr(deciding, "MOST_CHOICES", 12, raising=False)
+    with office(plain()) as made:
+        size = made.size
+        wanted = [made.request(id, [night()] * 2) for id in "abc"]
+        answers = together(made, *wanted)
+        assert [len(answer.made.id) for answer in answers] == [4, 4, 2]
+        assert made.kinds(size) == DECIDED * 2
+        made.check()
+
+
+def test_new_units_are_limited_by_what_their_learners_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit takes a few hundred bytes here: of a limit of some 10 kB four have room, not 400."""
+    monkeypatch.setattr(deciding, "MEBIBYTE", 10_000, raising=False)
+    with office(plain("memory = 1")) as made:
+        made.decide("a", [night()] * 4, unit=["a", "b", "c", "d"])
+        size = made.size
+        many = [f"u{i}" for i in range(400)]
+        fine, refused, also = together(
+            made,
+            made.request("b", night(), unit="e"),
+            made.request("c", [night()] * 400, unit=many),
+            made.request("d", night(), unit="a"),
+        )
+        assert (fine.is_new, also.is_new) == (True, True)
+        assert isinstance(refused, InvalidInput)
+        assert "what is learned of 405 units would take" in str(refused)
+        assert made.kinds(size) == DECIDED
+        assert made.look(lambda live: len(live.units)) == 5
+        made.check()
 
 
 def test_one_that_is_refused_does_not_spoil_the_others() -> None:

@@ -64,7 +64,8 @@ def decided(
     desk: Desk = Desk(store, name)
     try:
         policy = desk.policy
-        parts = _parts(store, name, id, frame.height, policy.batch)
+        size = deciding.most_rows(desk.instance, policy)
+        parts = _parts(store, name, id, frame.height, size)
         # All parts are checked before any is decided.
         wanted, read = _requests(desk, frame, parts, columns)
         answers = _answers(desk, wanted, id)

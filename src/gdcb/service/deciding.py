@@ -13,7 +13,7 @@ from gdcb import events as ev
 from gdcb.arguments import mask_of, units_of
 from gdcb.arrays import Array
 from gdcb.cases import Record, made_event, rows_of
-from gdcb.errors import Conflict, GdcbError, InvalidInput
+from gdcb.errors import Conflict, GdcbError, InvalidInput, OutOfMemory
 from gdcb.instance import Instance
 from gdcb.ledger.changing import settings_of
 from gdcb.ledger.entry import check_names
@@ -28,6 +28,10 @@ from gdcb.service.turn import Turn
 from gdcb.service.who import id_of, name_of
 
 LONGEST_ID = 120
+# What rows cost: some 50 bytes for every arm, or a distance to every arm from each of the others.
+MOST_CHOICES = 5_000_000  # rows × arms that are decided together
+MOST_DISTANCES = 1_000_000_000  # rows × arms²
+MEBIBYTE = 2**20
 _ROW_LIKE = re.compile(r"\.[0-9]+$")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+~-]*")
 
@@ -102,8 +106,7 @@ def request_of(
     """Check a request and encode it; refuse it whole where one row is wrong."""
     if not contexts:
         raise InvalidInput("contexts: expected at least one row, got none")
-    if len(contexts) > policy.batch:
-        raise InvalidInput(f"contexts: expected at most {policy.batch} rows, got {len(contexts)}")
+    check_rows(instance, policy, len(contexts))
     return encoded(
         instance,
         policy,
@@ -116,6 +119,23 @@ def request_of(
         incumbent,
         subject,
     )
+
+
+def most_rows(instance: Instance, policy: Policy) -> int:
+    """Return how many rows a request may have: `batch`, or fewer where there are many arms."""
+    n_arms = instance.space.n
+    most = min(policy.batch, MOST_CHOICES // n_arms)
+    if instance.space.n_coords > 1 or instance.scaler.n_arms > 1:  # a moved arm meets all others
+        most = min(most, MOST_DISTANCES // n_arms**2)
+    return max(1, most)
+
+
+def check_rows(instance: Instance, policy: Policy, n: int) -> None:
+    """Refuse a request of more rows than can be decided together."""
+    most = most_rows(instance, policy)
+    if n > most:
+        why = "" if most == policy.batch else f" of {instance.space.n:,} arms each"
+        raise InvalidInput(f"contexts: expected at most {most} rows{why}, got {n}")
 
 
 def encoded(
@@ -168,6 +188,7 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
     """Answer all requests: those that were answered before as they were, the others together."""
     fresh: dict[str, Job] = {}
     again: list[Job] = []
+    newcomers: set[str] = set()
     known = _known(turn, [one.what.id for one in jobs])
     for one in jobs:
         request: Request = one.what
@@ -177,12 +198,16 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
         try:
             check_open(turn)
             check_current(turn, request)
+            newcomers |= check_room(turn, request, newcomers)
             fresh[request.id] = one
         except GdcbError as error:
             one.error = error
-    if fresh:
-        answers = _decided(turn, [one.what for one in fresh.values()])
-        for one, answer in zip(fresh.values(), answers, strict=True):
+    for some in _together(list(fresh.values())):
+        try:
+            answers = _decided(turn, [one.what for one in some])
+        except MemoryError as error:
+            raise OutOfMemory() from error
+        for one, answer in zip(some, answers, strict=True):
             one.answer = answer
     for one in again:
         try:
@@ -193,6 +218,21 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
                 _check_incumbent(one.answer)
         except GdcbError as error:
             one.error = error
+
+
+def _together(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Divide jobs into those whose rows are decided at once, in their order."""
+    parts: list[list[Job]] = []
+    choices = 0
+    for one in jobs:
+        request: Request = one.what
+        n = len(request.units) * request.instance.space.n
+        choices += n
+        if not parts or choices > MOST_CHOICES:
+            parts.append([])
+            choices = n
+        parts[-1].append(one)
+    return parts
 
 
 def _known(turn: Turn, requests: list[str]) -> set[str]:
@@ -223,6 +263,25 @@ def check_open(turn: Turn) -> None:
         if stopped is not None:
             event, _, by = stopped
             raise Stopped(f"the instance is {what} by {name_of(by)}: {event.reason}")
+
+
+def check_room(turn: Turn, request: Request, newcomers: set[str]) -> set[str]:
+    """Return the new units of a request; refuse them where the policy's `memory` is too small.
+
+    `newcomers` are those of the requests before.
+    """
+    live, most = turn.live, turn.policy.memory
+    found = {one for one in request.units if one not in live.units and one not in newcomers}
+    n = len(live.units) + len(newcomers) + len(found)
+    if found and n > live.group.size:
+        held = live.bytes_for(n)
+        if held > most * MEBIBYTE:
+            raise InvalidInput(
+                f"unit: what is learned of {n:,} units would take {held / MEBIBYTE:,.0f} MiB, more "
+                f"than the {most:,} MiB that `memory` of [service] allows; take units that are "
+                "known, fewer new ones, or have the limit raised"
+            )
+    return found
 
 
 class Stopped(Conflict):

@@ -152,6 +152,8 @@ class Policy(_Table):
     refit_every : seconds between scheduled refits of the scaler; None: only when it is due
     personal : context fields that are written under the key of the request's subject
     batch : rows of a request at most
+    memory : MiB that may be taken by what is learned of all units together; new units that do not
+        fit are refused
     """
 
     expiry: Expiry = Expiry()
@@ -164,6 +166,7 @@ class Policy(_Table):
     refit_every: Seconds | None = None
     personal: tuple[str, ...] = ()
     batch: Annotated[int, Field(ge=1, le=10_000)] = 5_000
+    memory: Annotated[int, Field(ge=1, le=1_000_000)] = 2_048
 
 
 def policy_of(table: dict[str, Any], instance: Instance) -> Policy:

@@ -12,6 +12,7 @@ from gdcb.errors import (
     GdcbError,
     InvalidInput,
     LedgerPutBack,
+    OutOfMemory,
     StoreError,
     StoreFull,
     StoreReadOnly,
@@ -60,6 +61,7 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
     (LedgerPutBack, 503, "ledger_put_back"),
     (StoreError, 503, "store_unavailable"),
     (BrokenChain, 500, "broken_chain"),
+    (OutOfMemory, 503, "out_of_memory"),
     (ValuationError, 500, "damaged_learner"),
     (InvalidInput, 422, "invalid_input"),
 )
@@ -84,6 +86,8 @@ def problem_of(
     """
     if isinstance(error, BadRequest):
         return error.status, body(error.code, str(error), request), {}
+    if isinstance(error, MemoryError):
+        error = OutOfMemory()
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
             details = getattr(error, "decided", None)

@@ -73,8 +73,7 @@ async def decide_batch(name: str, request: Request, asked: DecideMany) -> Any:
     n = len(rows) if rows is not None else _height(asked)
     principal, desk = await enter(request, name, "decide", kind="decide", n=max(n, 1))
     instance, policy = desk.instance, desk.policy
-    if n > policy.batch:
-        raise InvalidInput(f"contexts: expected at most {policy.batch} rows, got {n}")
+    deciding.check_rows(instance, policy, n)
     x = (
         encode_columns(instance, asked.columns or {}, n)
         if rows is None
