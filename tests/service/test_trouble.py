@@ -201,7 +201,7 @@ def test_an_earlier_state_that_is_put_back(sqlite_file: Path) -> None:
         said = there.decide()
         assert said.status_code == 503
         assert "somebody put an earlier state back" in said.json()["error"]["message"]
-        assert there.read("d2").status_code == 404
+        assert there.read("d2").status_code == 503  # it was decided, and is among what is gone
         check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
         there.n -= 2
         desk = Desk(there.store, CHAIN)  # as another process, or the command line
