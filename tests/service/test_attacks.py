@@ -722,6 +722,20 @@ def test_a_second_one_stops_it_again(fresh: Site) -> None:
     assert replay_chain(fresh.house.store, ROOMS).verdict == "equal"
 
 
+def test_whoever_asks_first_is_told(fresh: Site) -> None:
+    """Readiness was what the last request had found; a decision that was gone, an unknown one."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    assert fresh.get("/readyz").status_code == 503
+    gone, there = (fresh.get(f"{AT}/decisions/{id}", fresh.shop) for id in ("a2", "a1"))
+    assert (gone.status_code, gone.json()["error"]["code"]) == (503, "ledger_put_back")
+    assert there.status_code == 200
+    assert stands_stopped(fresh)
+    assert fresh.get(f"{AT}/decisions/a2", fresh.shop).status_code == 404
+
+
 def test_it_is_noticed_also_after_the_store_was_in_trouble(fresh: Site) -> None:
     """What was folded is forgotten after an error; what was the last entry is not."""
     fresh.decide("a1")

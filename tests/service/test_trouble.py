@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +19,16 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import event
 
+from gdcb.errors import StoreUnavailable
 from gdcb.ledger.live import Live
+from gdcb.ledger.session import SqliteSession
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import operating
 from gdcb.service.app import build
 from gdcb.service.desk import Desk
 from gdcb.service.house import House, Settings
 from gdcb.service.schedule import Ticker
+from tests.ledger.drafts import draft
 from tests.postgres import Cluster, new_cluster
 from tests.service.desks import held, night
 from tests.service.race_clients import FREE, check_ledger, staff_of
@@ -201,13 +207,161 @@ def test_an_earlier_state_that_is_put_back(sqlite_file: Path) -> None:
         said = there.decide()
         assert said.status_code == 503
         assert "somebody put an earlier state back" in said.json()["error"]["message"]
-        assert there.read("d2").status_code == 404
+        assert there.read("d2").status_code == 503  # it was decided, and is among what is gone
         check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
         there.n -= 2
         desk = Desk(there.store, CHAIN)  # as another process, or the command line
         assert operating.acknowledge(desk, "a disk was replaced", "cy").result()
         desk.close()
         check_over(there, 1)  # d1 of the earlier state, d2 once more, and d3
+
+
+def backed_up(file: Path) -> Path:
+    """Return a copy of the database as SQLite's own backup makes it."""
+    kept = file.with_name("old.db")
+    with closing(sqlite3.connect(file)) as now, closing(sqlite3.connect(kept)) as then:
+        now.backup(then)
+    return kept
+
+
+def put_in_place(kept: Path, file: Path) -> None:
+    """Copy a backup over the file, which stays the same file, and remove its log."""
+    number = file.stat().st_ino
+    for end in ("-wal", "-shm"):
+        file.with_name(file.name + end).unlink()
+    shutil.copy(kept, file)
+    assert file.stat().st_ino == number
+
+
+@pytest.mark.parametrize("first", ["ready", "decide", "tick"])
+def test_a_backup_that_is_copied_over_the_open_file(
+    sqlite_file: Path, first: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everything after it was acknowledged, into a log that no longer had a name, and lost."""
+    with site(sqlite_file, tick=0.1 if first == "tick" else 0.0) as there:
+        assert [there.decide().status_code for _ in range(5)] == [201] * 5
+        kept = backed_up(sqlite_file)
+        assert [there.decide().status_code for _ in range(30)] == [201] * 30
+        put_in_place(kept, sqlite_file)
+        if first == "tick":
+            until = time.monotonic() + 10
+            while "put an earlier state back" not in caplog.text:
+                assert time.monotonic() < until, "no tick notices it"
+                time.sleep(0.05)
+        if first == "decide":
+            check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
+        assert there.ready().status_code == 503
+        assert {there.decide().status_code for _ in range(30)} == {503}
+        assert there.read("d35").json()["error"]["code"] == "ledger_put_back"
+        assert "ledger.db-wal' was removed or replaced while it was open" in caplog.text
+    with closing(sqlite3.connect(sqlite_file)) as found:
+        assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    # Also who starts later finds it on record, until somebody acknowledges it.
+    store = SqlStore(sqlite_file)
+    assert [entry.kind for entry in store.read(CHAIN)][-1] == "LedgerSetBack"
+    assert check_ledger(store, CHAIN).set_back is not None
+    desk = Desk(store, CHAIN)
+    assert operating.acknowledge(desk, "an old backup was put back", "cy").result()
+    desk.close()
+    store.close()
+
+
+def test_what_is_open_is_not_copied_into_what_was_put_back(sqlite_file: Path) -> None:
+    """Closing the last connection wrote pages of the lost log into the backup."""
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    kept = backed_up(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5, name="other")
+    put_in_place(kept, sqlite_file)
+    store.close()
+    assert sqlite_file.read_bytes() == kept.read_bytes()
+
+
+def test_a_backup_that_is_put_back_during_a_transaction(sqlite_file: Path) -> None:
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    kept = backed_up(sqlite_file)
+    size = store.head(CHAIN).size
+
+    def write() -> None:
+        with store.writing(CHAIN) as writing:
+            writing.append([draft(size)])
+            put_in_place(kept, sqlite_file)
+
+    with pytest.raises(StoreUnavailable, match="removed or replaced while it was open"):
+        write()
+    assert sqlite_file.read_bytes() == kept.read_bytes()
+    assert store.head(CHAIN).size == size
+    store.close()
+
+
+def test_a_log_that_is_removed_during_the_commit_is_not_acknowledged(
+    sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    kept, real = backed_up(sqlite_file), SqliteSession._run
+
+    def run(session: SqliteSession, sql: str, given: Any) -> None:
+        real(session, sql, given)
+        if sql == "COMMIT":
+            put_in_place(kept, sqlite_file)
+
+    monkeypatch.setattr(SqliteSession, "_run", run)
+    size = store.head(CHAIN).size
+    with (
+        pytest.raises(StoreUnavailable, match="removed or replaced while it was open"),
+        store.writing(CHAIN) as writing,
+    ):
+        writing.append([draft(size)])
+    assert store.head(CHAIN).size == size
+    store.close()
+
+
+def test_a_reader_of_the_old_files_keeps_others_waiting(sqlite_file: Path) -> None:
+    """A new connection would share what the process knows of the old log."""
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    kept = backed_up(sqlite_file)
+    with store.connecting():
+        put_in_place(kept, sqlite_file)
+        with pytest.raises(StoreUnavailable, match="others in this process still read"):
+            store.head(CHAIN)
+    assert store.head(CHAIN).size == 1
+    store.close()
+
+
+def test_what_sqlite_does_with_its_files_is_no_alarm(
+    sqlite_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Many connections, checkpoints, VACUUM, and another process that comes and goes."""
+    other = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=10); "
+        "c.execute('SELECT count(*) FROM entries').fetchall(); "
+        "c.execute('CREATE TABLE IF NOT EXISTS aside (x)'); c.commit(); c.close()"
+    )
+    with site(sqlite_file, tick=0.05) as there, ThreadPoolExecutor(8) as pool:
+        for sql in ("wal_checkpoint(PASSIVE)", "wal_checkpoint(TRUNCATE)", "", "optimize"):
+            assert there.decide().status_code == 201
+            with closing(sqlite3.connect(sqlite_file, timeout=10)) as beside:
+                beside.execute(f"PRAGMA {sql}" if sql else "VACUUM").fetchall()
+            subprocess.run([sys.executable, "-c", other, str(sqlite_file)], check=True, timeout=60)
+            there.store.scrub()
+            reads = [pool.submit(there.read, f"d{there.n}") for _ in range(24)]
+            assert {read.result().status_code for read in reads} == {200}
+            assert there.ready().status_code == 200
+        first = SqlStore(sqlite_file)
+        assert first.head(CHAIN).size == there.store.head(CHAIN).size
+        first.close()
+        assert there.decide().status_code == 201
+        check_ledger(there.store, CHAIN)
+    assert "removed or replaced" not in caplog.text
+    assert not sqlite_file.with_name("ledger.db-wal").exists()
+    store = SqlStore(sqlite_file)  # which begins without a log
+    operating.create(store, held(), "ann", "trouble", seed=5, name="other")
+    assert store.head("other").size == 1
+    store.close()
+    assert "removed or replaced" not in caplog.text
 
 
 @pytest.fixture(scope="module")

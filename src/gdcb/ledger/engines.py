@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import time
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, StoreUnavailable
+
+log = logging.getLogger("gdcb.ledger")
 
 # An execution option: a transaction with it means to write.
 WRITING = "gdcb_writing"
@@ -74,6 +79,49 @@ def shown(url: URL) -> str:
     return f"store '{url.set(drivername='postgresql').render_as_string(hide_password=True)}'"
 
 
+@dataclass(slots=True)
+class OpenFiles:
+    """The files that a connection to SQLite has open, to compare with those at their paths.
+
+    SQLite goes on writing to files that were moved, deleted or replaced: it would all be
+    acknowledged and lost. While a connection is open, nothing that SQLite does gives its file or
+    its log another identity: no checkpoint, no VACUUM, and no other process that closes.
+
+    Parameters
+    ----------
+    paths : of the database and, where it is written to, of its log and of the log's index
+    opened : device and number of each, as the connection found them
+    is_replaced : whether one was found to be another, or gone
+    """
+
+    paths: tuple[Path, ...]
+    opened: tuple[tuple[int, int] | None, ...]
+    is_replaced: bool = False
+
+    def replaced(self) -> Path | None:
+        """Return the first path where the open file no longer is; None: all are in place."""
+        for path, opened in zip(self.paths, self.opened, strict=True):
+            if opened != _identity(path):
+                self.is_replaced = True
+                return path
+        return None
+
+    def check(self) -> None:
+        """Refuse to go on with files that are not in place."""
+        path = self.replaced()
+        if path is not None:
+            raise StoreUnavailable(
+                f"store '{self.paths[0]}': '{path.name}' was removed or replaced while it was "
+                "open; what was being written is lost, ask again with the same id"
+            )
+
+
+def files_of(info: dict[str, Any]) -> OpenFiles:
+    """Return the files of a connection to SQLite, from what the pool keeps about it."""
+    files: OpenFiles = info["files"]
+    return files
+
+
 def connect(url: URL, patience: float) -> Engine:
     """Return an engine for what `parse` returned."""
     if url.drivername == "sqlite":
@@ -114,29 +162,78 @@ def _sqlite(url: URL, patience: float) -> Engine:
 
 
 def _stay_with(engine: Engine, file: Path, mode: str) -> None:
-    """Let go of connections whose file is no longer at its path.
+    """Let go of connections whose files are no longer at their paths; see `OpenFiles`.
 
-    SQLite goes on writing to a file that was moved or deleted: it would all be acknowledged and
-    lost. Nor must an empty ledger take the place of one that is gone: only the first connection
-    may create it.
+    Nor must an empty ledger take the place of one that is gone: only the first connection may
+    create it. The connections of one process share what they know of the log, so a new one is
+    opened only once all that have the old files open are closed.
     """
+    ends = ("",) if mode == "ro" else ("", "-wal", "-shm")
+    paths = tuple(file.with_name(f"{file.name}{end}") for end in ends)
+    known: dict[int, OpenFiles] = {}
+    lock = Lock()
     is_there = False
+
+    def are_replaced() -> bool:
+        with lock:
+            # All are asked: each is marked, so that it is closed when it is given back.
+            return bool([files for files in known.values() if files.replaced() is not None])
 
     @event.listens_for(engine, "do_connect")
     def find(_dialect: Any, _record: Any, given: list[Any], _named: Any) -> None:
+        if are_replaced():
+            engine.pool.dispose()
+            if are_replaced():
+                raise StoreUnavailable(
+                    f"store '{file}': it was removed or replaced, and others in this process still "
+                    "read what it was; ask again"
+                )
         asked = "rw" if is_there and mode == "rwc" else mode
         still = "&immutable=1" if mode == "ro" and _is_still(file) else ""
         given[0] = f"{_address(file)}?mode={asked}{still}"
 
     @event.listens_for(engine, "connect")
-    def remember(_connection: Any, record: Any) -> None:
+    def remember(connection: sqlite3.Connection, record: Any) -> None:
         nonlocal is_there
-        is_there, record.info["file"] = True, _identity(file)
+        if mode != "ro":
+            # A log that is not there yet is made with the first look into the database.
+            connection.execute("PRAGMA schema_version").fetchall()
+        is_there = True
+        with lock:
+            files = OpenFiles(paths, tuple(_identity(path) for path in paths))
+            record.info["files"] = known[id(connection)] = files
 
     @event.listens_for(engine, "checkout")
     def check(_connection: Any, record: Any, _proxy: Any) -> None:
-        if record.info["file"] != _identity(file):
-            raise DisconnectionError(f"{file} is not the file that was opened")
+        path = files_of(record.info).replaced()
+        if path is not None:
+            log.error(
+                "store '%s': '%s' was removed or replaced while it was open; the connections are "
+                "closed, and what is there now is opened",
+                file,
+                path.name,
+            )
+            raise DisconnectionError(f"{path.name} is not the file that was opened")
+
+    @event.listens_for(engine, "commit")
+    def check_again(connection: Connection) -> None:
+        files_of(connection.info).check()
+
+    @event.listens_for(engine, "checkin")
+    def give_back(connection: sqlite3.Connection | None, record: Any) -> None:
+        if connection is not None and files_of(record.info).is_replaced:
+            record.invalidate()
+
+    @event.listens_for(engine, "close")
+    def close(connection: sqlite3.Connection, record: Any) -> None:
+        files = record.info.get("files")
+        if files is not None and files.replaced() is not None:
+            # The last connection copies the log into the database: the old log into whatever was
+            # put in its place. An interrupted one does not.
+            connection.interrupt()
+            connection.close()  # here: it counts as open until it is closed
+        with lock:
+            known.pop(id(connection), None)
 
 
 def _address(file: Path) -> str:
@@ -158,10 +255,10 @@ def _is_still(file: Path) -> bool:
         return False
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     """Return which file there is at a path; None: none that can be seen."""
     try:
-        found = file.stat()
+        found = path.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import psycopg
 
 from gdcb.errors import StoreError, StoreUnavailable
+from gdcb.ledger.engines import OpenFiles
 from gdcb.ledger.trouble import DRIVER_ERRORS, trouble
 
 _SMALL = 2**15
@@ -76,8 +77,8 @@ class SqliteSession:
     )
     head = "CAST(size AS INTEGER), CAST(hash AS BLOB)"
 
-    def __init__(self, connection: sqlite3.Connection, where: str) -> None:
-        self._connection, self._where = connection, where
+    def __init__(self, connection: sqlite3.Connection, where: str, files: OpenFiles) -> None:
+        self._connection, self._where, self._files = connection, where, files
 
     def among(self, kind: str) -> str:
         """Return what follows a column that must be in a list."""
@@ -118,8 +119,10 @@ class SqliteSession:
             raise trouble(error, self._where) from error
 
     def commit(self) -> None:
-        """Keep what was done."""
+        """Keep what was done; it is, if the files are in place after it as well."""
+        self._files.check()  # a commit may copy the log into what was put in the file's place
         self._run("COMMIT", ())
+        self._files.check()
 
     def undo(self) -> bool:
         """Undo what was not kept; return whether the connection is still good."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 import psycopg
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, delete, select
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -223,7 +223,7 @@ class SqlStore:
         """Lend a connection at the level of its driver; what it did not keep is undone."""
         with told(self.where):
             lent = self.engine.raw_connection()
-        session = _session_of(lent.driver_connection, self.where)
+        session = _session_of(lent, self.where)
         try:
             yield session
         finally:
@@ -233,9 +233,10 @@ class SqlStore:
                 lent.invalidate()
 
 
-def _session_of(connection: object, where: str) -> SqliteSession | PostgresSession:
+def _session_of(lent: PoolProxiedConnection, where: str) -> SqliteSession | PostgresSession:
+    connection = lent.driver_connection
     if isinstance(connection, sqlite3.Connection):
-        return SqliteSession(connection, where)
+        return SqliteSession(connection, where, engines.files_of(lent.info))
     if isinstance(connection, psycopg.Connection):
         return PostgresSession(connection, where)
     raise StoreError(f"{where}: expected a connection, got {connection!r}")

@@ -15,7 +15,13 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from gdcb import events as ev
-from gdcb.errors import GdcbError, LedgerPutBack, StoreError, UnknownInstance
+from gdcb.errors import (
+    GdcbError,
+    LedgerPutBack,
+    StoreError,
+    UnknownDecision,
+    UnknownInstance,
+)
 from gdcb.ledger.entry import Entry
 from gdcb.ledger.live import Live, follow, opened
 from gdcb.ledger.possible import POLICY
@@ -130,6 +136,20 @@ class Desk:
         """Return the fold as it stands; its own thread goes on with it, so for gauges only."""
         return self._live
 
+    def check_ledger(self) -> None:
+        """Raise `LedgerPutBack` where the ledger lacks what was read of it; from any thread.
+
+        The desk itself is asked only where that has changed since its last look: what it does now
+        may take long. What is on record as gone stays so until it is acknowledged.
+        """
+        is_gone = self._found is not None
+        if is_gone or self.set_back is None:
+            is_there = self._is_there(self.store.head(self.chain).size)
+            if is_there == is_gone:
+                self.look(lambda _: None).result()
+        if self.set_back is not None:
+            raise self.set_back
+
     def close(self) -> None:
         """Finish what waits, and stop."""
         self._line.close()
@@ -164,6 +184,8 @@ class Desk:
                 self._run(job, turn)
             except Exception as error:  # a mistake in one look is no reason to end all others
                 job.error = error
+            if isinstance(job.error, UnknownDecision) and self.set_back is not None:
+                job.error = self.set_back  # it may be among what is gone
         answer(jobs)
 
     def _read_on(self) -> Live:

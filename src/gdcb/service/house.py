@@ -208,13 +208,13 @@ class House:
     def check_ready(self) -> int:
         """Return how many instances there are; `StoreError` where the store cannot work.
 
-        That it can be read is asked. That it cannot be written is known from whoever failed last;
-        then it is tried, since nobody else may come to find out that it is over.
+        That it can be read is asked, and whether it has what was read of it before. That it cannot
+        be written is known from whoever failed last; then it is tried, since nobody else may come
+        to find out that it is over.
         """
         n = len(self.names())
         for desk in list(self._desks.values()):
-            if desk.set_back is not None:
-                raise desk.set_back
+            desk.check_ledger()
         troubled = [desk for desk in list(self._desks.values()) if desk.trouble is not None]
         if troubled:
             self.claims.try_writing()
