@@ -23,6 +23,7 @@ from gdcb.protocol.ground import shared_by
 from gdcb.protocol.methods import build
 from gdcb.protocol.task import Task
 from gdcb.records import Rows
+from gdcb.scalers.neural import Trunk
 from gdcb.streams import CONTEXT, LABEL, OUTCOME, WORLD, Streams
 from tests.properties import examples
 
@@ -157,17 +158,33 @@ def test_the_best_offset_of_the_family(variant: str) -> None:
     assert np.abs(left @ phi).max() / reference.n < 1e-6
 
 
+def unexplained(trunk: Trunk, rows: Rows, label: Array) -> float:
+    """Return the variance of labels that the best head of each network leaves on a trunk."""
+    phi, left = trunk.forward(rows.x[:, list(features.POSITIONS)]), 0.0
+    for g in np.unique(rows.group):
+        mine = rows.group == g
+        x, y = (v[mine] - v[mine].mean(axis=0) for v in (phi, label[:, 0]))
+        head = np.linalg.solve(x.T @ x + fit.PENALTY * np.eye(x.shape[1]), x.T @ y)
+        left += float(((y - x @ head) ** 2).sum())
+    return left / rows.n
+
+
 def test_the_stored_map_is_what_fit_makes() -> None:
-    """Remade from the same pilot worlds, to 1e-6; and it explains what planning finds."""
+    """Made anew from the same pilot worlds, it leaves as much of what planning finds, to 1 %.
+
+    The fit of a network ends where the last digits of the processor's BLAS lead it: with the
+    kernels of four processors its outputs differ by up to 0.17, and what it leaves by 0.2 %.
+    """
     made, kept = fit.fit(), features.stored()
     for name in ("mean", "scale"):
         assert np.allclose(made["trunk"][name], kept["trunk"][name], atol=2e-6)
-    x = fit.pilot(10, 10)[0].x
-    trunk = features.trunk().read(made["trunk"])
-    positions = list(features.POSITIONS)
-    new, old = trunk.forward(x[:, positions]), features.trunk().forward(x[:, positions])
-    assert np.allclose(new, old, atol=1e-3)  # L-BFGS ends where the last digits of BLAS lead it
-    assert np.allclose(made["head"]["mean"], kept["head"]["mean"], atol=1e-2)
+    rows, label = fit.pilot()
+    old = unexplained(features.trunk(), rows, label)
+    new = unexplained(features.trunk().read(made["trunk"]), rows, label)
+    assert new == pytest.approx(old, rel=0.01)
+    level = sum(label[rows.group == g].var() for g in range(fit.NETWORKS)) / fit.NETWORKS
+    assert old < 0.3 * level
+    assert np.allclose(made["head"]["mean"], kept["head"]["mean"], atol=0.05)
 
 
 def test_the_dispatcher_s_table() -> None:
