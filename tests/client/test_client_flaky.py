@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,14 +131,15 @@ def test_a_service_that_stays_away(is_async: bool) -> None:
 
 
 def test_many_threads_share_a_client() -> None:
-    with serving() as service, Client(service.url, "key", sleep=lambda seconds: None) as client:
-        service.script = ["503", "half", "reset"] * 5
-        threads = [
-            threading.Thread(target=client.decide, args=("rooms", {}), kwargs={"id": f"n{i}"})
-            for i in range(20)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    """With tries enough for all bad fates, however they fall on the threads."""
+    fates = ["503", "half", "reset"] * 5
+    with (
+        serving() as service,
+        Client(service.url, "key", sleep=lambda seconds: None, retries=len(fates)) as client,
+        ThreadPoolExecutor(20) as pool,
+    ):
+        service.script = list(fates)
+        ids = [f"n{i}" for i in range(20)]
+        answers = list(pool.map(lambda id: client.decide("rooms", {}, id=id), ids))
+        assert [answer["id"] for answer in answers] == ids
         assert sorted(service.made) == sorted(f"n{i}" for i in range(20))
