@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from gdcb import Agent
-from gdcb.declaration import GROUPS, parse, read, read_toml, registered
+from gdcb.declaration import GROUPS, LONGEST, parse, read, read_toml, registered
 from gdcb.errors import InvalidInput, UnknownField, UnknownPart
 from gdcb.gates import Approval, Bounds, Hold, NumberKernel
 from gdcb.scalers import RidgeScaler
@@ -237,6 +237,29 @@ def test_what_a_ledger_recorded_may_name_a_column_twice() -> None:
     assert parse(text, is_recorded=True).bandit.features == (0, 0)  # type: ignore[attr-defined]
     twice = '{ part = "multiply", base = ["base", "base"], names = ["price"] }'
     assert parse(small(composition=twice)).instance.actions
+
+
+def test_only_a_new_text_is_limited_in_its_lines() -> None:
+    """A ledger with a longer one could not be opened any more."""
+    text = f"{small()}\n"
+    room = LONGEST - text.count("\n")
+    parse(text + "#\n" * room)
+    longer = text + "#\n" * (room + 1)
+    for much in (longer, longer.removesuffix("\n")):
+        with pytest.raises(InvalidInput, match="expected at most 10,000 lines, got 10,001"):
+            parse(much)
+    assert parse(longer, is_recorded=True).instance.space.n == 3
+    assert read_toml(longer)
+
+
+@pytest.mark.parametrize("sign", ["\x85", "\u2028", "\u2029", "\u202e", "\u2066"])
+def test_a_text_that_is_shown_otherwise_than_it_is_read_is_refused(sign: str) -> None:
+    """What stands behind such a sign looks like a setting of its own, or like another one."""
+    text = f"{small()}\n# fine{sign}limit = 100.0\n"
+    at = text.count("\n")
+    with pytest.raises(InvalidInput, match=rf"invisible sign U\+{ord(sign):04X} in line {at}$"):
+        parse(text)
+    assert parse(text, is_recorded=True).instance.space.n == 3
 
 
 def test_every_group_has_registered_parts() -> None:

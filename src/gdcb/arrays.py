@@ -243,6 +243,16 @@ def row_starts(n: int, k: int) -> Array:
     return np.arange(0, n * k, k)
 
 
+def in_parts(n: int, numbers: int, most: int = 2**20) -> list[slice]:
+    """Part n rows so that those of a part, at so many numbers each, take little memory at once.
+
+    >>> in_parts(5, 500_000)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, most // max(numbers, 1))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
 @lru_cache(maxsize=4)
 def in_order(n: int, device: Any) -> Array:
     """Return 0..n−1 on a device, always the same object: `rows_at` knows it without looking."""

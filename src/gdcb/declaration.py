@@ -64,6 +64,8 @@ MOST_COEFFICIENTS = 5_000_000  # arms × columns²: what a learner with coeffici
 LONGEST_NAME = 1_000  # letters: names stand in every row's answer and reason
 MOST_NAMED = 10_000  # columns that the parts of one table name together
 MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
+# Signs that end a line for people and not for TOML, or show what follows in another order.
+_MISLEADING = re.compile("[\x85\u2028-\u202e\u2066-\u2069]")
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
     r'''
@@ -145,9 +147,6 @@ def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
     """
     if len(text) > LARGEST:
         raise InvalidInput(f"{where}: expected at most {LARGEST:,} letters, got {len(text):,}")
-    if text.count("\n") >= LONGEST:
-        n = text.count("\n") + 1
-        raise InvalidInput(f"{where}: expected at most {LONGEST:,} lines, got {n:,}")
     _check_depth(text, where)
     try:
         data = tomllib.loads(text)
@@ -229,6 +228,8 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     >>> declared.instance.space.names, type(declared.bandit).__name__
     (('0.9', '1', '1.1'), 'BetaThompson')
     """
+    if not is_recorded:
+        _check_lines(text, where)
     data = read_toml(text, where)
     if is_recorded:
         data.setdefault("gates", [])
@@ -241,6 +242,20 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
         raise InvalidInput(f"{where}: expected what fits into memory, got more") from error
     except (ValueError, ArithmeticError, RecursionError) as error:  # a part that cannot say why
         raise InvalidInput(f"{where}: no instance can be built from it ({error})") from error
+
+
+def _check_lines(text: str, where: str) -> None:
+    """Refuse what nobody could agree to by looking at it."""
+    n = text.count("\n") + (not text.endswith("\n"))
+    if n > LONGEST:
+        raise InvalidInput(f"{where}: expected at most {LONGEST:,} lines, got {n:,}")
+    found = _MISLEADING.search(text)
+    if found is not None:
+        line = text.count("\n", 0, found.start()) + 1
+        raise InvalidInput(
+            f"{where}: expected text that reads as it is shown, got the invisible sign "
+            f"U+{ord(found[0]):04X} in line {line}"
+        )
 
 
 def _declared(data: dict[str, Any], where: str, is_recorded: bool = False) -> Declaration:

@@ -16,7 +16,7 @@ from gdcb.arrays import Array
 from gdcb.bandits import GaussianThompson
 from gdcb.composition import ActionColumn, Identity
 from gdcb.context import Number, Schema
-from gdcb.errors import InvalidInput, ValuationError
+from gdcb.errors import InvalidInput, OutOfMemory, ValuationError
 from gdcb.gates import (
     Approval,
     Bounds,
@@ -333,6 +333,49 @@ def test_a_broken_gate_vetoes(name: str) -> None:
         assert reason.startswith("custom (version 3): ")
         assert message in reason
     assert np.isnan(np.concatenate(later.asked or [np.full((1, 1), np.nan)])).all()
+
+
+def no_room(*_: Any) -> Any:
+    raise MemoryError("Unable to allocate 2 GiB for an array")
+
+
+@dataclass(frozen=True)
+class Roomless(Cap):
+    """A hard gate whose projection finds no room."""
+
+    def project(self, e: Array, rows: Rows) -> Array:
+        return np.asarray(no_room())
+
+    def init_kernel(self, n_owners: int, n_columns: int) -> Any:
+        return []
+
+    def learn(self, *_: Any) -> None:
+        no_room()
+
+
+@pytest.mark.parametrize("before", [(), (approval(),)], ids=["alone", "behind a person"])
+@pytest.mark.parametrize(
+    "gate", [Custom(no_room, no_room), Roomless(limit=9.0)], ids=["custom", "hard"]
+)
+def test_a_gate_without_memory_gives_no_verdict(gate: Any, before: tuple[Any, ...]) -> None:
+    """A veto was written down for good, of what the next request would have let pass."""
+    chain = Chain((*before, gate, Bounds(high=9.0)))
+    e, asked = np.linspace(0.0, 5.0, 12).reshape(3, 4, 1), (blank(3), blank(1))
+    for some in asked:
+        with pytest.raises(OutOfMemory, match="more memory than there is"):
+            chain.apply(chain.draw(stream(1), some.n), e[: some.n, 0], some)
+        with pytest.raises(OutOfMemory):
+            chain.moved(e[: some.n], some)
+        with pytest.raises(OutOfMemory):
+            chain.expect(parabola(some.n), e[: some.n], some)
+
+
+def test_a_gate_that_finds_no_room_to_learn_stops_the_fold() -> None:
+    """It must learn the same whenever the ledger is read."""
+    chain, some = Chain((Roomless(limit=9.0),)), blank(2)
+    verdict = run(Chain((Cap(limit=9.0),)), [[1.0], [2.0]], some)
+    with pytest.raises(MemoryError):
+        chain.learn(chain.init_kernels(1, 1, 1), some, verdict)
 
 
 @dataclass(frozen=True)

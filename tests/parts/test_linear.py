@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from gdcb.arms import ArmList
 from gdcb.arrays import Array
 from gdcb.bandits import LinearThompson, LinearUCB
-from gdcb.bandits.linear import _CHUNK
+from gdcb.bandits.linear import _MOST_ROWS
 from gdcb.errors import GdcbError, InvalidInput, UnknownField
 from gdcb.parts import bind
 from gdcb.posterior import NormalPosterior, unpack
@@ -133,7 +133,7 @@ def test_a_row_does_not_feel_the_others(cells: int) -> None:
 def test_many_rows_go_in_pieces() -> None:
     state = BANDIT.init(np.zeros(1, dtype=int), ARMS)
     BANDIT.update(state, seen(11, 30, cells=1))
-    n = _CHUNK + 7
+    n = _MOST_ROWS + 7
     at = Setting(np.zeros(n, dtype=int), rng_of(12).normal(size=(n, 2)))
     mean, _ = BANDIT._predict(state, at)
     assert at.x is not None

@@ -57,7 +57,7 @@ HOSTILE = {
     "a long number": f"a = {'9' * 5_000}\n",
     "a long number in hexadecimal": f"name = 0x{'f' * 5_000}\n",
     "too long": "#" * 300_000,
-    "of too many lines": "#\n" * 10_000,
+    "of too many lines": "#\n" * 10_001,
 }
 
 

@@ -345,6 +345,10 @@ def test_moved_arms_that_meet_all_others_are_limited_too(monkeypatch: pytest.Mon
         assert len(made.rows("three", [night()] * 3)) == 3
         with pytest.raises(InvalidInput, match="at most 3 rows of 3 arms each, got 4"):
             made.decide("four", [night()] * 4)
+        size = made.size
+        answers = together(made, *(made.request(id, [night()] * 2) for id in "abc"))
+        assert [len(answer.made.id) for answer in answers] == [2, 2, 2]
+        assert made.kinds(size) == DECIDED * 3
     with office(plain()) as made:
         assert len(made.rows("four", [night()] * 4)) == 4
 

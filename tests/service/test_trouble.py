@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 
 from gdcb.errors import StoreUnavailable
+from gdcb.ledger import engines
 from gdcb.ledger.live import Live
 from gdcb.ledger.session import SqliteSession
 from gdcb.ledger.sql import SqlStore
@@ -275,6 +276,84 @@ def test_what_is_open_is_not_copied_into_what_was_put_back(sqlite_file: Path) ->
     put_in_place(kept, sqlite_file)
     store.close()
     assert sqlite_file.read_bytes() == kept.read_bytes()
+
+
+def whole_copy(file: Path) -> list[Path]:
+    """Return a copy of the database with its log, as `cp` makes it while nobody writes."""
+    return [
+        Path(shutil.copy(part, part.with_name(f"old-{part.name}")))
+        for part in (file.with_name(f"{file.name}{end}") for end in ("", "-wal", "-shm"))
+    ]
+
+
+def put_whole_in_place(kept: list[Path]) -> None:
+    """Put a copy with its log where the files are that SQLite has open: the first stays the same.
+
+    Where it is another one, SQLite notices that itself.
+    """
+    for part in kept:
+        name = part.with_name(part.name.removeprefix("old-"))
+        if name.suffix == ".db":
+            shutil.copy(part, name)
+            part.unlink()
+        else:
+            part.rename(name)
+
+
+def names_in(file: Path) -> list[str]:
+    return sorted(part.name for part in file.parent.iterdir())
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["log to copy", "nothing left to copy"])
+def test_a_log_that_is_put_back_stays(sqlite_file: Path, is_copied: bool) -> None:
+    """Closing removed it by its name, and with it all that was in it alone."""
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    kept = whole_copy(sqlite_file)
+    names = names_in(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5, name="other")
+    if is_copied:
+        store.scrub()
+    put_whole_in_place(kept)
+    store.close()
+    assert names_in(sqlite_file) == [name for name in names if not name.startswith("old-")]
+    store = SqlStore(sqlite_file)
+    assert store.chains() == [CHAIN]
+    assert store.head(CHAIN).size == 1
+    put = whole_copy(sqlite_file)
+    if is_copied:
+        store.scrub()
+    put_whole_in_place(put)
+    assert store.chains() == [CHAIN]  # by another connection than that which was open
+    store.close()
+    assert names_in(sqlite_file) == ["ledger.db"]
+
+
+def test_files_that_are_replaced_while_they_are_opened(
+    sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written went into the files that were moved away, and was acknowledged."""
+    store = SqlStore(sqlite_file)
+    operating.create(store, held(), "ann", "trouble", seed=5)
+    store.close()
+    kept, store, real = backed_up(sqlite_file), SqlStore(sqlite_file), engines._keep_log
+    store.engine.dispose()
+
+    def keep(connection: sqlite3.Connection, patience: float) -> None:
+        real(connection, patience)
+        if kept.exists():
+            kept.rename(sqlite_file)
+            for end in ("-wal", "-shm"):
+                sqlite_file.with_name(f"{sqlite_file.name}{end}").unlink(missing_ok=True)
+
+    monkeypatch.setattr(engines, "_keep_log", keep)
+    with pytest.raises(StoreUnavailable, match="it was replaced while it was opened; ask again"):
+        operating.create(store, held(), "ann", "trouble", seed=5, name="other")
+    operating.create(store, held(), "ann", "trouble", seed=5, name="other")
+    store.close()
+    store = SqlStore(sqlite_file)
+    assert store.chains() == ["other", CHAIN]
+    store.close()
 
 
 def test_a_backup_that_is_put_back_during_a_transaction(sqlite_file: Path) -> None:

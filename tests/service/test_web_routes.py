@@ -713,11 +713,27 @@ def test_no_two_texts_take_long_to_compare() -> None:
         "few of many": [one if 1_000 <= i < 4_500 else f"{one}x" for i, one in enumerate(old)],
         "one line again and again": ["#x"] * 9_999,
     }
-    for name, new in hard.items():
+    pairs = {name: (old, new) for name, new in hard.items()}
+    # Where there are fewer than 200, difflib tries every pair of lines that are the same.
+    others = [line for i in range(99) for line in ("#", f"x{i}")]
+    pairs["few and many of one line"] = (["#"] * 5_000, others)
+    pairs["and few of both"] = (["#"] * 500, others)
+    for name, (old, new) in pairs.items():
         start = time.process_time()
         lines = people_pages._diff("\n".join(old), "\n".join(new))
         assert time.process_time() - start < 1.0, name
         assert {"added", "removed"} & {line.kind for line in lines}, name
+
+
+def test_a_line_is_what_toml_reads_as_one() -> None:
+    """Whoever agreed was shown lines of settings that a comment held."""
+    old = "low = 1\n"
+    new = "low = 1 # fine\u2028high = 300\x85more\n"
+    lines = people_pages._diff(old, new)
+    assert [(line.kind, line.words) for line in lines if line.kind != "hunk"] == [
+        ("removed", "low = 1"),
+        ("added", "low = 1 # fine\u2028high = 300\x85more"),
+    ]
 
 
 def test_a_change_on_pages_takes_two(here: Site, eve: Visitor, joe: Visitor) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, logistic, scatter_add
+from gdcb.arrays import Array, in_parts, logistic, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled
 from gdcb.bandits.gaussian import require_finite
 from gdcb.bandits.nodes import (
@@ -38,7 +38,7 @@ from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import by_owner
 from gdcb.streams import Stream
 
-_MOST = 2**20  # numbers in the matrices of rows that are read together
+_MOST = 2**20  # numbers in the products of points that are summed together
 MOST_NODES = 700  # the root of their covariance takes a tenth of a second, and grows by the cube
 
 
@@ -206,8 +206,10 @@ class GPCurveThompson:
         """Sample each row's curve at the nodes (N, B); behind it, where the nodes are."""
         mean = state.mean.take(at.cell, axis=0)
         z = self.width * rng.normal(*mean.shape)
-        z = mean + (state.root.take(at.cell, axis=0) @ z[..., None])[..., 0]
-        return self._curve(state, z)
+        for rows in in_parts(z.shape[0], z.shape[1] ** 2):
+            root = state.root.take(at.cell[rows], axis=0)
+            mean[rows] += (root @ z[rows, :, None])[..., 0]
+        return self._curve(state, mean)
 
     def _curve(self, state: GPCurveState, z: Array) -> tuple[Array, ...]:
         values = self.prior_mean + (state.basis @ z[..., None])[..., 0]
@@ -238,7 +240,7 @@ class GPCurveThompson:
             return self.value(self._curve(state, state.mean[at.cell]), located)
         m, c = located.coord.shape[1:]
         out = np.empty((at.cell.shape[0], m))
-        for rows in _parts(out.shape[0], state.basis.shape[0]):
+        for rows in in_parts(out.shape[0], state.basis.shape[0] ** 2):
             cell, coord = at.cell[rows], located.coord[slice(0, 1) if located.is_nominal else rows]
             phi = self._features(state, coord.reshape(-1, c).astype(float))[0].reshape(
                 coord.shape[0], m, -1
@@ -254,7 +256,7 @@ class GPCurveThompson:
         phi = self._features(state, evidence.coord)[0]
         eta = self.prior_mean + (phi * state.mean[evidence.cell]).sum(axis=1)
         variance = np.empty(eta.shape)
-        for rows in _parts(eta.size, phi.shape[1]):
+        for rows in in_parts(eta.size, phi.shape[1] ** 2):
             turned = state.root[evidence.cell[rows]].swapaxes(-1, -2)
             variance[rows] = ((turned @ phi[rows, :, None])[..., 0] ** 2).sum(axis=1)
         return self._density(evidence, eta, variance)
@@ -432,12 +434,6 @@ class GPCurveThompson:
         state.moments += other.moments
         state.wins += other.wins
         self._refresh(state, np.arange(state.mean.shape[0]))
-
-
-def _parts(n: int, n_nodes: int) -> list[slice]:
-    """Part n rows so that a matrix (B, B) for each of a part takes little memory."""
-    step = max(1, _MOST // n_nodes**2)
-    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def _add_products(precision: Array, cell: Array, phi: Array, strength: Array) -> None:

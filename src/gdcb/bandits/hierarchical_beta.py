@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, scatter_add
+from gdcb.arrays import Array, in_parts, scatter_add
 from gdcb.bandits.base import check_factor, require_same_shape, require_unscaled, take_arm
 from gdcb.bandits.priors import NUMBERS, Numbers, check_numbers, pooled_rate, pseudo_counts
 from gdcb.errors import InvalidInput
@@ -132,9 +132,11 @@ class HierarchicalBetaThompson:
     def draw(self, rng: Stream, state: HierarchicalBetaState, at: Setting) -> Array:
         """Sample every arm's hyper-parameters and then its rate: (N, K)."""
         counts = state.counts.take(at.cell, axis=0)
-        share = state.hyper.take(state.group.take(at.cell), axis=0)
         u = rng.uniform(counts.shape[0], counts.shape[2])
-        which = (share[..., :-1] <= u[..., None]).sum(axis=-1)
+        which = np.empty(u.shape, dtype=np.int64)
+        for rows in in_parts(u.shape[0], state.hyper[0].size):
+            share = state.hyper.take(state.group.take(at.cell[rows]), axis=0)
+            which[rows] = (share[..., :-1] <= u[rows, :, None]).sum(axis=-1)
         if state.node.ndim == 3:  # each arm's nodes lie behind those of the arm before
             which += state.node.shape[2] * np.arange(counts.shape[2])
         counts[:, 0] += state.node[0].take(which)
@@ -151,11 +153,14 @@ class HierarchicalBetaThompson:
 
     def mean(self, state: HierarchicalBetaState, at: Setting, located: Located) -> Array:
         """Posterior mean of θ, hyper-posterior summed out."""
-        won, lost = state.counts[at.cell].swapaxes(0, 1)[..., None]
-        share = np.diff(state.hyper[state.group[at.cell]], axis=-1, prepend=0.0)
-        a, b, _ = state.node
-        rate = (a + won) / (a + b + won + lost)
-        return self.value((share * rate).sum(axis=-1), located)
+        (a, b, _), n_arms = state.node, state.counts.shape[2]
+        mean = np.empty((at.cell.size, n_arms))
+        for rows in in_parts(at.cell.size, state.hyper[0].size):
+            cell = at.cell[rows]
+            won, lost = state.counts[cell].swapaxes(0, 1)[..., None]
+            share = np.diff(state.hyper[state.group[cell]], axis=-1, prepend=0.0)
+            mean[rows] = (share * ((a + won) / (a + b + won + lost))).sum(axis=-1)
+        return self.value(mean, located)
 
     def update(self, state: HierarchicalBetaState, evidence: Evidence) -> None:
         """Add the rows' counts and carry each touched cell's change into its group."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, at_least, namespace, on_host, put_where, rows_at
+from gdcb.arrays import Array, at_least, in_parts, namespace, on_host, put_where, rows_at
 from gdcb.bandits.base import (
     check_factor,
     credited,
@@ -34,7 +34,7 @@ from gdcb.records import Evidence, Located, Setting
 from gdcb.regression import check_centre, with_intercept
 from gdcb.streams import Stream
 
-_CHUNK = 4096  # rows whose products are in memory at once
+_MOST_ROWS, _MOST = 4096, 2**22  # rows valued at once, and numbers of their covariances
 
 
 @dataclass(slots=True)
@@ -93,11 +93,11 @@ class LinearArms:
         x = require_context(at.x, type(self).__name__)
         phi = with_intercept(x, self.features, self.centre)
         n, k = phi.shape[0], state.weights.mean.shape[1]
-        if n <= _CHUNK or not on_host(phi):
+        numbers = max(state.weights.covariance[0].size, _MOST // _MOST_ROWS)
+        if n * numbers <= _MOST or not on_host(phi):
             return self._chunk(state, at.cell, phi)
         mean, variance = np.empty((n, k)), np.empty((n, k))
-        for start in range(0, n, _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        for rows in in_parts(n, numbers, _MOST):
             mean[rows], variance[rows] = self._chunk(state, at.cell[rows], phi[rows])
         return mean, variance
 

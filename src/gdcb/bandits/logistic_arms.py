@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gdcb.arms import Arms
-from gdcb.arrays import Array, is_all, logistic, rises, rows_at
+from gdcb.arrays import Array, in_parts, is_all, logistic, rises, rows_at
 from gdcb.bandits.base import (
     check_factor,
     credited,
@@ -129,9 +129,14 @@ class LogisticArms:
     def _predict(self, state: LogisticArmsState, at: Setting) -> tuple[Array, Array]:
         """Return mean and variance of φ(x)ᵀw of every arm: (N, K) each."""
         phi = self._phi(at.x)
-        mean = (rows_at(state.mean, at.cell) @ phi[:, :, None])[:, :, 0]
-        along = _along(state.root, at.cell, phi)
-        return mean, (along * along).sum(axis=-1)
+        mean = np.empty((phi.shape[0], state.n_arms))
+        variance = np.empty_like(mean)
+        for rows in in_parts(phi.shape[0], phi.shape[1] * state.n_arms):
+            cell, here = at.cell[rows], phi[rows]
+            mean[rows] = (rows_at(state.mean, cell) @ here[:, :, None])[:, :, 0]
+            along = _along(state.root, cell, here)
+            variance[rows] = (along * along).sum(axis=-1)
+        return mean, variance
 
     def _drawn(self, rng: Stream, state: LogisticArmsState, at: Setting) -> Array:
         """Sample φ(x)ᵀw of every arm: (N, K)."""

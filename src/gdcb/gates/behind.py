@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array, finite_or_nan, is_all, is_finite, namespace, on_host, surely_all
-from gdcb.errors import DAMAGED, InvalidInput, ValuationError
+from gdcb.errors import DAMAGED, InvalidInput, OutOfMemory, ValuationError
 from gdcb.gates.base import Gate, HardGate, Value, nothing
 from gdcb.gates.guarded import REAL, seal
 from gdcb.gates.jumps import pieces_of
@@ -104,6 +104,8 @@ class Behind:
             return _checked(gate.expect(rest, e, self.rows, kernel), e)
         except ValuationError:
             raise
+        except MemoryError as error:
+            raise OutOfMemory() from error
         except Exception:
             if not on_host(e):
                 raise
@@ -135,6 +137,8 @@ class Behind:
             return _checked(gate.expect(rest, e, rows, kernel), e)
         except ValuationError:
             raise
+        except MemoryError as error:
+            raise OutOfMemory() from error
         except Exception:
             return None
 
@@ -151,6 +155,8 @@ def projected(gates: Plain, e: Array, rows: Rows, levels: Levels) -> Array | Non
                 left = gate.project(left, rows)
                 if left.shape != e.shape or (is_host and left.dtype.kind not in REAL):
                     return None
+    except MemoryError as error:
+        raise OutOfMemory() from error
     except Exception:
         if not is_host:
             raise

@@ -332,6 +332,8 @@ class Chain:
             owner = some.unit if gate.per == "unit" else some.group
             try:
                 gate.learn(kernel, owner, some, entered, left, status)
+            except MemoryError:  # whoever folds the same again must learn the same
+                raise
             except Exception as error:  # what it cannot learn must not undo a decision
                 text = f"gate '{gate.name}' could not learn: {type(error).__name__}: {error}"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -15,7 +15,7 @@ from gdcb.arrays import (
     on_host,
     put_where,
 )
-from gdcb.errors import InvalidInput
+from gdcb.errors import InvalidInput, OutOfMemory
 from gdcb.gates.base import Gate, HardGate
 from gdcb.gates.levels import Levels, is_outside, surely_inside, told
 from gdcb.records import HELD, MODIFIED, PASSED, VETOED, Rows
@@ -75,6 +75,8 @@ def guarded_moved(gate: Gate, e: Array, rows: Rows) -> Array:
         if moved.shape != e.shape[:2] or (on_host(e) and moved.dtype.kind not in REAL):
             raise InvalidInput(f"moved: expected {e.shape[:2]} numbers, got {moved!r}")
         return moved
+    except MemoryError as error:
+        raise OutOfMemory() from error
     except Exception:
         if not on_host(e):
             raise
@@ -93,12 +95,16 @@ def guarded_apply(
 ) -> tuple[Array, Array, dict[int, str]]:
     """Apply one gate; where it raises or answers nonsense, veto those rows and say why.
 
+    Too little memory is no answer of a gate: nothing is decided then, and no veto is written down.
+
     On a device a gate that raises is let raise, and rows that it answers with what is not finite,
     or no category, are vetoed without a word.
     """
     faults: dict[int, str] = {}
     try:
         left, status = _answer(gate, draws, e, rows)
+    except MemoryError as error:
+        raise OutOfMemory() from error
     except Exception:
         if not on_host(e):
             raise
@@ -109,6 +115,8 @@ def guarded_apply(
             try:
                 row, said = _answer(gate, some, e[one], rows.take(one))
                 left[i], status[i] = row[0], said[0]
+            except MemoryError as error:
+                raise OutOfMemory() from error
             except Exception as error:
                 faults[int(i)] = f"the gate raised {type(error).__name__}: {error}; vetoed"
     odd = ~all_finite(left) & runs & (status <= MODIFIED)

@@ -6,6 +6,7 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -180,7 +181,7 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
             return bool([files for files in known.values() if files.replaced() is not None])
 
     @event.listens_for(engine, "do_connect")
-    def find(_dialect: Any, _record: Any, given: list[Any], _named: Any) -> None:
+    def find(_dialect: Any, record: Any, given: list[Any], _named: Any) -> None:
         if are_replaced():
             engine.pool.dispose()
             if are_replaced():
@@ -191,6 +192,7 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
         asked = "rw" if is_there and mode == "rwc" else mode
         still = "&immutable=1" if mode == "ro" and _is_still(file) else ""
         given[0] = f"{_address(file)}?mode={asked}{still}"
+        record.info["before"] = _found(paths)
 
     @event.listens_for(engine, "connect")
     def remember(connection: sqlite3.Connection, record: Any) -> None:
@@ -198,9 +200,13 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
         if mode != "ro":
             # A log that is not there yet is made with the first look into the database.
             connection.execute("PRAGMA schema_version").fetchall()
-        is_there = True
+        is_there, before, files = True, record.info.pop("before"), OpenFiles(paths, _found(paths))
+        if before[0] not in (None, files.opened[0]):
+            _close_apart(connection, OpenFiles(paths, before))
+            raise StoreUnavailable(
+                f"store '{file}': it was replaced while it was opened; ask again"
+            )
         with lock:
-            files = OpenFiles(paths, tuple(_identity(path) for path in paths))
             record.info["files"] = known[id(connection)] = files
 
     @event.listens_for(engine, "checkout")
@@ -228,12 +234,36 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
     def close(connection: sqlite3.Connection, record: Any) -> None:
         files = record.info.get("files")
         if files is not None and files.replaced() is not None:
-            # The last connection copies the log into the database: the old log into whatever was
-            # put in its place. An interrupted one does not.
-            connection.interrupt()
-            connection.close()  # here: it counts as open until it is closed
+            _close_apart(connection, files)  # here: it counts as open until it is closed
         with lock:
             known.pop(id(connection), None)
+
+
+def _close_apart(connection: sqlite3.Connection, files: OpenFiles) -> None:
+    """Close a connection, and leave alone what was put in the place of its files.
+
+    The last connection copies its log into the database and removes the log, both by name. An
+    interrupted one copies nothing. Where there was nothing left to copy, it removes even so: what
+    stands at those names then is linked to a second one meanwhile, and put back.
+    """
+    kept: list[tuple[Path, Path]] = []
+    for path, opened in zip(files.paths[1:], files.opened[1:], strict=True):
+        if _identity(path) not in (None, opened):
+            beside = path.with_name(f"{path.name}-{os.getpid()}-{id(connection)}")
+            beside.unlink(missing_ok=True)
+            os.link(path, beside)
+            kept.append((path, beside))
+    connection.interrupt()
+    connection.close()
+    for path, beside in kept:
+        if path.exists():
+            beside.unlink()
+        else:
+            beside.rename(path)
+
+
+def _found(paths: Sequence[Path]) -> tuple[tuple[int, int] | None, ...]:
+    return tuple(_identity(path) for path in paths)
 
 
 def _address(file: Path) -> str:

@@ -28,8 +28,9 @@ from gdcb.service.turn import Turn
 from gdcb.service.who import id_of, name_of
 
 LONGEST_ID = 120
-# What rows cost: some 50 bytes for every arm, or a distance to every arm from each of the others.
-MOST_CHOICES = 5_000_000  # rows × arms that are decided together
+# What rows cost: some 100 to 200 bytes for every arm, and to locate moved arms a distance to every
+# arm from each of the others, in time; see `gdcb.arrays.in_parts`.
+MOST_CHOICES = 2_000_000  # rows × arms that are decided together
 MOST_DISTANCES = 1_000_000_000  # rows × arms²
 MEBIBYTE = 2**20
 _ROW_LIKE = re.compile(r"\.[0-9]+$")
@@ -123,11 +124,16 @@ def request_of(
 
 def most_rows(instance: Instance, policy: Policy) -> int:
     """Return how many rows a request may have: `batch`, or fewer where there are many arms."""
+    return max(1, min(policy.batch, _most_at_once(instance)))
+
+
+def _most_at_once(instance: Instance) -> int:
+    """Return how many rows may be decided together, of one request or of several."""
     n_arms = instance.space.n
-    most = min(policy.batch, MOST_CHOICES // n_arms)
+    most = MOST_CHOICES // n_arms
     if instance.space.n_coords > 1 or instance.scaler.n_arms > 1:  # a moved arm meets all others
         most = min(most, MOST_DISTANCES // n_arms**2)
-    return max(1, most)
+    return most
 
 
 def check_rows(instance: Instance, policy: Policy, n: int) -> None:
@@ -223,14 +229,14 @@ def decide(turn: Turn, jobs: Sequence[Job]) -> None:
 def _together(jobs: Sequence[Job]) -> list[list[Job]]:
     """Divide jobs into those whose rows are decided at once, in their order."""
     parts: list[list[Job]] = []
-    choices = 0
+    together = 0
     for one in jobs:
         request: Request = one.what
-        n = len(request.units) * request.instance.space.n
-        choices += n
-        if not parts or choices > MOST_CHOICES:
+        n = len(request.units)
+        together += n
+        if not parts or together > _most_at_once(request.instance):
             parts.append([])
-            choices = n
+            together = n
         parts[-1].append(one)
     return parts
 

@@ -193,8 +193,8 @@ class Desk:
         try:
             live = self._fresh()
             head = self.store.head(self.chain)
-            if (head.size, head.hash) != (len(live.events), self._last):
-                self._keep(live, _follow(live, self._last, head, self._entries))
+            if (head.size, head.hash) != (len(live.events), self._known[1]):
+                self._keep(live, _follow(live, self._known[1], head, self._entries))
             self._adopt(live)
         except _SetBack as found:
             self._write_down(found)
@@ -277,8 +277,8 @@ class Desk:
 
     def _catch_up(self, live: Live, writing: Writing) -> None:
         head = writing.head
-        if (head.size, head.hash) != (len(live.events), self._last):
-            self._keep(live, _follow(live, self._last, head, writing.read))
+        if (head.size, head.hash) != (len(live.events), self._known[1]):
+            self._keep(live, _follow(live, self._known[1], head, writing.read))
         self._adopt(live)  # also where the fold was opened again, and has caught up by that
 
     def _entries(self, start: int) -> Iterable[Entry]:
@@ -336,15 +336,17 @@ class Desk:
 
     def _keep(self, live: Live, last: bytes) -> None:
         """Keep what a later look at the ledger is held against; `last`: its last entry's hash."""
-        self._size, self._last = len(live.events), last
+        # In one step: other threads hold the ledger against both (`check_ledger`).
+        self._known = len(live.events), last
         self._set_backs = list(live.set_backs)
 
     def _is_there(self, size: int) -> bool:
         """Return whether the last entry that was known is in a chain of so many still."""
-        if size < self._size:
+        known, last = self._known
+        if size < known:
             return False
-        (entry,) = self.store.get(self.chain, [self._size - 1])
-        return entry.hash == self._last
+        (entry,) = self.store.get(self.chain, [known - 1])
+        return entry.hash == last
 
     def _last_of(self, live: Live) -> bytes:
         """Return the hash of the last entry that was folded."""
@@ -374,9 +376,9 @@ class Desk:
             try:
                 live = self._opened()
             except UnknownInstance as error:
-                raise _SetBack(self._size, self._last) from error
+                raise _SetBack(*self._known) from error
             if not self._is_there(len(live.events)):
-                raise _SetBack(self._size, self._last)
+                raise _SetBack(*self._known)
             self._keep(live, self._last_of(live))
             self._live = live
         return self._live

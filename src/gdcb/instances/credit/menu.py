@@ -17,6 +17,7 @@ from gdcb.records import Rows
 
 MOST_VALUES = 500  # each is held against every arm of every row
 MOST_NAMED = 12  # in a reason, which is written down for every row
+_MANY = 5_000  # values × actions of a row: from here on a search for each row is faster
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Menu(HardGate):
 
 def _nearest(known: Array, asked: Array) -> Array:
     """Return the value of known (N, values) that is nearest to each number asked for (N, M)."""
-    if known.shape[1] <= MOST_NAMED:
+    if known.shape[1] * asked.shape[1] <= _MANY:
         return _nearest_of_few(known, asked)
     nearest = np.empty(asked.shape)
     for i, numbers in enumerate(asked):
