@@ -370,12 +370,23 @@ def test_credit_to_proposals_is_refused() -> None:
         certify(log.batch, instance, log.bandit)
 
 
-def test_a_learner_that_reads_context_needs_no_adjustment() -> None:
+def test_what_a_learner_reads_of_the_context_needs_no_adjustment() -> None:
+    """The best level falls with the context, so that worth bends with it: lines leave that over."""
     log = made("c", 10_000)
-    bandit = LinearThompson(features=("busy", "trend"))
-    found = certify(log.batch, log.instance, bandit, full=False)
-    assert found.verdict == "direct"
-    assert all(arm.as_json()["bias"] is None for arm in found.arms)
+    every, one = (
+        certify(log.batch, log.instance, LinearThompson(features=read), full=False)
+        for read in (("*",), ("busy",))
+    )
+    none = certify(log.batch, log.instance, log.bandit, full=False)
+    sizes = [np.abs([arm.bias for arm in found.arms]).max() for found in (every, one, none)]
+    assert max(sizes[:2]) < sizes[2]
+    part = every.plan.part
+    assert part is not None
+    p = every.plan.features.columns.size
+    np.testing.assert_allclose(part[:, :p], 0.0, atol=1e-9)  # nothing of a column is taken off
+    phi = every.plan.features(log.batch.x)
+    left = phi @ part[: phi.shape[1], : phi.shape[1]]
+    np.testing.assert_allclose(left.T @ phi[:, :p] / phi.shape[0], 0.0, atol=1e-6)
 
 
 def test_sums_teach_what_rows_teach() -> None:

@@ -40,6 +40,8 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("columns_by_name", ({"action": ["price"], "outcome": ["booked", "stars"]},)),
     ("columns_unread", (["busy"],)),
     ("columns_unread", (["busy", "weekday"],)),
+    ("context_read", (False,)),
+    ("context_read", (True,)),
     ("contraction", ("gate", 0.7)),
     ("dependence_untested", ()),
     ("dependence_untested", (True,)),

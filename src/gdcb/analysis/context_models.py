@@ -56,21 +56,31 @@ class Line(NamedTuple):
 
 
 def line_through(
-    by_fold: Moments, off: Array, penalty: float, pooling: float | None, freedom: Array
+    by_fold: Moments,
+    off: Array,
+    penalty: float,
+    pooling: float | None,
+    freedom: Array,
+    part: Array | None = None,
 ) -> Line:
-    """Fit the line from moments about the arms' means (F, G, K, …); `off` is φ̄_a − φ̄_ref."""
+    """Fit the line from moments about the arms' means (F, G, K, …); `off` is φ̄_a − φ̄_ref.
+
+    With `part` (p, p) the bias is that of φ·part alone, under the same slopes on φ.
+    """
     one = np.ones(off.shape[0])
+    part = np.eye(off.shape[-1]) if part is None else part
     whole, rest = _without(by_fold)
     n = np.where(whole.n > 0, whole.n, 1.0)
     slopes, left, pooled = cross_fitted(by_fold, rest, penalty, pooling, one)
     # Rows are centred on their arm's mean: Σ_k n_ak (φ̄_ak − φ̄_ref) is this.
     shift = by_fold.phi + by_fold.n[..., None] * off
-    bias = (shift * slopes).sum(axis=-1).sum(axis=0) / n
+    bias = ((shift @ part) * slopes).sum(axis=-1).sum(axis=0) / n
     theta, inverse, shared = slopes_of(whole, pooled, penalty * one)
-    variance = (left / freedom)[:, None] * quadratic(off, variance_of(inverse, shared, pooled))
+    covariance = variance_of(inverse, shared, pooled)
+    variance = (left / freedom)[:, None] * quadratic(off @ part, covariance)
     # One row more with the covariance of all arms: an arm seen once has none of its own.
     common = (whole.gram.sum(axis=1) / freedom[:, None, None])[:, None]
-    met = quadratic(theta, (whole.gram + common) / n[..., None, None]) / n
+    met = quadratic(theta @ part.T, (whole.gram + common) / n[..., None, None]) / n
     return Line(bias, variance, met, slopes, left)
 
 

@@ -76,8 +76,10 @@ def arm_sums(moments: Array, overrides: float, first: int = 0) -> ArmSums:
     return ArmSums(by_fold, mean[:, :-1], mean[:, -1])
 
 
-def bias_of(sums: ArmSums, level: float) -> tuple[ContextBias, Line]:
+def bias_of(sums: ArmSums, level: float, part: Array | None = None) -> tuple[ContextBias, Line]:
     """Return b̂ of every arm against contexts of mean φ = 0 and actions on the arm itself.
+
+    With `part` it is that of the part z·part of the regressors, which a learner does not read.
 
     How far the arms' slopes are drawn to a common one is averaged over, by how well each line
     predicts the other folds, and the lines' disagreement is part of the error. With the best of
@@ -85,7 +87,7 @@ def bias_of(sums: ArmSums, level: float) -> tuple[ContextBias, Line]:
     """
     n = sums.n[None]
     freedom, off = freedom_of(n)[0], sums.mean[None]
-    lines = [line_through(sums.by_fold, off, PENALTY, one, freedom) for one in POOLINGS]
+    lines = [line_through(sums.by_fold, off, PENALTY, one, freedom, part) for one in POOLINGS]
     line = _averaged(lines, float(freedom[0]))
     error2 = line.error2 + line.met
     return weighed(line.bias, error2, n, sums.square[None], level), line

@@ -37,7 +37,7 @@ def assumptions_of(
         _one(
             capital(told.AT_LENGTH[plan.form]),
             False,
-            told.form(is_class, plan.reads_context, *plan.left_out),
+            told.form(is_class, plan.reads_context, *plan.left_out, plan.is_judged),
         ),
     ]
     contrast = found.contrast

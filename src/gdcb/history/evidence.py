@@ -94,8 +94,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     people = people if statistics.counts[4] > 0 else []
     is_compared = bool(statistics.counts[2] > 0 and judged_arms(moments).size)
     share, missing_p = missing(statistics.seen)
-    is_biasable = not plan.reads_context
-    n_tests = 2 + len(people) + is_compared + (missing_p is not None) + is_biasable
+    n_tests = 2 + len(people) + is_compared + (missing_p is not None) + plan.is_judged
     maturity = replace(plan.maturity, set_aside=int(statistics.counts[5]))
     rest = level if maturity.p is None else level * (1.0 - SHARE)
     threshold = rest / n_tests
@@ -149,7 +148,7 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
     bias, line = _bias(plan, sums, simultaneous, first, overrides)
     tests = _tests(
-        law, dependence, gates, contrast, missing_p, bias if is_biasable else None, threshold
+        law, dependence, gates, contrast, missing_p, bias if plan.is_judged else None, threshold
     )
     if maturity.p is not None:
         name, limit = "Outcomes missing by age", maturity.threshold
@@ -267,9 +266,15 @@ def robustness_of_scores(statistics: Statistics, rows: LawRows) -> Array:
 def _bias(
     plan: Plan, sums: ArmSums, level: float, first: int, overrides: float
 ) -> tuple[ContextBias, Line | None]:
-    """Return b̂: a line from the sums, or log odds of classes from the pilot's rows."""
+    """Return b̂: a line from the sums, or log odds of classes from the pilot's rows.
+
+    What a learner does not read is valued by a line for classes, too: log odds do not fall into
+    parts.
+    """
     if plan.instance.reward.target != "class":
-        return bias_of(sums, level)
+        return bias_of(sums, level, plan.part)
+    if plan.part is not None:
+        return bias_of(sums, level, plan.part)[0], None
     batch = plan.pilot
     keep = np.flatnonzero(plan.segment(batch.time) >= first)
     batch = batch.take(keep)

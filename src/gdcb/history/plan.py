@@ -103,8 +103,10 @@ class Plan:
         is not misled by it, and a unit that joins late is no change of the reward law
     members : whether the learner reads the context, by x or by a δ̂ that moves in the pilot; of a
         stack, whether each of its members does
-    unread : names of context columns that vary and that a learner which reads x does not read;
-        where the arms were chosen by one of them, its rows mislead it
+    unread : names of context columns that vary and that a learner which reads x does not read
+    part : (q, q) the part of φ, and of the distances behind it, that such a learner does not read:
+        φ·part is what is left of φ beyond a line in the columns that it reads. Where arms were
+        chosen by that, its rows mislead it. None: it reads no x, or reads δ̂, too
     maturity : which rows are too young for their outcomes; neither the pilot nor the sums have them
     read : the pilot with those rows; None: it has none
     """
@@ -125,6 +127,7 @@ class Plan:
     levels: Array = field(default_factory=lambda: np.zeros(1))
     members: tuple[bool, ...] = (False,)
     unread: tuple[str, ...] = ()
+    part: Array | None = None
     limits: DeltaLimits = field(default_factory=lambda: DeltaLimits.none(1, 1, 1))
     maturity: Maturity = field(default_factory=Maturity)
     read: Batch | None = None
@@ -142,13 +145,27 @@ class Plan:
         return all(self.members)
 
     @property
+    def is_judged(self) -> bool:
+        """Whether it is tested what the contexts of arms are worth beyond what the learner reads.
+
+        Not where it reads δ̂: what that leaves of the context is not known.
+        """
+        return self.part is not None or not self.reads_context
+
+    @property
     def can_adjust(self) -> bool:
         """Whether the worth of the context may be taken off the outcomes before they are learned.
 
-        Not where the learner, or a member of a stack, reads the context: it would find the same
-        arm best in every context, because nothing that depends on context is left to learn.
+        Of a learner that reads the context, that of what it does not read. Not where a member of a
+        stack reads other columns than the others, or δ̂: it would find the same arm best in every
+        context, because nothing that depends on context is left to learn.
         """
-        return not any(self.members)
+        return not any(self.members) or (self.part is not None and len(self.members) == 1)
+
+    def regressors(self, x: Array, off: Array) -> Array:
+        """Return φ and the distances from the arm (N, q), less what the learner reads itself."""
+        z = np.concatenate((self.features(x), off), axis=1)
+        return z if self.part is None else z @ self.part
 
     @property
     def left_out(self) -> tuple[bool, bool]:
@@ -273,7 +290,25 @@ def plan_of(
     if plan.reads_context and not any(by_delta):
         left = features.columns[~np.all(by_x, axis=0)]
         plan.unread = tuple(instance.context.names[at] for at in left)
+        plan.part = _unread_part(phi, np.all(by_x, axis=0), instance.space.n_coords, bandit)
     return plan
+
+
+def _unread_part(phi: Array, is_read: Array, n_coords: int, bandit: Bandit) -> Array:
+    """Return the matrix that takes off φ a line in the columns that are read, in the pilot.
+
+    A curve learns of an action where it ran, so that distances from the arm are read as well.
+    """
+    p, read = phi.shape[1], np.flatnonzero(is_read)
+    part = np.eye(p + n_coords)
+    known = phi[:, read]
+    gram = known.T @ known
+    gram[np.diag_indices_from(gram)] += _TINY * (1.0 + phi.shape[0])
+    part[read[:, None], np.arange(p)] -= np.linalg.solve(gram, known.T @ phi)
+    part[:, read] = 0.0
+    if bandit.is_curve:
+        part[p:] = 0.0
+    return part
 
 
 def members_of(bandit: Any) -> list[Any]:

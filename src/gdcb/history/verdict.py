@@ -92,7 +92,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         elif found.is_implied:
             verdict, shares[a] = "refuse", 0.0
             said.append(say.implied_outcomes())
-        elif plan.reads_context:
+        elif not plan.is_judged:
             verdict = "adjust" if capped else "direct"
             said.append(
                 f"Arm “{name}”: the learner reads the context itself, which is enough "
@@ -102,7 +102,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
             limit = margin * sigma
             per = sigma if sigma > 0 else 1.0  # outcomes that never vary have no bias either
             sizes = (bias[one] / per, low[one] / per, high[one] / per)
-            told = (name, *sizes, margin, UNIT, plan.form)
+            told = (name, *sizes, margin, UNIT, plan.form, plan.reads_context)
             is_small = -limit <= low[one] and high[one] <= limit
             verdict, shares[a] = "direct", weight[one]
             if is_small:
@@ -127,7 +127,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
         verdicts.append(verdict)
         reasons.append(tuple(said))
     shared = 1.0
-    if bandit.is_curve and not plan.reads_context:  # biases that are left add up, one way
+    if bandit.is_curve and plan.is_judged:  # biases that are left add up, one way
         is_left = np.array(verdicts) == "direct"
         shared = 1.0 / (1.0 + float(lost[np.unique(twin[is_left])].sum()))
         shares = np.where(is_left, shared, shares)
@@ -136,7 +136,7 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
     n_eff = np.where(is_weighted, np.minimum(n_eff, found.weights.ess[twin]), n_eff)
     counted = np.where(n[twin] > 0, n_eff / np.where(n[twin] > 0, n[twin], 1.0), 0.0)
     blank = np.full(k, np.nan)
-    figures = (blank,) * 4 if plan.reads_context else (bias, low, high, error)
+    figures = (bias, low, high, error) if plan.is_judged else (blank,) * 4
     arms = tuple(
         ArmFinding(
             arm=names[a],
@@ -210,14 +210,10 @@ def _whole(
     verdict = "refuse"
     if used and found.missing <= MOST_MISSING:
         verdict = max(used, key=("direct", "adjust", "reweight").index)
-    reads = (
-        "The learner reads the context itself, so that arms which ran in better contexts do not "
-        f"mislead it, {given(OUTSIDE)} and its model of the context is right."
-    )
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [found.maturity.says] if found.maturity.set_aside else []
-    said += [reads] if plan.reads_context and used else []
+    said += [say.context_read(plan.is_judged)] if plan.reads_context and used else []
     unread = _not_implied(plan)
     if unread and used:
         said.append(say.columns_unread(unread))

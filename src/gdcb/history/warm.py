@@ -122,14 +122,14 @@ def treated_rows(
     y = np.where(np.isfinite(log.y), log.y, 0.0)
     near, is_curve = np.minimum(arm, k - 1), plan.bandit.is_curve
     share = np.where(arm < k, treatment.weight[near], treatment.shared if is_curve else 1.0)
-    if plan.reads_context:
+    if not plan.is_judged:
         share = np.full(batch.n, treatment.shared)
     verdict = np.array((*treatment.verdicts, "direct"))[arm]
-    if set(treatment.verdicts) & {"adjust", "reweight"} and not plan.reads_context:
+    if set(treatment.verdicts) & {"adjust", "reweight"} and plan.is_judged:
         share = np.where(arm < k, share, 0.0)  # nothing corrects a row off every arm
     if treatment.slopes is not None:
         rows = np.flatnonzero(verdict == "adjust")
-        z = np.concatenate((plan.features(batch.x[rows]), off[rows]), axis=1)
+        z = plan.regressors(batch.x[rows], off[rows])
         fold = plan.segment(batch.time[rows])
         fold = (fold - treatment.first) % FOLDS
         gap = (treatment.slopes[fold, near[rows]] * z).sum(axis=1)

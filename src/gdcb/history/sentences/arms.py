@@ -100,6 +100,7 @@ def bias_within_margin(
     margin: float,
     unit: str = "",
     form: str = FORM,
+    is_rest: bool = False,
 ) -> str:
     """Say that an arm's contexts do not mislead by more than the margin.
 
@@ -108,7 +109,7 @@ def bias_within_margin(
      nothing outside the log was used, rows are independent, nothing carries over and worth is
      nearly quadratic in x.'
     """
-    start = _moved(arm, bias, low, high, unit)
+    start = _moved(arm, bias, low, high, unit, is_rest)
     return f"{start}, within the margin of {short(margin)}, {given(*RESTS, form)}."
 
 
@@ -120,6 +121,7 @@ def bias_too_large(
     margin: float,
     unit: str = "",
     form: str = FORM,
+    is_rest: bool = False,
 ) -> str:
     """Say that an arm ran in better or worse contexts than usual, by more than the margin.
 
@@ -127,9 +129,11 @@ def bias_too_large(
     'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1, if
      nothing outside the log was used, rows are independent, nothing carries over and worth is
      nearly quadratic in x: the plain mean would overstate the arm.'
+    >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1, is_rest=True)[:64]
+    'Arm “1.0”: beyond what the learner reads, its contexts move its'
     """
     does = "overstate" if bias > 0 else "understate"
-    start = _moved(arm, bias, low, high, unit)
+    start = _moved(arm, bias, low, high, unit, is_rest)
     limit = f"beyond the margin of {short(margin)}, {given(*RESTS, form)}"
     return f"{start}, {limit}: the plain mean would {does} the arm."
 
@@ -142,6 +146,7 @@ def bias_unclear(
     margin: float,
     unit: str = "",
     form: str = FORM,
+    is_rest: bool = False,
 ) -> str:
     """Say that the interval of the bias reaches beyond the margin: too few rows to tell.
 
@@ -150,14 +155,17 @@ def bias_unclear(
      used, rows are independent, nothing carries over and worth is nearly quadratic in x; whether
      that is within the margin of 0.1 cannot be told.'
     """
-    start = _moved(arm, bias, low, high, unit)
+    start = _moved(arm, bias, low, high, unit, is_rest)
     limit = f"whether that is within the margin of {short(margin)}"
     return f"{start}, {given(*RESTS, form)}; {limit} cannot be told."
 
 
-def _moved(arm: str, bias: float, low: float | None, high: float | None, unit: str) -> str:
-    of = f" {unit}" if unit else ""
-    return f"Arm “{arm}”: {MOVED}{spanned(bias, low, high)}{of}"
+def _moved(
+    arm: str, bias: float, low: float | None, high: float | None, unit: str, is_rest: bool
+) -> str:
+    """Return the start; `is_rest`: it is about what the learner does not read of the context."""
+    of, beyond = f" {unit}" if unit else "", "beyond what the learner reads, " if is_rest else ""
+    return f"Arm “{arm}”: {beyond}{MOVED}{spanned(bias, low, high)}{of}"
 
 
 def evidence(arm: str, rows: float, n_eff: float) -> str:

@@ -65,7 +65,11 @@ def no_carry_over() -> str:
 
 
 def form(
-    is_class: bool, reads_context: bool, no_squares: bool = False, no_products: bool = False
+    is_class: bool,
+    reads_context: bool,
+    no_squares: bool = False,
+    no_products: bool = False,
+    is_judged: bool = False,
 ) -> str:
     """Say which form the context was given: with many columns there is no room for all terms.
 
@@ -75,8 +79,11 @@ def form(
     'The outcome is fitted by the context and its squares, without products: what a column is worth
      must not depend on the others.'
     """
-    if reads_context:
-        return "The learner reads the context by a model of its own."
+    reads = "The learner reads the context by a model of its own."
+    if reads_context and not is_judged:
+        return reads
+    if reads_context:  # what it leaves is valued by lines, that of classes, too
+        return f"{reads} Beyond that: {form(False, False, no_squares, no_products)}"
     start = f"{'The log odds of the outcome are' if is_class else 'The outcome is'} fitted by"
     if not (no_squares or no_products):
         return f"{start} the context, its squares and its products."

@@ -19,8 +19,8 @@ VERDICTS = {
 }
 MEANING = {
     "direct": "Each arm starts from its rows as they are, weighed by their bias.",
-    "adjust": "What context explains of the reward is taken off first, by a model fitted on other "
-    "rows than those that it corrects, unless the learner reads context itself.",
+    "adjust": "What context explains of the reward, and the learner does not read itself, is taken "
+    "off first, by a model fitted on other rows than those that it corrects.",
     "reweight": "Each row counts by how rarely its action was executed in such a context.",
     "refuse": "The learner starts from its prior, as if there were no history.",
 }
@@ -83,11 +83,30 @@ def columns_unread(names: Sequence[str]) -> str:
     """Say which context columns a learner that reads the context does not read.
 
     >>> columns_unread(["weekday"])
-    'It does not read the context column weekday: if arms were chosen by it, its rows mislead.'
+    'It does not read the context column weekday: whether that misleads it was tested, too.'
     """
-    it, column = ("it", "column") if len(names) == 1 else ("them", "columns")
+    column = "column" if len(names) == 1 else "columns"
     said = f"It does not read the context {column} {named(names)}"
-    return f"{said}: if arms were chosen by {it}, its rows mislead."
+    return f"{said}: whether that misleads it was tested, too."
+
+
+def context_read(is_judged: bool) -> str:
+    """Say why the contexts in which arms ran do not mislead a learner that reads the context.
+
+    >>> context_read(False)
+    'The learner reads the context itself, so that arms which ran in better contexts do not mislead
+     it, if nothing outside the log was used and its model of the context is right.'
+    """
+    if is_judged:
+        return (
+            "The learner reads the context itself: a straight line in the columns that it reads "
+            f"does not mislead it, {given(OUTSIDE)} and its model has such a line for each arm. "
+            "What the contexts of an arm are worth beyond that line was tested."
+        )
+    return (
+        "The learner reads the context itself, so that arms which ran in better contexts do not "
+        f"mislead it, {given(OUTSIDE)} and its model of the context is right."
+    )
 
 
 def override_of_verdict(reason: str, without: str) -> str:
