@@ -11,22 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import Connection, create_engine, text
 
-from gdcb.errors import StoreUnavailable
+from gdcb.errors import BrokenChain, StoreUnavailable
 from gdcb.ledger import Entry, link
+from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.entry import Draft
 from gdcb.ledger.live import opened
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import operating
 from gdcb.service.access import ROLES
+from gdcb.service.app import build
 from gdcb.service.figures import background, forecast, reading, verified
 from gdcb.service.figures.background import Background
 from gdcb.service.figures.shown import Shown
 from gdcb.service.figures.verified import Verified
+from gdcb.service.house import House, Settings
 from tests.service import desks
 from tests.service.desks import Clock, Office, night
 from tests.service.http import ROOMS, served, visitor
+from tests.service.race_clients import FREE, staff_of
 
 N = 10
 Change = Callable[[Connection, list[Entry]], object]
@@ -277,6 +282,51 @@ def test_the_tile_where_no_figures_can_be_made(
     said = tile(sqlite_template, tmp_path, CHANGES["numbers in the body"])
     assert "Chain Broken verified to entry" in said
     assert "The figures are being made." in said
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_nothing_is_decided_by_a_declaration_that_was_changed(
+    written: Path, tmp_path: Path, has_snapshot: bool
+) -> None:
+    """It was found to be changed, said so in the log, and bounded decisions all the same."""
+    path = Path(shutil.copy(written, tmp_path / "served.db"))
+    store = SqlStore(path)
+    if has_snapshot:
+        store.put_snapshot(opened(store, ROOMS).to_snapshot(store.head(ROOMS).hash))
+
+    def widens(at: Connection, entries: list[Entry]) -> None:
+        body = entries[0].body.replace(b"high = 300", b"high = 900")
+        assert body != entries[0].body
+        sets("body", body, 0)(at, entries)
+
+    spoil(path, widens)
+    with pytest.raises(BrokenChain, match="entry 0 is not as it was written; nothing"):
+        opened(store, ROOMS)
+    assert not verify_chain(store, ROOMS).ok
+    store.close()
+
+
+def test_of_a_spoilt_instance_nothing_is_answered_and_of_others_all(
+    written: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(written, tmp_path / "served.db"))
+    store = SqlStore(path)
+    operating.create(store, desks.held(), "cy", "second", seed=7, name="huts")
+    spoil(path, sets("body", b"{}", 0))
+    house = House(store, Settings(tick=0.0, rates=FREE))
+    with staff_of(store, [], "*") as staff:
+        shop = staff.program("shop", "decide").headers
+    with TestClient(build(house), raise_server_exceptions=False) as client:
+        answers = {
+            name: client.post(
+                f"/v1/instances/{name}/decisions", json={"context": night()}, headers=shop
+            )
+            for name in (ROOMS, "huts")
+        }
+    assert answers["huts"].status_code == 201
+    assert answers[ROOMS].status_code == 500
+    assert "is not as it was written" in answers[ROOMS].json()["error"]["message"]
+    store.close()
 
 
 def tile(template: Path, folder: Path, change: Change) -> str:

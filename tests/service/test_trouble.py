@@ -329,6 +329,29 @@ def test_a_log_that_is_put_back_stays(sqlite_file: Path, is_copied: bool) -> Non
     assert names_in(sqlite_file) == ["ledger.db"]
 
 
+def test_a_database_that_is_put_beside_the_log_of_another(sqlite_file: Path) -> None:
+    """SQLite read the two as one, and acknowledged what could never be read again."""
+    with site(sqlite_file) as there:
+        assert [there.decide().status_code for _ in range(5)] == [201] * 5
+        kept = backed_up(sqlite_file)
+        assert [there.decide().status_code for _ in range(5)] == [201] * 5
+        there.store.scrub()  # which copies the log into the database, and begins it anew
+        assert [there.decide().status_code for _ in range(5)] == [201] * 5
+        kept.rename(sqlite_file)
+        logs = [sqlite_file.with_name(f"{sqlite_file.name}{end}") for end in ("-wal", "-shm")]
+        words = "'ledger.db-wal' beside it is the log of what was there before"
+        check_refused(there, there.decide(), 503, "store_unavailable", words)
+        assert {there.decide().status_code for _ in range(5)} == {503}
+        for log in logs:
+            log.unlink()
+        check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
+        desk = Desk(there.store, CHAIN)
+        assert operating.acknowledge(desk, "a disk was replaced", "cy").result()
+        desk.close()
+        assert there.decide().status_code == 201
+        check_ledger(there.store, CHAIN)
+
+
 def test_files_that_are_replaced_while_they_are_opened(
     sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,7 +173,7 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
     paths = tuple(file.with_name(f"{file.name}{end}") for end in ends)
     known: dict[int, OpenFiles] = {}
     lock = Lock()
-    is_there = False
+    latest: tuple[tuple[int, int] | None, ...] = ()  # the files that were opened last
 
     def are_replaced() -> bool:
         with lock:
@@ -189,23 +189,31 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
                     f"store '{file}': it was removed or replaced, and others in this process still "
                     "read what it was; ask again"
                 )
-        asked = "rw" if is_there and mode == "rwc" else mode
+        before = record.info["before"] = _found(paths)
+        is_another = bool(latest) and before[0] not in (None, latest[0])
+        if mode != "ro" and is_another and before[1] is not None and before[1] == latest[1]:
+            raise StoreUnavailable(
+                f"store '{file}': it was replaced, and '{paths[1].name}' beside it is the log of "
+                f"what was there before, which SQLite would mix into it; remove "
+                f"'{paths[1].name}' and '{paths[2].name}'"
+            )
+        asked = "rw" if latest and mode == "rwc" else mode
         still = "&immutable=1" if mode == "ro" and _is_still(file) else ""
         given[0] = f"{_address(file)}?mode={asked}{still}"
-        record.info["before"] = _found(paths)
 
     @event.listens_for(engine, "connect")
     def remember(connection: sqlite3.Connection, record: Any) -> None:
-        nonlocal is_there
+        nonlocal latest
         if mode != "ro":
             # A log that is not there yet is made with the first look into the database.
             connection.execute("PRAGMA schema_version").fetchall()
-        is_there, before, files = True, record.info.pop("before"), OpenFiles(paths, _found(paths))
+        before, files = record.info.pop("before"), OpenFiles(paths, _found(paths))
         if before[0] not in (None, files.opened[0]):
             _close_apart(connection, OpenFiles(paths, before))
             raise StoreUnavailable(
                 f"store '{file}': it was replaced while it was opened; ask again"
             )
+        latest = files.opened
         with lock:
             record.info["files"] = known[id(connection)] = files
 

@@ -31,7 +31,7 @@ from gdcb.fold import Past
 from gdcb.instance import Instance
 from gdcb.kept import Kept, Weights
 from gdcb.ledger.changing import check_change, kernels_under
-from gdcb.ledger.entry import Entry, is_as_written
+from gdcb.ledger.entry import GENESIS, Entry, is_as_written
 from gdcb.ledger.sealing import Sealer, unsealed, vault_of
 from gdcb.ledger.store import Snapshot, Store
 from gdcb.ledger.story import StoredRecords, Story
@@ -525,18 +525,33 @@ def _act(entry: Entry) -> ev.Event:
 def begun(store: Store, chain: str) -> Live:
     """Return a chain's instance before its first event, which declares it."""
     first = next(iter(store.read(chain, 0, 1)), None)
-    event = None if first is None else from_body(first.kind, first.body)
+    event = None
+    if first is not None:
+        _check_written(first, GENESIS)
+        event = from_body(first.kind, first.body)
     if not isinstance(event, ev.InstanceChanged):
         raise UnknownInstance(f"no instance '{chain}' in this ledger")
     return Live(store, chain, declaration.parse(event.declaration, is_recorded=True), event.seed)
 
 
 def follow(live: Live, entries: Iterable[Entry]) -> None:
-    """Fold entries that come next."""
+    """Fold entries that come next; refuse to go by one that somebody has changed."""
+    last: bytes | None = None
     for entry in entries:
         if entry.seq != len(live.events):
             raise BrokenChain(f"entry {entry.seq} came where {len(live.events)} was expected")
+        _check_written(entry, last)
+        last = entry.hash
         live.take(live.event_of(entry), entry.at, entry.by)
+
+
+def _check_written(entry: Entry, before: bytes | None) -> None:
+    """Refuse an entry that has not the hash of what it says, or does not follow the one before."""
+    if not is_as_written(entry) or before not in (None, entry.prev):
+        raise BrokenChain(
+            f"chain '{entry.chain}': entry {entry.seq} is not as it was written; nothing is done "
+            "by it. Check with gdcb ledger verify what was changed, and put a backup back"
+        )
 
 
 def _told(told: tuple[Any, int, str] | None) -> list[Any]:
