@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from gdcb.arrays import Array, like, namespace, on_host, stable_order, take_at, zeros
+from gdcb.arrays import Array, copies, like, namespace, on_host, stable_order, take_at, zeros
 from gdcb.errors import InvalidInput
 
 REFRESH = 512  # rows after which a covariance is solved for afresh
@@ -121,11 +121,8 @@ class NormalPosterior:
         beside = mean if beside is None else beside
         precise, varied = _diagonal(sd**-2.0), _diagonal(sd**2.0)
         parts = (pack(precise), mean * sd**-2.0, pack(varied), mean)
-        xp, repeat = namespace(beside), (*owners, *(1,) * mean.ndim)
-        precision, shift, covariance, centre = (
-            xp.tile(xp.asarray(part, device=beside.device), repeat) for part in parts
-        )
-        steps = zeros((*owners, *mean.shape[:-1]), beside, xp.int64)
+        precision, shift, covariance, centre = (copies(part, owners, beside) for part in parts)
+        steps = zeros((*owners, *mean.shape[:-1]), beside, namespace(beside).int64)
         return NormalPosterior(precision, shift, covariance, centre, steps)
 
     def observe(self, owner: Array, phi: Array, y: Array, strength: Array) -> None:

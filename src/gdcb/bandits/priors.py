@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.arrays import Array, namespace
+from gdcb.arrays import Array, copies
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_number, numbers
 
@@ -110,6 +110,4 @@ def pseudo_counts(wins: Numbers, losses: Numbers, n: int, of: str) -> Array:
 
 def in_every(prior: Array, n: int, beside: Array) -> Array:
     """Return a prior (...) in each of n cells or groups, where `beside` is: (n, ...)."""
-    xp = namespace(beside)
-    repeated: Array = xp.tile(xp.asarray(prior, device=beside.device), (n, *(1,) * prior.ndim))
-    return repeated
+    return copies(prior, (n,), beside)
