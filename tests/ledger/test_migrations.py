@@ -7,13 +7,15 @@ import sys
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from gdcb.errors import StoreError
 from gdcb.ledger import open_store
 from gdcb.ledger.sql import SqlStore
-from gdcb.ledger.tables import VERSION_TABLE, metadata
+from gdcb.ledger.tables import NEWEST, VERSION_TABLE, metadata
 from tests.ledger.conftest import Opener
 from tests.ledger.drafts import fill
 from tests.postgres import Cluster
@@ -42,6 +44,24 @@ def test_the_steps_make_the_tables_that_the_code_has(fresh_database: str) -> Non
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, metadata) == []
     store.close()
+
+
+def test_the_newest_step_is_the_last_of_all() -> None:
+    config = Config()
+    config.set_main_option("script_location", "gdcb.ledger:migrations")
+    assert ScriptDirectory.from_config(config).get_heads() == [NEWEST]
+
+
+def test_tables_that_are_up_are_opened_without_alembic(database: str) -> None:
+    """What is imported to migrate takes a tenth of a second, and is for those who migrate."""
+    program = """
+import sys
+from gdcb.ledger import open_store
+open_store(sys.argv[1]).close()
+sys.exit("alembic" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program, database], check=False)
+    assert done.returncode == 0
 
 
 def test_many_start_at_once(fresh_database: str) -> None:

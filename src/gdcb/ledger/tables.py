@@ -17,6 +17,8 @@ from sqlalchemy import (
 from gdcb.ledger.store import ACTS
 
 VERSION_TABLE = "gdcb_version"
+# The last of the steps in `migrations`.
+NEWEST = "0004"
 
 _KINDS = ", ".join(f"'{kind}'" for kind in ACTS)
 IS_ACT = f"kind IN ({_KINDS})"
