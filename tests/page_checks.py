@@ -142,9 +142,14 @@ def printed(chromium: str, folder: Path, page: str) -> bytes:
     return sheet.read_bytes()
 
 
+def n_of_sheets(sheets: bytes) -> int:
+    """Return how many sheets a PDF has."""
+    return len(re.findall(rb"/Type\s*/Page\b", sheets))
+
+
 def n_printed(chromium: str, folder: Path, page: str) -> int:
     """Return on how many sheets the page prints."""
-    return len(re.findall(rb"/Type\s*/Page\b", printed(chromium, folder, page)))
+    return n_of_sheets(printed(chromium, folder, page))
 
 
 def luminance(colour: str) -> float:

@@ -45,6 +45,7 @@ from tests.page_checks import (
     is_whole,
     luminance,
     measured,
+    n_of_sheets,
     n_printed,
     papers,
     printed,
@@ -795,9 +796,14 @@ def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
     assert (dark, light) == ("rgb(21, 23, 26)", "rgb(255, 255, 255)")
 
 
-def test_the_print_is_drawn_and_not_painted(chromium: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def sheets(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the page as it prints."""
+    return printed(chromium, tmp_path_factory.mktemp("sheets"), PAGE)
+
+
+def test_the_print_is_drawn_and_not_painted(chromium: str, sheets: bytes, tmp_path: Path) -> None:
     """Textures are lines: a pattern of SVG would be an image of the whole sheet for each bar."""
-    sheets = printed(chromium, tmp_path, PAGE)
     assert b"/Subtype /Image" not in sheets
     assert len(sheets) < 2_000_000
     patterned = PAGE.replace(
@@ -809,13 +815,13 @@ def test_the_print_is_drawn_and_not_painted(chromium: str, tmp_path: Path) -> No
     assert b"/Subtype /Image" in printed(chromium, tmp_path, patterned)  # the look can fail
 
 
-def test_what_is_folded_is_printed(chromium: str, tmp_path: Path) -> None:
+def test_what_is_folded_is_printed(chromium: str, sheets: bytes, tmp_path: Path) -> None:
     """On paper the folded tables are open: as many sheets as without folding, more than without."""
-    sheets = n_printed(chromium, tmp_path, PAGE)
+    n_sheets = n_of_sheets(sheets)
     without = re.sub(r'<div class="folded">.*?</table></div></div>', "", PAGE, flags=re.S)
-    assert sheets == n_printed(chromium, tmp_path, PAGE.replace("<details>", "<details open>"))
-    assert sheets > n_printed(chromium, tmp_path, without)
-    assert sheets <= 18
+    assert n_sheets == n_printed(chromium, tmp_path, PAGE.replace("<details>", "<details open>"))
+    assert n_sheets > n_printed(chromium, tmp_path, without)
+    assert n_sheets <= 18
 
 
 # Colours and pens
