@@ -172,7 +172,7 @@ def test_evidence_compares_the_forms_under_the_same_prior_of_theta() -> None:
             around = np.minimum(
                 sd, 1.5 * np.concatenate((error[:2], error[2:] / found[0, 1] * unit))
             )
-            z = rng.standard_t(6, size=(60_000, 4))
+            z = rng.standard_t(6, size=(20_000, 4))
             w = centre + around * z
             context = w[:, 2:] @ phi[0].T
             price = w[:, 1:2] * e[0]
