@@ -119,7 +119,10 @@ def test_another_run_is_not_taken_for_it(tmp_path: Path) -> None:
         _run([other, other], Local())
 
 
-def test_all_runs_every_instance_with_one_table(tmp_path: Path) -> None:
+def test_all_runs_every_instance_with_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdcb.protocol.specialise.measured._DRAWS", 20)  # 200 are half of the work
     size = ("--episodes", "2", "--replicates", "1", "--methods", "B1,B4,A3", "--variant", "well")
     asked = ("--all", *size, "--engine", "local", "--out", str(tmp_path))
     called = call(*asked)
