@@ -26,6 +26,7 @@ _ROLES = (
     "outcome_time",
     "label",
 )
+_SHOWN = 12  # names in a sentence
 FAULT = "__fault__"  # a source's own reason against a row, in a column of this name
 
 
@@ -248,9 +249,14 @@ def _refuse_missing(given: Mapping[str, Sequence[str]], found: Sequence[str], wh
         if any(name not in found for name in names)
     }
     if lacks:
-        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in lacks.items())
-        has = ", ".join(found[:30]) + (", …" if len(found) > 30 else "")
+        said = "; ".join(f"{what}: {_listed(names)}" for what, names in lacks.items())
+        has = _listed(found)
         raise UnknownField(
             f"{where}: missing columns ({said}); it has {has or 'none'}. "
             "Name the log's own columns in the table [history]."
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list, the first dozen of them where there are more."""
+    return ", ".join(name[:100] for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

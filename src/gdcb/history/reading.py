@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 2**18
 _HEAD = 10_000
+_SHOWN = 12  # broken columns that a refusal names
+_TRIED = 100  # columns that are tried in place of each
 
 
 @dataclass(slots=True)
@@ -160,7 +162,7 @@ class Source:
         if not broken:
             return
         head, said, is_moved = self.table.head(_HEAD), [], False
-        for column, rows in broken:
+        for column, rows in broken[:_SHOWN]:
             found = {name: seen for (at, name), seen in tally.reasons.items() if at == column}
             others = [] if set(found) == {MISSING} else self._fits(head, column, dict(broken))
             is_moved = is_moved or bool(others)
@@ -187,7 +189,7 @@ class Source:
         """
         layout, fits = self.layout, []
         settled = set(layout.needed) - set(broken) - {layout.unit, layout.reviewer}
-        for other in head.columns:
+        for other in head.columns[:_TRIED]:
             if other in settled or other == column or column not in head.columns:
                 continue
             moved = head.with_columns(head[other].alias(column))

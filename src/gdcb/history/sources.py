@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from gdcb.errors import InvalidInput
 from gdcb.history.bandit_logs import LINES, DecisionLines, feedback_of, is_feedback
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+@runtime_checkable
 class Table(Protocol):
     """A log before anybody looked at what its columns mean."""
 
@@ -55,6 +56,8 @@ def table_of(
     given: Any, instance: Instance, columns: LogColumns, query: str | None = None
 ) -> Table:
     """Return the table that was given; a sentence says what could have been."""
+    if isinstance(given, Table):
+        return given
     if is_feedback(given):
         return feedback_of(given, instance)
     if isinstance(given, str) and "://" in given:

@@ -22,6 +22,7 @@ from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
 from gdcb.service.tidying import Tidying
 from gdcb.service.turn import new_nonce
+from gdcb.service.uploads import Slots
 from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
 
@@ -77,6 +78,7 @@ class House:
         self.door = Door(self.books, self.settings.base_url)
         self.limiter = Limiter(self.settings.rates)
         self.claims = Claims(store, clock)
+        self.uploads = Slots()
         self._tidying = Tidying(self.books, self.door.session_limits, self.claims, clock)
         self.metrics = Metrics()
         self._closed = Cursors(store, "windows")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gdcb.errors import InvalidInput
 from gdcb.ledger.live import Live
+from gdcb.log_columns import LogColumns
 from gdcb.service import operating
 from gdcb.service.access import EVERY, require
 from gdcb.service.answering import written
@@ -41,6 +40,7 @@ from gdcb.service.routing import (
     principal_of,
 )
 from gdcb.service.turn import Turn
+from gdcb.service.uploads import read_upload, rows_for
 from gdcb.service.who import name_of
 from gdcb.service.who import written as who
 
@@ -290,15 +290,24 @@ async def history(
     raw = await request.body()
     if not raw:
         raise InvalidInput("history: expected a log, got an empty body")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"history{_SUFFIX[kind]}"
-        path.write_bytes(raw)
-        try:
-            return await run_in_threadpool(
-                import_log, desk, path, who(principal), strict=strict, override=override
-            )
-        except InvalidInput as error:  # where we keep the file for a moment is nobody's business
-            raise InvalidInput(str(error).replace(str(path), path.name)) from error
+    async with house_of(request).uploads.one(name):
+        return await run_in_threadpool(
+            import_file, desk, raw, _SUFFIX[kind], who(principal), strict=strict, override=override
+        )
+
+
+def import_file(desk: Desk, raw: bytes, suffix: str, by: str, **how: Any) -> dict[str, Any]:
+    """Read a log that was uploaded, within the limits of uploads, and import it."""
+    from gdcb.history.layout import layout_of
+
+    declared = desk.look(lambda live: live.declared).result()
+    columns = LogColumns.of(declared.columns)
+
+    def choose(names: list[str]) -> tuple[Sequence[str], int]:
+        layout = layout_of(declared.instance, columns, names, f"history{suffix}")
+        return layout.needed, rows_for(layout.width)
+
+    return import_log(desk, read_upload(raw, suffix, choose), by, **how)
 
 
 def import_log(
@@ -306,13 +315,9 @@ def import_log(
 ) -> dict[str, Any]:
     """Certify a log and let a desk start from it; the long part runs outside of the desk."""
     from gdcb.history import certify, open_log
-    from gdcb.history.files import LogFiles
 
     declared = desk.look(lambda live: live.declared).result()
     source = open_log(log, declared.instance, declared.columns, strict=strict)
-    if isinstance(log, Path) and isinstance(source.table, LogFiles):
-        # The ledger keeps the log's name for good, and the path is of a copy that goes.
-        source = replace(source, table=LogFiles(log.name, source.table.files))
     settings: dict[str, Any] = {"level": 0.05, "margin": 0.1, "override": override}
     settings["matures_after"] = source.matures_after
     certificate = certify(source, declared.instance, declared.bandit, **settings)

@@ -1,0 +1,159 @@
+"""Files that are small and stand for much: they are refused, and nobody else notices."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gdcb.errors import InvalidInput
+from gdcb.service import uploads
+from gdcb.service.uploads import read_upload, rows_for
+from tests.service.http import ROOMS, Site, problem, site
+
+PARQUET = "application/vnd.apache.parquet"
+AT = f"/v1/instances/{ROOMS}/history"
+# Made elsewhere, so that what making it takes is not measured here: 600 MB of text in some kB.
+_BOMB = """
+import sys, polars as pl
+text = "x" * 10_000_000
+log = pl.DataFrame({"base": [text] * 30, "price": [text] * 30, "booked": [1.0] * 30})
+log.write_parquet(sys.argv[1], compression="zstd")
+"""
+
+
+@pytest.fixture
+def here(sqlite_template: Path, tmp_path: Path) -> Iterator[Site]:
+    with site(sqlite_template, tmp_path) as made:
+        yield made
+
+
+def everything(names: list[str]) -> tuple[Sequence[str], int]:
+    return names, uploads.ROWS
+
+
+def parquet(log: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    log.write_parquet(out, compression="zstd")
+    return out.getvalue()
+
+
+def resident() -> int:
+    """Return the MiB of memory that this process holds."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in /proc")
+def test_a_small_file_that_stands_for_much_takes_no_memory_here(here: Site, tmp_path: Path) -> None:
+    made = tmp_path / "bomb.parquet"
+    subprocess.run([sys.executable, "-c", _BOMB, str(made)], check=True)
+    raw = made.read_bytes()
+    assert len(raw) < 100_000
+    headers, before, peak, is_over = here.shop | {"content-type": PARQUET}, resident(), [0], []
+
+    def measure() -> None:
+        while not is_over:
+            peak[0] = max(peak[0], resident())
+            time.sleep(0.005)
+
+    measuring = threading.Thread(target=measure)
+    measuring.start()
+    answer = here.ask("POST", AT, headers, content=raw)
+    is_over.append(True)
+    measuring.join()
+    assert answer.status_code == 422
+    assert "texts of at most 1,000 bytes" in problem(answer)["message"]
+    assert peak[0] - before < 200
+
+
+def test_many_equal_rows_are_refused_by_their_number() -> None:
+    raw = parquet(pl.select(price=pl.repeat(1.0, uploads.ROWS + 1)))
+    assert len(raw) < 100_000
+    with pytest.raises(InvalidInput, match=r"^history.parquet: expected at most 1,000,000 rows"):
+        read_upload(raw, ".parquet", everything)
+    with pytest.raises(InvalidInput, match=r"^history.csv: expected at most 1,000,000 rows"):
+        read_upload(b"price\n" + b"1\n" * (uploads.ROWS + 1), ".csv", everything)
+
+
+def test_a_wide_context_has_fewer_rows() -> None:
+    raw = parquet(pl.select(price=pl.repeat(1.0, 20_001)))
+    with pytest.raises(InvalidInput, match=r"at most 20,000 rows \(20,000,000 numbers"):
+        read_upload(raw, ".parquet", lambda names: (names, rows_for(1_000)))
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"," * 1_000_000, "a first line of at most 256 KiB"),
+        (b"," * 1_000 + b"\n", "at most 1,000 columns, got 1,001"),
+        (b";" * 1_000, "at most 1,000 columns, got 1,001"),
+        (b'"a\n' + b"," * 2_000 + b'"' + b",b" * 1_500, "at most 1,000 columns, got 1,501"),
+        (b"\x1f\x8b\x08\x00", "expected plain text, got a compressed file"),
+        (b"price\n" + b"x" * 1_001 + b"\n", "'price': expected texts of at most 1,000 bytes"),
+        (b"p" * 1_001 + b"\n1\n", "names of columns of at most 1,000 bytes"),
+    ],
+)
+def test_a_csv_beyond_the_limits_is_refused(raw: bytes, says: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^history.csv: ") as refused:
+        read_upload(raw, ".csv", everything)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [([[1.0, 2.0]], "List"), ([{"a": 1}], "Struct"), ([b"ab"], "Binary")]
+)
+def test_nested_and_binary_columns_are_refused_where_they_are_needed(
+    values: list[object], kind: str
+) -> None:
+    raw = parquet(pl.DataFrame({"price": values, "booked": [1.0]}))
+    with pytest.raises(InvalidInput, match=f"'price' holds {kind}"):
+        read_upload(raw, ".parquet", everything)
+    found = read_upload(raw, ".parquet", lambda names: (names[1:], 10))
+    assert (found.columns(), found.data.columns) == (["price", "booked"], ["booked"])
+
+
+@pytest.mark.parametrize(("what", "value"), [("MEMORY", 64 * 2**20), ("SECONDS", 0.05)])
+def test_a_reader_without_memory_or_time_ends_alone(
+    monkeypatch: pytest.MonkeyPatch, what: str, value: float
+) -> None:
+    monkeypatch.setattr(uploads, what, value)
+    with pytest.raises(InvalidInput, match=r"^history.csv: cannot be read with .* in .* seconds"):
+        read_upload(b"price\n1\n", ".csv", everything)
+
+
+def test_what_is_read_is_what_the_file_says() -> None:
+    log = pl.DataFrame({"price": [1.5, None], "day": ["mon", "tue"], "n": [1, 2]})
+    found = read_upload(parquet(log), ".parquet", lambda names: (["day", "price"], 10))
+    assert found.data.equals(log.select("day", "price"))
+    text = read_upload(log.write_csv().encode(), ".csv", everything)
+    assert text.data.to_dict(as_series=False) == {
+        "price": ["1.5", None],
+        "day": ["mon", "tue"],
+        "n": ["1", "2"],
+    }
+
+
+def test_a_refusal_names_a_dozen_columns(here: Site) -> None:
+    header = ",".join(f"c{i}" for i in range(900)).encode()
+    headers = here.shop | {"content-type": "text/csv"}
+    answer = here.ask("POST", AT, headers, content=header + b"\n")
+    said = problem(answer)["message"]
+    assert "missing columns" in said
+    assert "c11, …" in said
+    assert "c12" not in said
+
+
+def test_an_instance_reads_one_file_at_a_time(here: Site) -> None:
+    here.house.uploads._names.add(ROOMS)
+    headers = here.shop | {"content-type": "text/csv"}
+    answer = here.ask("POST", AT, headers, content=b"a,b\n1,2\n")
+    assert answer.status_code == 429
+    assert "another file is being read" in problem(answer)["message"]
