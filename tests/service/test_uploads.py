@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +15,7 @@ import pytest
 
 from gdcb.errors import InvalidInput
 from gdcb.service import uploads
-from gdcb.service.uploads import read_upload, rows_for
+from gdcb.service.uploads import Wanted, read_upload, rows_for
 from tests.service.http import ROOMS, Site, problem, site
 
 PARQUET = "application/vnd.apache.parquet"
@@ -24,7 +24,8 @@ AT = f"/v1/instances/{ROOMS}/history"
 _BOMB = """
 import sys, polars as pl
 text = "x" * 10_000_000
-log = pl.DataFrame({"base": [text] * 30, "price": [text] * 30, "booked": [1.0] * 30})
+ones = {"busy": [1.0] * 30, "booked": [1.0] * 30}
+log = pl.DataFrame({"base": [text] * 30, "price": [text] * 30} | ones)
 log.write_parquet(sys.argv[1], compression="zstd")
 """
 
@@ -35,8 +36,8 @@ def here(sqlite_template: Path, tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def everything(names: list[str]) -> tuple[Sequence[str], int]:
-    return names, uploads.ROWS
+def everything(names: list[str]) -> Wanted:
+    return Wanted(names)
 
 
 def parquet(log: pl.DataFrame) -> bytes:
@@ -86,7 +87,13 @@ def test_many_equal_rows_are_refused_by_their_number() -> None:
 def test_a_wide_context_has_fewer_rows() -> None:
     raw = parquet(pl.select(price=pl.repeat(1.0, 20_001)))
     with pytest.raises(InvalidInput, match=r"at most 20,000 rows \(20,000,000 numbers"):
-        read_upload(raw, ".parquet", lambda names: (names, rows_for(1_000)))
+        read_upload(raw, ".parquet", lambda names: Wanted(names, rows_for(1_000)))
+
+
+def test_many_units_are_refused() -> None:
+    raw = parquet(pl.select(unit=pl.int_range(uploads.UNITS + 1)))
+    with pytest.raises(InvalidInput, match=r"'unit': expected at most 20,000 different values"):
+        read_upload(raw, ".parquet", lambda names: Wanted(names, named=["unit"]))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,7 @@ def test_nested_and_binary_columns_are_refused_where_they_are_needed(
     raw = parquet(pl.DataFrame({"price": values, "booked": [1.0]}))
     with pytest.raises(InvalidInput, match=f"'price' holds {kind}"):
         read_upload(raw, ".parquet", everything)
-    found = read_upload(raw, ".parquet", lambda names: (names[1:], 10))
+    found = read_upload(raw, ".parquet", lambda names: Wanted(names[1:], 10))
     assert (found.columns(), found.data.columns) == (["price", "booked"], ["booked"])
 
 
@@ -131,7 +138,7 @@ def test_a_reader_without_memory_or_time_ends_alone(
 
 def test_what_is_read_is_what_the_file_says() -> None:
     log = pl.DataFrame({"price": [1.5, None], "day": ["mon", "tue"], "n": [1, 2]})
-    found = read_upload(parquet(log), ".parquet", lambda names: (["day", "price"], 10))
+    found = read_upload(parquet(log), ".parquet", lambda names: Wanted(["day", "price"], 10))
     assert found.data.equals(log.select("day", "price"))
     text = read_upload(log.write_csv().encode(), ".csv", everything)
     assert text.data.to_dict(as_series=False) == {

@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ COLUMNS = 1_000
 ROWS = 1_000_000
 NUMBERS = 20_000_000  # rows × numbers of the context, once categories are spread out
 HEADER = 256 * 1024  # bytes of a CSV's first line
+UNITS = 20_000  # different units, and different reviewers
 LETTERS = 1_000  # bytes of one text
 SIZE = 256 * 2**20  # bytes of all that is read: 16 a cell, and what its text takes
 MEMORY = 2 * 2**30  # bytes of addresses of the child; a third of it is taken before it begins
@@ -40,7 +41,24 @@ _BATCH = 2**16
 # What compressed files begin with: Polars would unpack them, whatever they are called.
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
-Choose = Callable[[list[str]], tuple[Sequence[str], int]]
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be read of a file.
+
+    Parameters
+    ----------
+    needed : the columns that are read
+    rows : how many there may be
+    named : those of the columns that may have few different values: units and reviewers
+    """
+
+    needed: Sequence[str]
+    rows: int = ROWS
+    named: Sequence[str] = ()
+
+
+Choose = Callable[[list[str]], Wanted]
 
 
 @dataclass(frozen=True)
@@ -98,7 +116,7 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
     Parameters
     ----------
     raw, suffix : the file, and '.csv' or '.parquet'
-    choose : names of all columns → those to read, and how many rows there may be
+    choose : names of all columns → what is to be read of them
     """
     import polars as pl
 
@@ -111,8 +129,7 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
                 _check_text(name, raw)
             with _Child(path, out) as child:
                 names = child.answer()["columns"]
-                needed, most = choose(names)
-                child.tell({"needed": list(needed), "rows": most})
+                child.tell(asdict(choose(names)))
                 child.answer()
             return Upload(name, names, pl.read_ipc(out.read_bytes()))
         except InvalidInput as error:  # where the file is for a moment is nobody's business
@@ -258,7 +275,12 @@ def _read(path: str, out: str) -> None:
             said = f"expected at most {SIZE // 2**20} MiB in the columns that are read"
             raise InvalidInput(f"{name}: {said}")
         kept.append(frame)
-    pl.concat(kept).write_ipc(out, compression="uncompressed")
+    whole = pl.concat(kept)
+    for column in asked["named"]:
+        if whole[column].n_unique() > UNITS:
+            said = f"expected at most {UNITS:,} different values, got more"
+            raise InvalidInput(f"{name}: {column!r}: {said}")
+    whole.write_ipc(out, compression="uncompressed")
     _say({"rows": rows})
 
 

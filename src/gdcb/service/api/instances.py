@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -40,7 +39,7 @@ from gdcb.service.routing import (
     principal_of,
 )
 from gdcb.service.turn import Turn
-from gdcb.service.uploads import read_upload, rows_for
+from gdcb.service.uploads import Wanted, read_upload, rows_for
 from gdcb.service.who import name_of
 from gdcb.service.who import written as who
 
@@ -303,9 +302,10 @@ def import_file(desk: Desk, raw: bytes, suffix: str, by: str, **how: Any) -> dic
     declared = desk.look(lambda live: live.declared).result()
     columns = LogColumns.of(declared.columns)
 
-    def choose(names: list[str]) -> tuple[Sequence[str], int]:
+    def choose(names: list[str]) -> Wanted:
         layout = layout_of(declared.instance, columns, names, f"history{suffix}")
-        return layout.needed, rows_for(layout.width)
+        named = [column for column in (layout.unit, layout.reviewer) if column]
+        return Wanted(layout.needed, rows_for(layout.width), named)
 
     return import_log(desk, read_upload(raw, suffix, choose), by, **how)
 
