@@ -161,6 +161,23 @@ def test_columns_that_know_much_are_asked_about_but_are_no_leaks() -> None:
     assert not [one for one in honest.warnings if "extra" in one]
 
 
+def test_what_names_the_ratio_of_action_and_base_is_asked_about() -> None:
+    """Its logarithm, or a category with a level an arm, in any order; demand is not."""
+    frame, rng = log(), np.random.default_rng(2)
+    frame = frame.with_columns(arm=pl.Series(rng.choice([0.8, 1.0, 1.25], 2000)))
+    frame = frame.with_columns(price=(pl.col("base") * pl.col("arm")).round(2))
+    tier = pl.col("arm").replace_strict({0.8: "b", 1.0: "c", 1.25: "a"})
+    kinds = Category(("a", "b", "c"))
+    ratio = (pl.col("price") / pl.col("base")).log().round(2)
+    for kind, column in ((Number(-9, 9), ratio), (kinds, tier)):
+        report = read(frame.with_columns(extra=column), watched(kind), strict=True)[1]
+        said = "'extra' is made of the executed 'price' and 'base': was it known before the"
+        assert len([one for one in report.warnings if said in one]) == 1
+    other = frame.with_columns(extra=pl.Series(rng.choice(["a", "b", "c"], 2000)))
+    report = read(other, watched(kinds), strict=True)[1]
+    assert not [one for one in report.warnings if "extra" in one]
+
+
 def test_columns_that_tell_the_outcome_together_are_named() -> None:
     """All but determined is a leak and refused strictly; two thirds is asked about."""
     frame, rng = log(), np.random.default_rng(2)

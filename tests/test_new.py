@@ -602,6 +602,91 @@ def test_what_was_written_after_the_decision_is_found_in_the_cells(
     assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
 
 
+FOLLOWS = "it follows the ratio or the difference of 'price' and 'base_price', as if it had been"
+ARMS = np.array(["c", "a", "e", "b", "d"])
+
+
+def arm_of(frame: pl.DataFrame) -> Any:
+    """Return the place of each row's arm: 0.8, 0.9, 1, 1.1 or 1.2."""
+    return np.digitize(frame["price"] / frame["base_price"], [0.85, 0.95, 1.05, 1.15])
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda f, _: np.log(f["price"] / f["base_price"]), FOLLOWS),
+        (lambda f, _: np.log(f["price"] / f["base_price"]).round(1), RATIO),
+        (lambda f, _: (100 * np.log(f["price"] / f["base_price"])).round(0), FOLLOWS),
+        (lambda f, _: np.cbrt(f["price"] - f["base_price"]), FOLLOWS),
+        (lambda f, _: ARMS[arm_of(f)], FOLLOWS),
+        (lambda f, _: np.array([3, 0, 4, 1, 2])[arm_of(f)], FOLLOWS),
+        (lambda f, r: f["price"] / f["base_price"] + 0.02 * r.standard_normal(f.height), RATIO),
+        (
+            lambda f, _: np.array(["low", "mid", "high"])[np.digitize(f["price"], [110, 150])],
+            "it is nearly a function of 'price', as if it had been written",
+        ),
+    ],
+)
+def test_what_rises_or_falls_with_the_ratio_or_names_the_arm_is_left_out(
+    make: Any, said: str, n: int
+) -> None:
+    """Logarithms, rounded or not; the arm as a text or a code; 2 % noise; bands of prices."""
+    text = proposed(priced(n, told=make))
+    assert f"# - told: {said}" in text
+    assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
+
+
+def test_a_base_of_another_name_does_not_hide_what_names_the_arm() -> None:
+    """Whole prices on few whole bases rise with the base within each arm."""
+    rng = np.random.default_rng(0)
+    arm, tariff = rng.integers(0, 3, 600), rng.lognormal(4.5, 1.0, 600).round(0)
+    price = (tariff * np.array([0.9, 1.0, 1.1])[arm]).round(0)
+    frame = pl.DataFrame({"busy": rng.random(600), "tariff": tariff, "tier": ARMS[arm]})
+    frame = frame.with_columns(price=price, sold=pl.Series(rng.integers(0, 2, 600)))
+    assert "tier" not in parse(proposed(frame)).instance.context.columns
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f, r: np.char.add(ARMS[arm_of(f)], r.choice(["x", "y", "z"], f.height)),
+        lambda f, r: f["price"] / f["base_price"] + 0.04 * r.standard_normal(f.height),
+    ],
+)
+def test_what_nearly_tells_the_arm_is_asked_about_and_stays(make: Any) -> None:
+    """Three codes an arm, or 4 % noise: perhaps it was the reason for the price."""
+    text = proposed(priced(lean=make))
+    asked = "it nearly tells 'price' once 'base_price' is known: is it known when the decision is"
+    assert f"# CHOOSE: lean: {asked} taken?\nlean = " in text
+
+
+def driven(seed: int) -> pl.DataFrame:
+    """Return prices that lean on the demand (correlation 0.9), a season and a segment."""
+    rng = np.random.default_rng(seed)
+    n = 300
+    demand, base = rng.random(n), rng.lognormal(4.5, [0.1, 0.3, 0.6, 1.0][seed % 4], n).round(2)
+    segment, season = rng.integers(0, 3, n), 0.1 * np.sin(np.arange(n) / 20)
+    arm = rng.choice([0.9, 1.0, 1.1], n)
+    ratio = [
+        np.exp(0.8 * demand + 0.11 * rng.standard_normal(n)),
+        arm * (1.0 + season),
+        arm * np.array([0.85, 1.0, 1.2])[segment],
+    ][seed % 3]
+    data = {"demand": demand, "segment": ARMS[segment], "season": season.round(3)}
+    data |= {"rooms": np.ceil(base / 10), "rival": base * rng.lognormal(0, 0.1, n)}
+    data |= {"tariff" if seed % 2 else "base": base, "price": (base * ratio).round(2)}
+    return pl.DataFrame({**data, "sold": rng.integers(0, 2, n)})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_honest_columns_that_drive_the_price_stay(seed: int) -> None:
+    """Base, demand, season and segment: each moves the price and does not tell it."""
+    log = look(driven(seed))
+    found = propose(log, roles_of(log, {}))
+    assert (found.without, found.pointed) == ({}, {})
+
+
 def test_ratios_that_differ_in_the_last_bit_are_one_arm() -> None:
     frame = priced(ratio=lambda f, r: r.choice([0.8, 0.9, 1.1], f.height))
     frame = frame.with_columns(price=pl.col("base_price") * pl.col("ratio")).drop("ratio")

@@ -11,7 +11,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.column_names import BASES, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
-from gdcb.history.pairs import made_of_pairs, told_jointly
+from gdcb.history.pairs import asked_of_pairs, made_of_pairs, told_jointly
 from gdcb.history.roles import (
     Roles,
     called,
@@ -38,6 +38,7 @@ class Proposal:
     base : context columns that the action is relative to
     is_choice, values : whether actions are categories; relative actions (n,), or their codes
     is_class, pays : whether outcomes are classes; and whether a success pays the action
+    pointed : what is asked of context columns that predict the outcome, or the action, well
     """
 
     log: Look
@@ -50,6 +51,7 @@ class Proposal:
     values: Array = field(default_factory=lambda: np.empty(0))
     is_class: bool = False
     pays: bool = False
+    pointed: dict[str, str] = field(default_factory=dict)
 
     @property
     def action(self) -> Column:
@@ -79,14 +81,6 @@ class Proposal:
             if {*tokens(name)} & {"propensity", "pscore"} and (why := no_probability(column))
         ]
         return said + [said_of for column in self.log.columns.values() if (said_of := hint(column))]
-
-    @property
-    def pointed(self) -> dict[str, str]:
-        """Context columns that predict the outcome well, and what is asked of them."""
-        asked = {
-            name: pointed(column, self.roles, self.log) for name, column in self.context.items()
-        }
-        return {name: why for name, why in asked.items() if why}
 
     @property
     def target(self) -> Column:
@@ -126,6 +120,9 @@ def propose(log: Look, roles: Roles) -> Proposal:
     if not context:
         raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
     found = Proposal(log, roles, context, without, [*doubtful, *pairs])
+    beside = asked_of_pairs(log, roles, list(context.values()))
+    asked = {k: pointed(one, roles, log) or beside.get(one.name, "") for k, one in context.items()}
+    found.pointed = {name: why for name, why in asked.items() if why}
     _outcome(found)
     found.is_choice = action.kind != "number"
     found.values = action.values

@@ -25,14 +25,21 @@ BANDS = 20  # of a column, in each of which the outcome has a mean of its own
 _CHANCE = 1e-6  # below which a value that always has the same outcome is no coincidence
 TELLS = 0.5  # share of an outcome from which a single column is suspicious
 PAIRED = 2_000  # rows, about, in which a column is held against pairs of others
+MOVED = 1_000  # the same for curves that only rise or fall
 FEW = 10  # different numbers up to which each may earn a reward of its own
 _COUNTED = 30  # different numbers up to which an action is not rounded, but counted
 _LOST = 0.25  # share of a column's variance, at most, that the rounding of an action explains
-_NEARLY = 0.01  # relative deviation, about, of a column that is nearly a ratio of two others
-_NEARLY_LEFT = 0.05  # share of its (log) variance that is left then, at most
+_NEARLY = 0.025  # relative deviation, about, of a column that is nearly a ratio of two others
+_NEARLY_LEFT = 0.07  # share of its (log) variance that is left then, at most
 _ADDS = 0.95  # share of rows, at least, in which a running total moves as the outcome does
 POINTED = 0.25  # share of an outcome from which it is asked whether a column was known
 _LEFT = 0.001  # share of a column's variance that two others which make it up may leave
+ALIKE = 0.98  # of a column, that a curve which only rises or falls tells: it is a function
+ASKED = 0.9  # the same, from which it is asked whether the column was known
+_ALONE = 2e-5  # of a column, at most, that the action alone leaves where it is a function of it
+_GAIN = 0.2  # of what action and base leave alone, at most, that their ratio leaves
+_GROUPS = 30  # different values up to which each may stand for an action
+_FILLED = 10  # rows for each of them, at least
 
 
 @dataclass(slots=True)
@@ -118,6 +125,7 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
         return []
     rows = Batch.concatenate(sample.rows)
     some = slice(None, None, max(1, -(-rows.n // PAIRED)))
+    few = slice(None, None, max(1, -(-rows.n // MOVED)))
     ask = "was it known before the decision?"
     numbers = {one.name: rows.x[:, one.positions[0]] for one in layout.context if is_number(one)}
     said = []
@@ -142,11 +150,18 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
                     f"outcome '{name}' is the same: {ask}"
                 )
         for j, action in enumerate(layout.actions):
-            e = rows.action[some, j]
-            if part.name not in numbers or follows(column[some], e):
+            e = rows.action[:, j]
+            if follows(column[some], e[some]):
                 continue
             rest = [(name, x) for name, x in numbers.items() if name != part.name]
-            made = next((name for name, x in rest if makes_up(column[some], e, x[some])), "")
+            made = ""
+            if part.name in numbers:
+                pairs = ((name, makes_up(column[some], e[some], x[some])) for name, x in rest)
+                made = next((name for name, is_made in pairs if is_made), "")
+            if not made:
+                is_kind = isinstance(part.kind, Category)
+                told = ((k, moves_with(column[few], e[few], x[few], is_kind)) for k, x in rest)
+                made = next((name for name, share in told if share >= ASKED), "")
             if made:
                 said.append(
                     f"The context column '{part.name}' is made of the executed '{action.name}' and "
@@ -267,6 +282,29 @@ def rises_with(column: Array, action: Array) -> bool:
     steps = np.diff(usual)
     wrong = min(int((steps < 0).sum()), int((steps > 0).sum())) + others
     return wrong <= _ERRORS * len(action)
+
+
+def stands_for(column: Array, action: Array, is_kind: bool = False) -> bool:
+    """Return whether a column (N,) tells of the action (N,) by a curve that only rises or falls.
+
+    A category's levels each stand for a range of actions, such as 'low' and 'high'. Of numbers next
+    to nothing may be left, for a base alone moves with the action.
+
+    >>> rng = np.random.default_rng(0)
+    >>> e = rng.uniform(50, 150, 300)
+    >>> stands_for(e > 90, e, True), stands_for(np.log(e), e.round()), stands_for(e + 2, e[::-1])
+    (True, True, False)
+    """
+    known = np.isfinite(column) & np.isfinite(action)
+    column, action = column[known], action[known]
+    if len(column) < _FEWEST or _is_constant(column) or _is_constant(action):
+        return False
+    usual = by_group(column, np.zeros(len(column), dtype=np.int64))[1]
+    if usual < RARE:
+        return False
+    # Where the action is rounded, a curve leaves what the rounding took away.
+    lost = rounding(action) ** 2 / 12.0 / float(action.var()) if not is_kind else 0.0
+    return told_by(column, action, is_kind) >= 1.0 - max(_ALONE, min(1.5 * lost, 10.0 * _ALONE))
 
 
 def rises_within(column: Array, action: Array, kind: Array) -> bool:
@@ -437,7 +475,7 @@ def makes_up_alone(column: Array, first: Array) -> bool:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def is_nearly_ratio(column: Array, action: Array, other: Array) -> bool:
-    """Return whether a column (N,) is action/other up to a factor and 1 %, and moves with it.
+    """Return whether a column (N,) is action/other up to a factor and 2.5 %, and moves with it.
 
     >>> rng = np.random.default_rng(0)
     >>> base, k = rng.uniform(40, 90, 300), rng.choice([0.9, 1.0, 1.1], 300)
@@ -451,6 +489,97 @@ def is_nearly_ratio(column: Array, action: Array, other: Array) -> bool:
     x, ratio = np.log(column[known]), np.log(action[known] / other[known])
     off = float((x - ratio).std())
     return off <= _NEARLY and off**2 <= _NEARLY_LEFT * float(min(x.var(), ratio.var()))
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def moves_with(column: Array, action: Array, other: Array, is_kind: bool = False) -> float:
+    """Return how much of a column (N,) action/other or action − other tells; 0 where little more.
+
+    It is told by a curve that only rises, or only falls: log(price/base), a rounded ratio, one with
+    noise. Of few values, or of a category, each may stand for a range of ratios, in any order. It
+    is 0 where the action, or the other column, tells nearly as much by itself: a base alone moves
+    with the action.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base, k = rng.uniform(40, 90, 300), rng.choice([0.9, 1.0, 1.1], 300)
+    >>> told = moves_with(np.log(k).round(2), base * k, base)
+    >>> round(told, 3), moves_with(base, base * k, rng.random(300))
+    (1.0, 0.0)
+    """
+    known = np.isfinite(column) & np.isfinite(action) & np.isfinite(other) & (other != 0)
+    column, action, other = column[known], action[known], other[known]
+    if len(column) < _FEWEST or any(map(_is_constant, (column, action, other))):
+        return 0.0
+    if by_group(column, np.zeros(len(column), dtype=np.int64))[1] < RARE:
+        return 0.0
+    told = max(told_by(column, one, is_kind) for one in (action / other, action - other))
+    if told < ASKED:
+        return 0.0
+    alone = max(told_by(column, one, is_kind) for one in (action, other))
+    return told if 1.0 - told <= _GAIN * (1.0 - alone) else 0.0
+
+
+def told_by(column: Array, by: Array, is_kind: bool = False) -> float:
+    """Return the share of a column's variance that a rising or falling curve in another tells.
+
+    A hundredth of the cells at each end are drawn in. Few values are also tried in the order of
+    their medians.
+
+    >>> x = np.random.default_rng(0).uniform(1, 9, 300)
+    >>> round(told_by(np.log(x), x), 3), told_by(x > 3, x), told_by(np.sin(x), x) < 0.7
+    (1.0, 1.0, True)
+    """
+    from scipy.optimize import isotonic_regression
+
+    by = by.round(9)
+    if not np.isfinite(by).all() or _is_constant(by):
+        return 0.0
+    values, code = np.unique(column, return_inverse=True)
+    x = column.astype(np.float64)
+    tried = [] if is_kind else [np.clip(x, *np.quantile(x, (0.01, 0.99)))]
+    if values.size <= _GROUPS and (is_kind or values.size > 2):
+        order = np.lexsort((by, code))
+        ends = np.cumsum(np.bincount(code))
+        middle = by[order][(ends + np.concatenate(([0], ends[:-1]))) // 2]
+        tried.append(middle.argsort(kind="stable").argsort(kind="stable")[code].astype(np.float64))
+    _, place, n = np.unique(by, return_inverse=True, return_counts=True)
+    best = 0.0
+    for x in tried:
+        spread = float(x.var())
+        if spread <= 0:
+            continue
+        mean = np.bincount(place, x) / n
+        for rises in (True, False):
+            fit = isotonic_regression(mean, weights=n, increasing=rises).x
+            best = max(best, 1.0 - float(((x - fit[place]) ** 2).mean()) / spread)
+    return best
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def names_action(column: Array, action: Array, other: Array) -> bool:
+    """Return whether each of a column's few values goes with one ratio of action to other nearly.
+
+    Several values may go with the same ratio. It is not so where each goes with one action.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base, code = rng.uniform(40, 90, 300), rng.integers(0, 6, 300)
+    >>> names_action(code, base * (1 + code % 3), base), names_action(code, base, rng.random(300))
+    (True, False)
+    """
+    known = np.isfinite(column) & np.isfinite(action) & np.isfinite(other) & (other != 0)
+    column, action, other = column[known], action[known], other[known]
+    values, code = np.unique(column, return_inverse=True)
+    if not 1 < values.size <= min(_GROUPS, len(column) // _FILLED):
+        return False
+    n = np.bincount(code)
+
+    def left(one: Array) -> float:
+        one = np.clip(one, *np.quantile(one, (0.01, 0.99)))  # a ratio to next to nothing is huge
+        mean = np.bincount(code, one) / n
+        rest = float(((one - mean[code]) ** 2).sum()) / (one.size - values.size)
+        return rest / float(one.var(ddof=1)) if not _is_constant(one) else 1.0
+
+    return left(action / other) <= min(1.0 - ALIKE, _GAIN * left(action))
 
 
 def _slope(column: Array, by: Array) -> float:

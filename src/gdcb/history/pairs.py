@@ -13,8 +13,11 @@ from gdcb.history.column_names import FIRST_KNOWN, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.layout import Layout
 from gdcb.history.leakage import (
+    ALIKE,
+    ASKED,
     BANDS,
     FEW,
+    MOVED,
     PAIRED,
     RARE,
     TELLS,
@@ -26,7 +29,10 @@ from gdcb.history.leakage import (
     is_number,
     makes_up,
     makes_up_alone,
+    moves_with,
+    names_action,
     rises_within,
+    stands_for,
     tells,
 )
 from gdcb.history.roles import EMPTY, Roles, is_row_number, targets
@@ -55,8 +61,8 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
     and action determine each other, the numbers do not say which of the two came first: a name may
     ('base', 'list', 'previous'), else both are left out.
     """
-    known = [one for one in log.columns.values() if not one.is_constant and one.missing <= EMPTY]
-    numbers = {one.name: one for one in known if one.kind == "number" and not is_row_number(one)}
+    known = _compared(log)
+    numbers = _numbers(log)
     kinds = [one for one in known if 2 <= one.n_different <= MOST_LEVELS and one.kind != "time"]
     size = max((one.values.size for one in known), default=0)
     some = slice(None, None, max(1, -(-size // PAIRED)))
@@ -108,7 +114,89 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
                     "the decision: a leak"
                 )
                 break
+    for column in context:
+        if action is None or column.name in found or {*tokens(column.name)} & FIRST_KNOWN:
+            continue
+        if stands_for(column.values[some], action.values[some], column.kind == "text"):
+            found[column.name] = (
+                f"it is nearly a function of '{action.name}', as if it had been written after the "
+                "decision: a leak"
+            )
+            continue
+        bases = [one for one in numbers.values() if one.name not in (column.name, roles.action)]
+        # A base that is left out, too, may be what a ratio belongs to.
+        bases = [
+            one
+            for one in bases
+            if one.name != target and (one.name not in found or _size(one, action) <= _OTHER_SIZE)
+        ]
+        beside = next((one for one in bases if _moved(column, action, one) >= ALIKE), None)
+        if beside is not None:
+            found[column.name] = (
+                f"it follows the ratio or the difference of '{roles.action}' and '{beside.name}', "
+                "as if it had been written after the decision: a leak"
+            )
     return found
+
+
+def asked_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
+    """Return what is asked of context columns that nearly tell the action beside a base."""
+    numbers = _numbers(log)
+    action = numbers.get(roles.action)
+    target = roles.outcome or roles.reward
+    if action is None:
+        return {}
+    asked = {}
+    for column in context:
+        bases = [one for one in context if one.name in numbers and one not in (column, action)]
+        for one in bases:
+            if one.name != target and (
+                _moved(column, action, one) >= ASKED or _names(column, action, one)
+            ):
+                asked[column.name] = (
+                    f"it nearly tells '{action.name}' once '{one.name}' is known: is it known when "
+                    "the decision is taken"
+                )
+                break
+    return asked
+
+
+def _compared(log: Look) -> list[Column]:
+    return [one for one in log.columns.values() if not one.is_constant and one.missing <= EMPTY]
+
+
+def _numbers(log: Look) -> dict[str, Column]:
+    """Return the columns of numbers that others may be made of."""
+    some = [one for one in _compared(log) if one.kind == "number" and not is_row_number(one)]
+    return {one.name: one for one in some}
+
+
+def _moved(column: Column, action: Column, base: Column) -> float:
+    """Return how much of a column the action tells beside a base; 0 where it is the base itself."""
+    if {*tokens(column.name)} & FIRST_KNOWN or _is_nearer(column, base, action):
+        return 0.0
+    some = slice(None, None, max(1, -(-column.values.size // MOVED)))
+    x, e, other = (one.values[some] for one in (column, action, base))
+    return moves_with(x, e, other, is_kind=column.kind == "text")
+
+
+def _names(column: Column, action: Column, base: Column) -> bool:
+    if {*tokens(column.name)} & FIRST_KNOWN or _is_nearer(column, base, action):
+        return False
+    return names_action(column.values, action.values, base.values)
+
+
+def _is_nearer(column: Column, other: Column, action: Column) -> bool:
+    """Whether a column of numbers is of the action's size, and the other one is not."""
+    if column.kind != "number":
+        return False
+    return _size(other, action) > _size(column, action) + _OTHER_SIZE
+
+
+@np.errstate(divide="ignore", invalid="ignore")
+def _size(column: Column, action: Column) -> float:
+    """Return |log| of how many times as large as the action a column is, by their medians."""
+    return float(abs(np.log(abs(np.nanmedian(action.values) / np.nanmedian(column.values)))))
 
 
 def told_jointly(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
@@ -150,11 +238,7 @@ def _is_ratio(column: Column, action: Column, base: Column, some: slice) -> bool
     is_called, other = ({*tokens(one.name)} & _RATIOS for one in (column, base))
     if is_called or other:
         return bool(is_called) and not other
-    off = [
-        abs(np.log(np.nanmedian(action.values) / np.nanmedian(one.values)))
-        for one in (column, base)
-    ]
-    return bool(off[0] > off[1] + _OTHER_SIZE)
+    return _is_nearer(base, column, action)
 
 
 @dataclass(frozen=True, slots=True)
