@@ -1103,6 +1103,64 @@ def test_row_numbers_make_up_no_column(number: str) -> None:
     assert list(parse(text).instance.context.columns) == ["demand", "base_price"]
 
 
+def timed(**days: float) -> pl.DataFrame:
+    """Return bookings with columns of times, so many days after the decision."""
+    start = np.datetime64("2025-01-01T00:00") + np.arange(300) * 60
+    times = {k: (start + int(v * 1440)).astype(str).tolist() for k, v in days.items()}
+    return priced(300, **times)
+
+
+@pytest.mark.parametrize("first", ["decided_at", "decision_time", "at", "time", "date"])
+@pytest.mark.parametrize("then", ["outcome_time", "settled_at", "resultTime", "booked_at"])
+def test_the_time_of_the_outcome_is_not_that_of_the_decision(first: str, then: str) -> None:
+    """Whichever stands first in the log; both are named in the file, which reads the log."""
+    for frame in (timed(**{first: 0, then: 2}), timed(**{then: 2, first: 0})):
+        text = proposed(frame, outcome="booked")
+        history = tomllib.loads(text)["history"]
+        assert (history["time"], history["outcome_time"]) == (first, then)
+        declared = parse(text)
+        report = open_log(frame, declared.instance, columns=declared.columns).report
+        assert report.read == report.valid == 300
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("outcome_at", "paid_at", "reported_at", "observed_at", "resolved_at", "settled_date"),
+        *("payment_time", "closed_at", "clicked_ts", "bezahlt_am"),
+    ],
+)
+def test_other_names_of_the_time_of_the_outcome(name: str) -> None:
+    roles = roles_of(look(timed(**{name: 1, "created_at": 0})), {})
+    assert (roles.time, roles.outcome_time) == ("created_at", name)
+    alone = roles_of(look(timed(**{name: 1})), {})
+    assert (alone.time, alone.outcome_time) == ("", "")
+    assert "is called like the time of the outcome, and no column is that of the" in alone.said[0]
+
+
+def test_times_that_cannot_be_told_apart_are_said(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    timed(created_at=0, date=0.5, settled_at=3, paid_at=4).write_csv(log)
+    _, _, err = call("m", "--from", str(log), "--out", str(file))
+    assert "time: created_at, guessed by its name, though it might also be date; --time" in err
+    assert "outcome_time: settled_at, guessed by its name, though it might also be paid_at" in err
+    more = ("--out", str(file), "--force", "--outcome-time", "paid_at", "--time", "date")
+    assert call("m", "--from", str(log), *more)[0] == 0
+    history = tomllib.loads(file.read_text(encoding="utf-8"))["history"]
+    assert (history["time"], history["outcome_time"]) == ("date", "paid_at")
+    roles = roles_of(look(timed(started=0, seen=1)), {})
+    assert roles.time == ""
+    assert "which of started, seen is the time of the decision cannot be told" in roles.said[0]
+
+
+def test_an_outcome_does_not_come_before_its_decision() -> None:
+    roles = roles_of(look(timed(decided_at=0, paid_on=-30)), {})
+    assert (roles.time, roles.outcome_time) == ("decided_at", "")
+    assert "but lies before decided_at in 100 % of the rows: it is left out" in roles.said[0]
+    with pytest.raises(InvalidInput, match="--outcome-time: demand holds number, not times"):
+        proposed(timed(decided_at=0), outcome_time="demand")
+
+
 @pytest.mark.parametrize("zone", ["", "Z", "+02", "+0200"])
 def test_a_time_may_have_hours_only(zone: str) -> None:
     hours = np.datetime64("2025-01-01T00") + np.arange(1500) // 2

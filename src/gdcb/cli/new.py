@@ -104,6 +104,9 @@ def new(
     recommended: Annotated[str, typer.Option(metavar="COL", help="What was proposed.")] = "",
     status: Annotated[str, typer.Option(metavar="COL", help="What the gates did.")] = "",
     time: Annotated[str, typer.Option(metavar="COL", help="When it was decided.")] = "",
+    outcome_time: Annotated[
+        str, typer.Option(metavar="COL", help="When the outcome was known.")
+    ] = "",
     unit: Annotated[str, typer.Option(metavar="COL", help="Whose decision it was.")] = "",
     propensity: Annotated[str, typer.Option(metavar="COL", help="How likely the action was.")] = "",
     reviewer: Annotated[str, typer.Option(metavar="COL", help="Who answered a proposal.")] = "",
@@ -125,6 +128,7 @@ def new(
         "recommended": recommended,
         "status": status,
         "time": time,
+        "outcome_time": outcome_time,
         "unit": unit,
         "propensity": propensity,
         "reviewer": reviewer,
@@ -154,12 +158,12 @@ def new(
     if json:
         as_json({"file": str(target), **{k: v for k, v in found.items() if k != "why"}})
         return
-    from gdcb.history.roles import called
+    from gdcb.history.roles import called, option
 
     for sentence in found["notices"]:
         notice(sentence)
     for role, column in found["guessed"].items():
-        notice(f"{role}: {column}, {found['why'][role]}; --{role} says otherwise")
+        notice(f"{role}: {column}, {found['why'][role]}; {option(role)} says otherwise")
     doubtful = found["doubtful"]
     for column in doubtful:
         notice(f"left out, look at it: {called(column)}: {found['left_out'][column]}")
@@ -208,6 +212,9 @@ def _inferred(
     notices = [*found.notices, *(f"{name}: {asked}?" for name, asked in found.pointed.items())]
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
     why = {role: roles.why(role) for role in guessed}
+    for role in {"time", "outcome_time"} & {*guessed}:
+        if others := roles.guessed[role]:
+            why[role] += f", though it might also be {', '.join(others)}"
     said |= {"left_out": found.without, "doubtful": found.doubtful, "notices": notices}
     return text, {**said, "why": why}
 

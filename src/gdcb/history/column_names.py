@@ -8,7 +8,24 @@ import re
 WORDS = {
     "recommended": ("recommended", "recommendation", "proposed", "proposal", "suggested"),
     "status": ("status", "verdict", "approval", "approved"),
-    "time": ("time", "timestamp", "datetime", "date", "decided", "created", "ts", "when"),
+    "outcome_time": (
+        *("outcome", "settled", "paid", "reported", "observed", "resolved", "matured", "realised"),
+        *("realized", "result", "returned", "repaid", "converted", "clicked", "booked", "sold"),
+        *("purchased", "bought", "won", "completed", "delivered", "cancelled"),
+        *("canceled", "refunded", "closed", "recovered", "conversion", "settlement", "payment"),
+        *("abgeschlossen", "bezahlt", "gebucht", "verkauft", "gekauft"),
+    ),
+    "time": (
+        "decided",
+        "decision",
+        "timestamp",
+        "datetime",
+        "time",
+        "created",
+        "date",
+        "ts",
+        "when",
+    ),
     "propensity": ("propensity", "pscore", "probability", "prob"),
     "reviewer": ("reviewer", "approver", "manager", "moderator", "physician", "operator"),
     "unit": (
@@ -40,6 +57,8 @@ BEFORE = {"previous", "prior", "past", "last", "before", "earlier", "prev", "lag
 BEFORE |= {"historical", "vorher", "vorherige", "vorjahr", "letzte", "letzter", "letztes"}
 FIRST_KNOWN = BEFORE | OTHER | {*BASES}  # what such names say was known before the action
 LATE = {"status", "end", "ended", "closed", "paid", "updated"}  # times of what came later
+# Times of other things than the decision or its outcome.
+OTHER_TIMES = LATE | {"birth", "born", "due", "expiry", "expires", "modified", "changed"}
 ID = {"id", "uuid", "guid", "index"}
 NUMBERED = ID | {"no", "nr", "num", "number", "code", "name", "key", "ref"}
 PLAIN = {"is", "has", "was", "of", "the", "y"}  # words that say nothing of an outcome

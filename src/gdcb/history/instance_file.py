@@ -345,7 +345,8 @@ def _history(found: Proposal) -> list[str]:
     lines.append(f"reward = {_text(roles.reward if has_reward else '-')}{none}")
     several = {role: getattr(roles, role) for role in ("recommended", "status")}
     lines += [f"{role} = [{_text(name)}]" for role, name in several.items() if name]
-    single = {role: getattr(roles, role) for role in ("reviewer", "propensity", "unit", "time")}
+    names = ("reviewer", "propensity", "unit", "time", "outcome_time")
+    single = {role: getattr(roles, role) for role in names}
     lines += [f"{role} = {_text(name)}" for role, name in single.items() if name]
     renamed = {name: column.name for name, column in found.context.items() if name != column.name}
     if renamed:

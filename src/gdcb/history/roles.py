@@ -15,9 +15,9 @@ from gdcb.history.column_names import (
     BASES,
     BEFORE,
     ID,
-    LATE,
     NUMBERED,
     OTHER,
+    OTHER_TIMES,
     PLAIN,
     RESERVED,
     WORDS,
@@ -40,6 +40,7 @@ from gdcb.history.leakage import (
 
 _UNNAMED = re.compile(r"\s*|unnamed[:_ ]*[\d._ ]*(level[\d_ ]*)?|index|level_\d+|row_?names?|_row")
 _WITHIN = 0.5  # share of a proposal's cells, at least, that lie within what ran
+_EARLY = 0.05  # of the rows, at most, in which an outcome may come before its decision
 _SAME_AS_RAN = 0.01  # share of rows below which a proposal that ran is pointed at
 _KINDS = 4  # columns, at most, within whose values a running total is looked for
 EMPTY = 0.2  # share of empty cells from which a column is no context
@@ -60,6 +61,7 @@ class Roles:
     recommended: str = ""
     status: str = ""
     time: str = ""
+    outcome_time: str = ""
     unit: str = ""
     propensity: str = ""
     reviewer: str = ""
@@ -87,7 +89,7 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
     for role, name in asked.items():
         if name and name not in log.columns:
             raise InvalidInput(
-                f"--{role}: the log has no column '{name}'; it has "
+                f"{option(role)}: the log has no column '{name}'; it has "
                 + ", ".join(map(called, log.columns))
             )
         setattr(found, role, name)
@@ -100,8 +102,7 @@ def roles_of(log: Look, asked: dict[str, str]) -> Roles:
         if rest:
             setattr(found, role, rest[0])
             found.guessed[role] = rest[1:]
-    if not found.time:
-        _take_the_only_time(log, found)
+    _check_times(log, found, bool(asked.get("outcome_time")))
     _check_scale(log, found, bool(asked.get("recommended")))
     if not found.action:
         raise InvalidInput(
@@ -123,7 +124,8 @@ def _refuse_doubled(asked: dict[str, str]) -> None:
         other = seen.setdefault(name, role)
         if name and other != role and {other, role} != {"outcome", "reward"}:
             raise InvalidInput(
-                f"--{other} and --{role} both name '{name}': a column plays one part only"
+                f"{option(other)} and {option(role)} both name '{name}': "
+                "a column plays one part only"
             )
 
 
@@ -181,6 +183,8 @@ def _refuse_unfit(role: str, column: Column) -> None:
     """Refuse a status whose words are not known, and a propensity that is no probability."""
     if role == "status" and (unknown := status_words(column.levels)[1]):
         raise InvalidInput(f"--status: {column.name}: {_unknown_words(unknown)}")
+    if role == "outcome_time" and column.kind != "time":
+        raise InvalidInput(f"--outcome-time: {column.name} holds {column.kind}, not times")
     if role == "propensity" and (why := no_probability(column)):
         raise InvalidInput(f"--propensity: {why}")
 
@@ -202,23 +206,62 @@ def _unknown_words(unknown: list[str]) -> str:
     )
 
 
-def _take_the_only_time(log: Look, found: Roles) -> None:
-    """Let the only column of times play its part, unless it is called like what came later."""
-    times = [
-        column.name
-        for column in log.columns.values()
-        if column.kind == "time"
-        and not column.is_constant
-        and not set(tokens(column.name)) & (LATE | AFTERWARDS)
-    ]
-    if len(times) == 1 and times[0] not in found.taken:
-        found.time = times[0]
-        found.guessed["time"] = []
-        found.only.add("time")
+def _check_times(log: Look, found: Roles, is_asked: bool) -> None:
+    """Take the only other time for the decision's, and check the outcome's time against it.
+
+    A time that is called like what came later is never the decision's. Which of several that are
+    not called like it is the decision's cannot be told: it is said, and none is taken.
+    """
+    if not found.time:
+        times = [
+            column.name
+            for column in log.columns.values()
+            if column.kind == "time"
+            and not column.is_constant
+            and column.name not in found.taken
+            and not _is_other_time(tokens(column.name))
+        ]
+        if len(times) == 1:
+            found.time = times[0]
+            found.guessed["time"] = []
+            found.only.add("time")
+        elif times:
+            found.said.append(
+                f"which of {', '.join(times)} is the time of the decision cannot be told: none is "
+                "taken; name it with --time"
+            )
+    if not found.outcome_time:
+        return
+    why = ""
+    if not found.time:
+        why = "and no column is that of the decision"
+    elif not is_asked:
+        first, later = (log.columns[one].values for one in (found.time, found.outcome_time))
+        known = np.isfinite(first) & np.isfinite(later)
+        early = float((later[known] < first[known]).mean()) if known.any() else 0.0
+        if early > _EARLY:
+            why = f"but lies before {found.time} in {100 * early:.0f} % of the rows"
+    if why:
+        found.said.append(
+            f"{found.outcome_time} is called like the time of the outcome, {why}: it is left out; "
+            "say which is which with --time and --outcome-time"
+        )
+        found.outcome_time = ""
+        found.guessed.pop("outcome_time", None)
+
+
+def _is_other_time(words: list[str]) -> bool:
+    """Whether a time is called like something else than the time of the decision."""
+    return bool({*words} & (OTHER_TIMES | AFTERWARDS | BEFORE | {*WORDS["outcome_time"]}))
 
 
 def _listed(log: Look, found: Roles) -> str:
     return ", ".join(called(name) for name in log.columns if name not in found.taken)
+
+
+def option(role: str) -> str:
+    """Return the option of `gdcb new` that names the column of a part."""
+    return "--" + role.replace("_", "-")
 
 
 def called(name: str) -> str:
@@ -234,7 +277,9 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
         is_idle = column.is_constant and not _is_even(role, column)
         if column.name in found.taken or is_idle or not _fits(role, column, log):
             continue
-        if set(words) & {"action": OTHER, "time": LATE}.get(role, set()):
+        if set(words) & {"action": OTHER, "outcome_time": BEFORE}.get(role, set()):
+            continue
+        if role == "time" and _is_other_time(words):
             continue
         named = [i for i, word in enumerate(WORDS[role]) if word in words]
         if role == "reward" and len(words) > 1:  # 'property_value' is no reward
@@ -243,9 +288,13 @@ def _candidates(role: str, log: Look, found: Roles) -> list[str]:
             named = [len(WORDS[role])]
         if role == "status" and not named:  # 'approved', 'edited': whatever it is called
             named = [len(WORDS[role])]
+        if role == "time" and words == ["at"]:
+            named = [len(WORDS[role])]
         if named:
             is_binary = role == "outcome" and column.is_binary
-            ranked.append((not is_binary, len(words) > 1, named[0], place, column.name))
+            # 'decided_at' is as good a name as 'time'; 'sign_up_date' is not.
+            is_plain = len(words) == 1 or (role == "time" and part_named(words_of(column.name)))
+            ranked.append((not is_binary, not is_plain, named[0], place, column.name))
     return [name for *_, name in sorted(ranked)]
 
 
@@ -262,7 +311,7 @@ def _fits(role: str, column: Column, log: Look) -> bool:
         return column.kind == "number" or is_category or (role == "action" and column.is_binary)
     if role == "status":
         return is_category and _is_status(column)
-    if role == "time":
+    if role in ("time", "outcome_time"):
         return column.kind == "time"
     if role == "propensity":
         return column.kind == "number" and column.low > 0 and column.high <= 1
