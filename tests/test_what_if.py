@@ -191,6 +191,43 @@ def test_reviewers_who_know_more_widen_the_range() -> None:
     assert found.identified == pytest.approx((0.2, 0.6), abs=0.005)
 
 
+def rarely_tried(n: int, seed: int) -> tuple[Any, GatedLog, Array, Array]:
+    """Return an instance, a log and two laws: in 6 % of the rows the dearest price is rarely tried.
+
+    The log proposes it there in 5 % of the rows, the other law in 95 %, weight 19, and it earns
+    0.85 where anything else earns about 0.1.
+    """
+    rng = np.random.default_rng(seed)
+    x = (rng.random(n) < 0.06).astype(float)
+    law = np.where(x[:, None] > 0, [[0.55, 0.40, 0.05]], [[0.34, 0.33, 0.33]])
+    other = np.where(x[:, None] > 0, [[0.02, 0.03, 0.95]], [[0.4, 0.3, 0.3]])
+    cell = (law.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 2)
+    mean = np.where(cell == 2, np.where(x > 0, 0.85, 0.15), 0.1 + 0.02 * cell)
+    price = np.array([1.0, 2.0, 4.0])[cell]
+    cap = gdcb.Cap(limit=9.0, name="limit")
+    instance = plain(cap)
+    reward = mean + 0.1 * rng.normal(size=n)
+    log = gated_log(instance, x[:, None], price[:, None], price[:, None], reward)
+    return instance, log, law, other
+
+
+def test_no_value_where_a_decisive_proposal_may_have_been_missed() -> None:
+    """400 rows, 1.2 with that weight expected: none of 10 logs answers. 5,000 with 15: all do."""
+    for seed in range(10):
+        instance, log, law, other = rarely_tried(400, seed)
+        answer = ask(instance, log, Propose(other), proposal_law=law, conditions=QUICK)
+        assert answer.kind == "refused"
+        assert "weights of 19 and more stand for" in answer.says
+    held = 0
+    for seed in range(10):
+        instance, log, law, other = rarely_tried(5000, seed)
+        answer = ask(instance, log, Propose(other), proposal_law=law, conditions=QUICK)
+        assert answer.value is not None
+        truth = 0.06 * (0.02 * 0.1 + 0.03 * 0.12 + 0.95 * 0.85) + 0.94 * (0.04 + 0.036 + 0.045)
+        held += answer.value.low <= truth <= answer.value.high
+    assert held >= 8
+
+
 def test_what_never_ran_is_bounded_or_refused() -> None:
     """Every 4 was cut to 2. Without the cap a third of the rows would run what nobody has seen.
 

@@ -17,6 +17,10 @@ from gdcb.errors import InvalidInput
 
 FORMS = ("studentised", "percentile", "bca")
 LEAST_OTHERS = 10.0  # effective rows that must differ from the most common reward
+LEAST_RUNS = 4.0  # expected runs of a group of cells; with 4, none of them came in 2 of 100 logs
+# By how much weights stand out, and standard errors by which they may then move a value: cells
+# whose weights differ by less tell about each other, the more the nearer they are.
+_STANDING_OUT = ((4.0, 1.0), (2.0, 2.0))
 _MOST = 10_000  # clusters that are drawn; of more, neighbours are joined
 _PIECE = 2**22  # counts held at a time
 
@@ -200,3 +204,100 @@ def _corrected(influence: Array, moved: Array, shares: Array) -> Array:
     bend = (influence**3).sum() / (6.0 * (influence**2).sum() ** 1.5)
     z = shift + ndtri(shares)
     return np.asarray(ndtr(shift + z / (1.0 - bend * z)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rare:
+    """Cells of large weight that the log may have missed.
+
+    Parameters
+    ----------
+    share : of what the target would run in these contexts, that falls on them
+    most : the same and its standard error, for these contexts are a sample
+    runs : how often they were expected to run in the log
+    weight : their least weight
+    errors : standard errors by which they may move a value
+    """
+
+    share: float
+    most: float
+    runs: float
+    weight: float
+    errors: float
+
+    def decides(self, size: float, error: float) -> bool:
+        """Whether they could move a value too far; rewards differ by `size` at most."""
+        return self.most * size > self.errors * error
+
+    def __str__(self) -> str:
+        """Say it.
+
+        >>> str(Rare(0.057, 0.1, 0.54, 15.8333, 1.0))
+        'weights of 15.8 and more stand for 5.7 % of what the target would run, and only 0.54 \
+runs with such weights were to be expected in the log: without them it does not show what they earn'
+        """
+        return (
+            f"weights of {self.weight:.3g} and more stand for {100 * self.share:.2g} % of what the "
+            f"target would run, and only {self.runs:.2g} runs with such weights were to be "
+            "expected in the log: without them it does not show what they earn"
+        )
+
+
+def rarely_run(
+    behaviour: Array, kept: Array, cell: Array, cluster: Array | None
+) -> tuple[Rare, ...]:
+    """Return the cells of large weight that the log may have missed.
+
+    They are as many of the largest weights as were expected to run fewer than `LEAST_RUNS` times in
+    these contexts, together with all cells of at least a quarter of their weight; and the same with
+    half of it. So weights that fall off steadily are not meant, but some that stand out. Whether
+    any of them ran is not asked: an interval that is given by luck covers less than it says.
+
+    Parameters
+    ----------
+    behaviour : (N, C) P(cell executed | x) in the log
+    kept : (N, C) the target's mass that weights stand for, at least 0; weight·behaviour
+    cell : (N,) what ran
+    cluster : (N,) labels, or None. Rows of a cluster in which the same cell runs count as one
+
+    Examples
+    --------
+    One row of ten has a cell that ran with probability 0.1 and always runs under the target: weight
+    10, expected 0.1 times. It is a tenth of what the target would run. In 400 rows there would be
+    four such runs.
+
+    >>> behaviour, target, cell = np.full((10, 2), 0.5), np.full((10, 2), 0.5), np.zeros(10)
+    >>> behaviour[0], target[0] = (0.9, 0.1), (0.0, 1.0)
+    >>> [(one.share, one.runs, one.weight) for one in rarely_run(behaviour, target, cell, None)]
+    [(0.1, 0.1, 10.0), (0.1, 0.1, 10.0)]
+    >>> many = (np.tile(behaviour, (40, 1)), np.tile(target, (40, 1)), np.tile(cell, 40))
+    >>> rarely_run(*many, None)
+    ()
+    """
+    n, single = cell.size, 1.0
+    if cluster is not None:
+        owner = np.unique(cluster, return_inverse=True)[1].reshape(-1)
+        single = np.unique(np.stack((owner, cell)), axis=1).shape[1] / n
+    rows, cells = np.nonzero((kept > behaviour) & (behaviour > 0))
+    runs, mass = behaviour[rows, cells], kept[rows, cells]
+    weight = mass / runs
+    order = np.argsort(-weight, kind="stable")
+    rows, runs, mass, weight = rows[order], runs[order], mass[order], weight[order]
+    enough = int(np.searchsorted(runs.cumsum() * single, LEAST_RUNS * (1.0 - 1e-9)))
+    usual = float(weight[enough]) if enough < weight.size else 1.0
+    found = []
+    for factor, errors in _STANDING_OUT:
+        end = int(np.searchsorted(-weight, -factor * usual))
+        if end == 0:
+            continue
+        by_row = np.bincount(rows[:end], mass[:end], n)
+        share = float(by_row.mean())
+        most = share + float(np.sqrt((by_row**2).sum())) / n
+        expected = float(runs[:end].sum()) * single
+        found.append(Rare(share, most, expected, float(weight[end - 1]), errors))
+    return tuple(found)
+
+
+def in_words_if_rare(rare: tuple[Rare, ...], size: float, error: float) -> str:
+    """Say which cells the log may have missed although they decide; nothing where it has none."""
+    return next((str(one) for one in rare if one.decides(size, error)), "")

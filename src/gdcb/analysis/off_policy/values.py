@@ -14,6 +14,8 @@ from gdcb.analysis.off_policy.bootstrap import (
     LEAST_OTHERS,
     draw_again,
     effective_others,
+    in_words_if_rare,
+    rarely_run,
     sums_of,
 )
 from gdcb.analysis.off_policy.estimators import (
@@ -138,12 +140,16 @@ def evaluate(
     'dm', whose model's error nothing bounds; where weights were cut, or beyond the switch, and the
     range of rewards is not declared (with it, what was cut counts as anything in that range); and
     by the bootstrap where fewer than 30 effective rows carry the estimate (100 where the log only
-    says how likely what ran was), or where fewer than 10 effective rows have another reward than
-    the most common one. In the last case the betting limits stand in for it where the range of
-    rewards is declared and they apply, and `says` tells so. There is none either where the lower
+    says how likely what ran was), where fewer than 10 effective rows have another reward than the
+    most common one, or where cells that decide were expected to run fewer than 4 times
+    (`rarely_run`), so that a log without them is likely and does not show what they earn. In the
+    last two cases the betting limits stand in for it where the range of rewards is declared and
+    they apply, and `says` tells so. There is none either where the lower
     limit comes out above the upper one: then what the interval rests on does not hold.
 
-    Stops applying: the bootstrap holds in the long run, not at every size. A behaviour that was
+    Stops applying: the bootstrap holds in the long run, not at every size. Where the log only says
+    how likely what ran was, cells that decide and happened not to run are not seen: `covers` says
+    so, and nothing in the log tells whether there are any. A behaviour that was
     itself estimated from few rows makes every interval too short.
 
     Examples
@@ -173,16 +179,17 @@ def evaluate(
         check_seed(seed)
         how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
         ends, why = _ends(feedback, estimator, weights, clip, reward_range)
-        alike = "" if ends is None else _too_alike([(feedback, weights)], ends)
-        if alike:
-            why, bounds = alike, (clip, weight_bound, weights.most)
+        pieces = [(1.0, feedback, weights, terms)]
+        untold = "" if ends is None else _untold(estimator, pieces, ends, reward_range)
+        if untold:
+            why, bounds = untold, (clip, weight_bound, weights.most)
             if reward_range is None:
                 why += "; declare reward_range, and betting limits are given instead"
             elif estimator in _BOUNDED and any(bound is not None for bound in bounds):
                 limits, crossed = _sure(feedback, estimator, "betting", *asked)
-                how, why = f"betting, because {alike}", crossed or alike
+                how, why = f"betting, because {untold}", crossed or untold
         elif ends is not None:
-            least = _least_error(estimator, [(1.0, feedback, weights, terms)])
+            least = _least_error(estimator, pieces)
             low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
             covers = _covers([(feedback, ends)], estimator)
             limits, why = _made(terms.value, low, high, level, covers)
@@ -260,9 +267,9 @@ def difference(
     if _is_same(first, second) and pairs[0][0] is pairs[0][1]:
         return Interval(0.0, 0.0, 0.0, level, covers)  # whatever rewards are
     both = (_less(pairs[0][0], pairs[1][1]), _less(pairs[0][1], pairs[1][0]))
-    alike = _too_alike([(part, weights) for _, part, weights, _ in pieces], both)
-    if alike:
-        raise InvalidInput(f"difference: there is no interval: {alike}")
+    untold = _untold(estimator, pieces, both, reward_range)
+    if untold:
+        raise InvalidInput(f"difference: there is no interval: {untold}")
     least = _least_error(estimator, pieces)
     low, high = _drawn(both, first.cluster, int(draws), seed, level, form, least)
     found, why = _made(gap, low, high, level, covers)
@@ -345,6 +352,43 @@ def _too_few(feedback: Feedback, weights: Weights) -> str:
         f"{n:,} rows count as {ess:,.0f} by the weights that may come up, and the bootstrap needs "
         f"{least:g}; declare reward_range and a clip or weight_bound, and take interval='betting'"
     )
+
+
+def _untold(
+    estimator: str,
+    pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
+    ends: tuple[Terms, Terms],
+    reward_range: tuple[float, float] | None,
+) -> str:
+    """Say what no resampled log can tell of a value or a difference; nothing where there is none.
+
+    `pieces` as in `_least_error`.
+    """
+    alike = _too_alike([(part, weights) for _, part, weights, _ in pieces], ends)
+    return alike or _too_rare(estimator, pieces, reward_range)
+
+
+def _too_rare(
+    estimator: str,
+    pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
+    reward_range: tuple[float, float] | None,
+) -> str:
+    """Say which cells the log may have missed although they decide; nothing where it has none.
+
+    The target runs them in a share of its rows, and their rewards (less the outcome model's) may
+    lie anywhere among those that were seen, or in the declared range. They decide where that could
+    move the value by a standard error, or by two where their weights stand out less.
+    """
+    feedback = pieces[0][1]
+    if feedback.is_partial:
+        return ""
+    kept = np.abs(sum(sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces))
+    rare = rarely_run(feedback.behaviour, kept, feedback.cell, feedback.cluster)
+    rest = feedback.reward
+    if estimator in NEED_MODEL:
+        rest = rest - feedback.outcome[np.arange(feedback.n), feedback.cell]
+    size = float(np.ptp(rest)) if reward_range is None else reward_range[1] - reward_range[0]
+    return in_words_if_rare(rare, size, _least_error(estimator, pieces))
 
 
 def _too_alike(parts: Sequence[tuple[Feedback, Weights]], ends: tuple[Terms, Terms]) -> str:
@@ -472,6 +516,8 @@ def _covers(
             said.append("rewards stay in the declared range")
         if any(is_whole and feedback.is_partial for feedback, is_whole in drawn):
             said.append("the log could run whatever the target would")
+        if any(feedback.is_partial for feedback, _ in drawn):
+            said.append("no cell of much larger weight than those seen happened not to run")
     if estimator in NEED_MODEL:
         said.append("the outcome model is of other rows")
     said.append("nothing outside x was used that also predicts the reward")

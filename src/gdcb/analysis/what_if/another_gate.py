@@ -84,7 +84,8 @@ def gate_scores(
     rest = log.reward - means(log.executed)
     kept = np.where(found.is_changed, 0.0, log.reward)
     cut = np.maximum(target - MOST_WEIGHT * laws.behaviour, 0.0).sum(axis=1)
-    return Scores(kept, model, weight, rest, missing, guess, lost, cut)
+    scores = Scores(kept, model, weight, rest, missing, guess, lost, cut)
+    return scores.expect(laws.behaviour, target, log.cell, log.cluster)
 
 
 def _target(

@@ -60,6 +60,7 @@ def policy_scores(
     rest = log.reward - means(log.executed)
     cut = np.minimum(weights.missing, kept.sum(axis=1))
     scores = Scores(np.zeros(n), model, weight, rest, lost.sum(axis=1), guess, lost, cut)
+    scores.expect(laws.behaviour, kept, log.cell, log.cluster)
     return scores, float(0.5 * np.abs(target - laws.behaviour).sum(axis=1).mean())
 
 
@@ -76,12 +77,24 @@ def _by_proposal(features: Features, laws: Laws, law: Array, near: int) -> tuple
     outcome = np.stack([model(arms[:, a]) for a in range(k)], axis=1)
     proposed = np.minimum(log.proposed, k - 1)
     return _scores(
-        proposed, log.reward, laws.proposed, law, outcome, ran_nearby(seen, k + 2, near)[:, :k]
+        proposed,
+        log.reward,
+        laws.proposed,
+        law,
+        outcome,
+        ran_nearby(seen, k + 2, near)[:, :k],
+        log.cluster,
     )
 
 
 def _scores(
-    cell: Array, reward: Array, behaviour: Array, target: Array, outcome: Array, nearby: Array
+    cell: Array,
+    reward: Array,
+    behaviour: Array,
+    target: Array,
+    outcome: Array,
+    nearby: Array,
+    cluster: Array | None,
 ) -> tuple[Scores, float]:
     """Set apart what never ran in like contexts, as a cell that no row ran."""
     n, n_cells = target.shape
@@ -104,4 +117,5 @@ def _scores(
     guess = (beyond * outcome).sum(axis=1)
     cut = np.maximum(weights.missing - missing, 0.0)  # what never ran is counted already
     scores = Scores(np.zeros(n), model, weights.used, rest, missing, guess, lost, cut)
+    scores.expect(behaviour, target - beyond, cell, cluster)
     return scores, float(0.5 * np.abs(target - behaviour).sum(axis=1).mean())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gdcb.analysis.off_policy.bootstrap import in_words_if_rare
 from gdcb.analysis.what_if import words
 from gdcb.analysis.what_if.another_gate import gate_scores
 from gdcb.analysis.what_if.another_policy import policy_scores
@@ -57,6 +58,9 @@ def ask(
     Notes
     -----
     Assumes: the log's gates are the instance's, and all of `Answer.assumes`.
+
+    There is no answer where cells that decide were expected to run fewer than 4 times in the log's
+    contexts, so that a log without them is likely and does not show what they earn.
 
     Stops applying: what ran must not change the contexts of later rows (a budget, a state that is
     carried on): the answer is about rows, one by one.
@@ -202,6 +206,12 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
             changed=changed,
             **figures,
         )
+    size = float(np.ptp(scores.rest))
+    if asked.reward_range is not None:
+        size = asked.reward_range[1] - asked.reward_range[0]
+    rare = in_words_if_rare(scores.rare, size, scores.noise)
+    if rare:
+        return asked.refused(f"{rare}.", *needed, changed=changed, **figures)
     if uncovered <= on.tolerance and not is_thin:
         return asked.exactly(scores.covered + scores.guess, changed, **figures)
     why = words.of_uncovered(cells)

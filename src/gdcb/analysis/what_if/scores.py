@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from gdcb.analysis.interval import Interval
-from gdcb.analysis.off_policy.bootstrap import draw_again
+from gdcb.analysis.off_policy.bootstrap import Rare, draw_again, rarely_run
 from gdcb.analysis.off_policy.estimators import Terms
 from gdcb.arrays import Array
 
@@ -29,6 +30,8 @@ class Scores:
     lost : (N, K + 3) that mass by cell; the last: the log does not tell what would run
     cut : (N,) mass of e′ that no row stands for because weights are cut at `MOST_WEIGHT`: the
         outcome model alone speaks for it
+    rare : cells of large weight that the log may have missed
+    second : mean of E[weight² | x]
     """
 
     kept: Array
@@ -39,6 +42,21 @@ class Scores:
     guess: Array
     lost: Array
     cut: Array
+    rare: tuple[Rare, ...] = ()
+    second: float = 0.0
+
+    def expect(self, behaviour: Array, target: Array, cell: Array, cluster: Array | None) -> Scores:
+        """Note which weights were to be expected: `rare` and `second`; `target` is covered mass."""
+        kept = np.clip(target, 0.0, MOST_WEIGHT * behaviour)
+        self.rare = rarely_run(behaviour, kept, cell, cluster)
+        square = np.where(behaviour > 0, kept**2, 0.0) / np.where(behaviour > 0, behaviour, 1.0)
+        self.second = float(square.sum()) / cell.size
+        return self
+
+    @property
+    def noise(self) -> float:
+        """The standard error of the mean of weight·rest by the weights to be expected."""
+        return math.sqrt(self.second * float((self.rest**2).mean()) / self.rest.size)
 
     @property
     def covered(self) -> Array:
