@@ -65,7 +65,7 @@ LONGEST_NAME = 1_000  # letters: names stand in every row's answer and reason
 MOST_NAMED = 10_000  # columns that the parts of one table name together
 MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
 # Signs that end a line for people and not for TOML, or show what follows in another order.
-_MISLEADING = re.compile("[\x85\u2028-\u202e\u2066-\u2069]")
+MISLEADING = re.compile("[\x85\u2028-\u202e\u2066-\u2069]")
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
     r'''
@@ -249,7 +249,7 @@ def _check_lines(text: str, where: str) -> None:
     n = text.count("\n") + (not text.endswith("\n"))
     if n > LONGEST:
         raise InvalidInput(f"{where}: expected at most {LONGEST:,} lines, got {n:,}")
-    found = _MISLEADING.search(text)
+    found = MISLEADING.search(text)
     if found is not None:
         line = text.count("\n", 0, found.start()) + 1
         raise InvalidInput(

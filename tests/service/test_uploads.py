@@ -58,7 +58,8 @@ def test_a_small_file_that_stands_for_much_takes_no_memory_here(here: Site, tmp_
     subprocess.run([sys.executable, "-c", _BOMB, str(made)], check=True)
     raw = made.read_bytes()
     assert len(raw) < 100_000
-    headers, before, peak, is_over = here.shop | {"content-type": PARQUET}, resident(), [0], []
+    headers, before, peak = here.shop | {"content-type": PARQUET}, resident(), [0]
+    is_over: list[bool] = []
 
     def measure() -> None:
         while not is_over:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.declaration import MISLEADING
 from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
 from gdcb.history.leakage import rounding
@@ -391,7 +392,8 @@ def _key(name: str) -> str:
 
 
 def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return MISLEADING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", written)
 
 
 def _list(values: Any) -> str:
@@ -400,4 +402,4 @@ def _list(values: Any) -> str:
 
 def _comment(name: str) -> str:
     """Return a column's name as it may stand in a comment: on one line."""
-    return re.sub(r"[\x00-\x1f\x7f]", " ", name)
+    return re.sub(r"[\x00-\x1f\x7f]", " ", MISLEADING.sub(" ", name))
