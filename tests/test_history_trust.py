@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 
 from benchmarks import dependence
-from gdcb import Agent, ArmList, GaussianThompson, Instance, Multiply, Number, Schema
+from gdcb import Agent, ArmList, BetaThompson, GaussianThompson, Instance, Multiply, Number, Schema
 from gdcb import round as turn
 from gdcb.arrays import Array
 from gdcb.context import Category
@@ -24,7 +25,7 @@ from gdcb.history.page import certificate_page
 from gdcb.history.warm import start, treated, warm_start
 from gdcb.instances.own_log import domain as own_log
 from gdcb.log_columns import LogColumns
-from gdcb.rewards import Scaled
+from gdcb.rewards import Payoff, Scaled
 from gdcb.theorems.made_logs import KINDS, MadeLog, made_log
 
 BANDIT = GaussianThompson()
@@ -113,6 +114,58 @@ def test_a_change_of_rare_outcomes_is_found() -> None:
     assert change["what"] == "the level of the reward"
     assert change["time"] == pytest.approx(0.6 * n, abs=0.06 * n)
     assert discards(certificate)
+
+
+def spenders(seed: int, chosen: float = 0.0, rate: float = 0.01) -> Batch:
+    """Return 3,000 rows with a column in which few rows are far out, and few outcomes.
+
+    Arms are drawn at random, or with `chosen` go by the other column, as outcomes then do.
+    """
+    rng, n = np.random.default_rng(seed), 3000
+    plain = rng.normal(size=n)
+    spent = np.minimum(5.0 * rng.lognormal(0.0, 1.5, n), 1000.0)
+    arm = rng.integers(0, 4, n)
+    if chosen:
+        arm = np.clip(np.round(1.5 + plain + 0.8 * rng.normal(size=n)), 0, 3).astype(np.int64)
+    odds = np.minimum(rate * np.exp(chosen * plain - chosen**2 / 2.0), 1.0)
+    y = (rng.random(n) < odds).astype(float)
+    return batch_of(np.column_stack((plain, spent)), arm, y)
+
+
+def context_alarms(batches: Iterable[Batch]) -> int:
+    """Return in how many logs of classes arms are said to have run in better contexts."""
+    instance = Instance(
+        context=Schema({"plain": Number(-10, 10), "spent": Number(0, 1000)}),
+        arms=ArmList(values=(1.0, 2.0, 3.0, 4.0)),
+        composition=Multiply(names=("e",)),
+        gate=[],
+        reward=Payoff(outcome=("y",)),
+    )
+    return sum(
+        test.is_significant
+        for batch in batches
+        for test in certify(batch, instance, BetaThompson(), full=False).tests
+        if test.name == "Arms in better or worse contexts"
+    )
+
+
+def test_few_rows_far_out_are_no_better_contexts() -> None:
+    """25 random logs with 30 successes each, 1.7 % a log: more than 2 alarms have 0.8 %.
+
+    A normal reference calls one log in ten, with p down to 1e-43.
+    """
+    assert context_alarms(spenders(90_000 + seed) for seed in range(25)) <= 2
+
+
+def test_better_contexts_are_found_though_few_rows_decide() -> None:
+    """Arms and outcomes go by the same column, 3 % of 3,000 rows are successes: 4 of 5 or more."""
+    assert context_alarms(spenders(seed, 0.8, 0.03) for seed in range(5)) >= 4
+
+
+@pytest.mark.soak
+def test_the_level_holds_for_contexts_where_few_rows_decide() -> None:
+    """200 random logs at a threshold of 0.05/3; 10 alarms or more have 0.1 %."""
+    assert context_alarms(spenders(1000 + seed) for seed in range(200)) < 10
 
 
 def thinned(monkeypatch: pytest.MonkeyPatch, batch: Batch, most: int) -> Certificate:

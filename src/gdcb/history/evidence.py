@@ -9,6 +9,7 @@ import numpy as np
 
 from gdcb.analysis.bias import ContextBias, context_bias
 from gdcb.analysis.context_models import Line
+from gdcb.analysis.resampled import is_rare, resampled_p, shuffled
 from gdcb.arrays import Array
 from gdcb.history import sentences as say
 from gdcb.history.arms import ArmSums, arm_sums, bias_of
@@ -23,6 +24,7 @@ from gdcb.history.overrides import Contrast, contrast_of, judged_arms
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
 from gdcb.history.stability import (
+    SEED,
     Change,
     LawRows,
     Stability,
@@ -148,7 +150,15 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
     bias, line = _bias(plan, sums, simultaneous, first, overrides)
     tests = _tests(
-        law, dependence, gates, contrast, missing_p, bias if plan.is_judged else None, threshold
+        law,
+        dependence,
+        gates,
+        contrast,
+        missing_p,
+        bias if plan.is_judged else None,
+        threshold,
+        rows.since(first),
+        len(plan.features.names),
     )
     if maturity.p is not None:
         name, limit = "Outcomes missing by age", maturity.threshold
@@ -309,6 +319,8 @@ def _tests(
     missing_p: float | None,
     bias: ContextBias | None,
     threshold: float,
+    pilot: LawRows,
+    n_context: int,
 ) -> tuple[Test, ...]:
     rows: list[tuple[str, float | None]] = [("Change of the reward law", _p(law))]
     if dependence.p is not None:
@@ -319,7 +331,8 @@ def _tests(
     if missing_p is not None:
         rows.append(("Outcomes missing by arm", missing_p))
     if bias is not None:
-        rows.append(("Arms in better or worse contexts", _no_bias(bias)))
+        found = _no_bias(bias, pilot, n_context, threshold)
+        rows.append(("Arms in better or worse contexts", found))
     why = {f"Change of gate “{name}”": found.untested for name, found in gates.items()}
     why["Change of the reward law"] = law.untested
     return tuple(
@@ -332,10 +345,68 @@ def _p(found: Stability) -> float | None:
     return None if found.untested else found.p
 
 
-def _no_bias(bias: ContextBias) -> float:
-    """Return p of 'no arm has a bias' (Bonferroni); what decides is whether it is shown small."""
+def _no_bias(bias: ContextBias, rows: LawRows, n_context: int, level: float) -> float:
+    """Return p of 'no arm has a bias' (Bonferroni); what decides is whether it is shown small.
+
+    Where few rows decide, the error of b̂ is itself in error, and p must also be small among
+    shuffled rows.
+
+    Parameters
+    ----------
+    rows : of the log, or of a sample
+    n_context : how many columns of `rows.z`, after the first, are of the context
+    level : at which p is judged
+    """
     from scipy.special import ndtr
 
     z = np.abs(bias.bias[0]) / np.where(bias.standard_error[0] > 0, bias.standard_error[0], np.inf)
     judged = z[np.isfinite(z)]
-    return min(1.0, 2.0 * judged.size * float(ndtr(-judged.max()))) if judged.size else 1.0
+    p = min(1.0, 2.0 * judged.size * float(ndtr(-judged.max()))) if judged.size else 1.0
+    return max(p, _shuffled_bias(rows, n_context, level)) if p <= level else p
+
+
+def _shuffled_bias(rows: LawRows, n_context: int, level: float) -> float:
+    """Return p of the largest |b̂| of a common line among shuffled rows; 0: normal tails will do.
+
+    b(a) is 0 if arms do not go by the context, or if outcomes do not. So both are shuffled, each
+    with the other left as it is: outcomes within arms, and arms between rows whose fit stays. The
+    larger p holds whichever of the two is so.
+    """
+    arm = np.unique(rows.block // 2, return_inverse=True)[1].reshape(-1)
+    n = np.bincount(arm, rows.weight)
+    if n.size == 0 or rows.z.shape[1] < 2:
+        return 0.0
+    phi, w, y = rows.z[:, 1:], rows.weight, rows.y
+    reference = np.concatenate(
+        (w @ phi[:, :n_context] / n.sum(), np.zeros(phi.shape[1] - n_context))
+    )
+    level_of = np.bincount(arm, w * y, n.size) / n
+    mean = np.stack([np.bincount(arm, w * column, n.size) for column in phi.T], axis=1) / n[:, None]
+    left, centred = y - level_of[arm], phi - mean[arm]
+    if not is_rare(np.sqrt(w)[:, None] * centred * left[:, None], rows.share):
+        return 0.0
+    gram = (w[:, None] * centred).T @ centred + np.eye(phi.shape[1])
+    # b̂ = (φ̄_a − φ̄_ref)ᵀθ̂ is linear in the outcomes: a row of weights for each arm.
+    by_outcome = np.linalg.solve(gram, (mean - reference).T).T @ (w[:, None] * centred).T
+    rng = np.random.default_rng(SEED)
+    p, _ = resampled_p(
+        lambda some: np.abs(by_outcome @ some),
+        left[:, None],
+        lambda k: shuffled(left, arm, k, rng),
+        level,
+        left.size,
+    )
+    if p > level or np.ptp(phi[:, n_context:], axis=0).any():
+        return p
+    order = np.argsort(arm, kind="stable")
+    starts = np.searchsorted(arm[order], np.arange(n.size))
+    fitted = ((phi - reference) @ np.linalg.solve(gram, (w * left) @ centred) * w)[order]
+    everyone = np.zeros(fitted.size, dtype=np.int64)
+    by_arm, _ = resampled_p(
+        lambda some: np.abs(np.add.reduceat(some, starts, axis=0)) / n[:, None],
+        fitted[:, None],
+        lambda k: shuffled(fitted, everyone, k, rng),
+        level,
+        fitted.size,
+    )
+    return max(p, by_arm)
