@@ -375,19 +375,22 @@ def _too_rare(
 ) -> str:
     """Say which cells the log may have missed although they decide; nothing where it has none.
 
-    The target runs them in a share of its rows, and their rewards (less the outcome model's) may
-    lie anywhere among those that were seen, or in the declared range. They decide where that could
-    move the value by a standard error, or by two where their weights stand out less.
+    The target runs them in a share of its rows, and their rewards may differ from the others' by
+    as much as was seen (with a model: by what it left, if that is less), or as the declared range
+    allows. They decide where that could move the value by a standard error, or by two where their
+    weights stand out less.
     """
     feedback = pieces[0][1]
     if feedback.is_partial:
         return ""
     kept = np.abs(sum(sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces))
     rare = rarely_run(feedback.behaviour, kept, feedback.cell, feedback.cluster)
-    rest = feedback.reward
-    if estimator in NEED_MODEL:
-        rest = rest - feedback.outcome[np.arange(feedback.n), feedback.cell]
-    size = float(np.ptp(rest)) if reward_range is None else reward_range[1] - reward_range[0]
+    size = float(np.ptp(feedback.reward))
+    if reward_range is not None:
+        size = reward_range[1] - reward_range[0]
+    elif estimator in NEED_MODEL:
+        ran = feedback.outcome[np.arange(feedback.n), feedback.cell]
+        size = min(size, float(np.ptp(feedback.reward - ran)))
     return in_words_if_rare(rare, size, _least_error(estimator, pieces))
 
 
