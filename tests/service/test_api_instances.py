@@ -101,7 +101,7 @@ def test_an_instance_is_created_once(fresh: Site) -> None:
         ({"declaration": called(desks.plain(), "")}, "name: expected a name, got ''"),
         ({"declaration": called(desks.plain(), "n" * 201)}, "name: expected at most 200"),
         ({"declaration": called(desks.plain(), " attics")}, "name: expected letters"),
-        ({"declaration": called(desks.plain(), "at\u202etics")}, "name: expected characters"),
+        ({"declaration": called(desks.plain(), "at\u202etics")}, "the invisible sign U+202E"),
         ({"declaration": called(desks.plain(), "..")}, "name: expected letters"),
     ],
 )
