@@ -10,7 +10,8 @@ from gdcb import Category, Flag, Number, Payoff, Scaled, Schema
 from gdcb.composition import Add
 from gdcb.errors import InvalidInput
 from gdcb.history import open_log, read
-from gdcb.history.leakage import LARGEST, determines, follows
+from gdcb.history.leakage import LARGEST
+from gdcb.history.relations import determines, follows
 from gdcb.instance import Instance
 from gdcb.log_columns import LogColumns
 from tests.log_builders import listing, nights

@@ -18,11 +18,11 @@ from gdcb.history.certificate import Test
 from gdcb.history.dependence import Dependence, dependence_of
 from gdcb.history.gate_changes import can_tell_changes, gate_changes
 from gdcb.history.immature import may_be_immature
-from gdcb.history.leakage import implied
 from gdcb.history.maturity import SHARE, Maturity
 from gdcb.history.overrides import Contrast, contrast_of, judged_arms
 from gdcb.history.passage import passed_through
 from gdcb.history.plan import FOLDS, Plan, target_of
+from gdcb.history.relations import implied
 from gdcb.history.stability import (
     SEED,
     Change,

@@ -13,7 +13,7 @@ from gdcb.arrays import Array
 from gdcb.declaration import MISLEADING
 from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
-from gdcb.history.leakage import rounding
+from gdcb.history.relations import rounding
 from gdcb.history.roles import Roles, called
 
 MOST_ARMS = 12  # different numbers up to which each is an arm

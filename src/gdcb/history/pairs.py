@@ -12,21 +12,17 @@ from gdcb.history.batch import Batch
 from gdcb.history.column_names import FIRST_KNOWN, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.layout import Layout
-from gdcb.history.leakage import (
+from gdcb.history.leakage import MOVED, PAIRED, Sample, codes_of, is_number
+from gdcb.history.relations import (
     ALIKE,
     ASKED,
     BANDS,
     FEW,
-    MOVED,
-    PAIRED,
     RARE,
     TELLS,
-    Sample,
     by_group,
-    codes_of,
     determines,
     is_nearly_ratio,
-    is_number,
     makes_up,
     makes_up_alone,
     moves_with,

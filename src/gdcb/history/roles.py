@@ -27,7 +27,7 @@ from gdcb.history.column_names import (
     words_of,
 )
 from gdcb.history.columns import MOST_LEVELS, Column, Look
-from gdcb.history.leakage import (
+from gdcb.history.relations import (
     POINTED,
     TELLS,
     adds_up,

@@ -129,7 +129,7 @@ def bias_too_large(
     'Arm “1.0”: its contexts move its mean by 0.310 (0.240 to 0.380), beyond the margin of 0.1, if
      nothing outside the log was used, rows are independent, nothing carries over and worth is
      nearly quadratic in x: the plain mean would overstate the arm.'
-    >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1, is_rest=True)[:64]
+    >>> bias_too_large("1.0", 0.31, 0.24, 0.38, 0.1, is_rest=True)[:63]
     'Arm “1.0”: beyond what the learner reads, its contexts move its'
     """
     does = "overstate" if bias > 0 else "understate"
