@@ -11,11 +11,7 @@ import numpy as np
 from gdcb.analysis.interval import Interval
 from gdcb.analysis.off_policy.bootstrap import (
     FORMS,
-    LEAST_OTHERS,
     draw_again,
-    effective_others,
-    in_words_if_rare,
-    rarely_run,
     sums_of,
 )
 from gdcb.analysis.off_policy.estimators import (
@@ -38,6 +34,7 @@ from gdcb.analysis.off_policy.intervals import (
     most_lost,
     scores_of,
 )
+from gdcb.analysis.off_policy.no_interval import least_error, too_few, what_is_missing
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import check_choice, check_number
@@ -46,8 +43,6 @@ from gdcb.streams import check_seed
 INTERVALS = ("bootstrap", "bernstein", "betting")
 DRAWS = 1000
 _BOUNDED = ("ips", "snips", "dr", "switch-dr")
-LEAST_ESS = 30.0  # effective rows below which the bootstrap has no interval
-LEAST_LOGGED_ESS = 100.0  # the same where weights that may come up are not known
 _NOTHING = 1e-9  # of the target's mass: rounding
 
 
@@ -180,16 +175,16 @@ def evaluate(
         how = f"{form} bootstrap of {'rows' if feedback.cluster is None else 'clusters'}"
         ends, why = _ends(feedback, estimator, weights, clip, reward_range)
         pieces = [(1.0, feedback, weights, terms)]
-        untold = "" if ends is None else _untold(estimator, pieces, ends, reward_range)
-        if untold:
-            why, bounds = untold, (clip, weight_bound, weights.most)
+        missing = "" if ends is None else what_is_missing(estimator, pieces, ends, reward_range)
+        if missing:
+            why, bounds = missing, (clip, weight_bound, weights.most)
             if reward_range is None:
                 why += "; declare reward_range, and betting limits are given instead"
             elif estimator in _BOUNDED and any(bound is not None for bound in bounds):
                 limits, crossed = _sure(feedback, estimator, "betting", *asked)
-                how, why = f"betting, because {untold}", crossed or untold
+                how, why = f"betting, because {missing}", crossed or missing
         elif ends is not None:
-            least = _least_error(estimator, pieces)
+            least = least_error(estimator, pieces)
             low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
             covers = _covers([(feedback, ends)], estimator)
             limits, why = _made(terms.value, low, high, level, covers)
@@ -267,10 +262,10 @@ def difference(
     if _is_same(first, second) and pairs[0][0] is pairs[0][1]:
         return Interval(0.0, 0.0, 0.0, level, covers)  # whatever rewards are
     both = (_less(pairs[0][0], pairs[1][1]), _less(pairs[0][1], pairs[1][0]))
-    untold = _untold(estimator, pieces, both, reward_range)
-    if untold:
-        raise InvalidInput(f"difference: there is no interval: {untold}")
-    least = _least_error(estimator, pieces)
+    missing = what_is_missing(estimator, pieces, both, reward_range)
+    if missing:
+        raise InvalidInput(f"difference: there is no interval: {missing}")
+    least = least_error(estimator, pieces)
     low, high = _drawn(both, first.cluster, int(draws), seed, level, form, least)
     found, why = _made(gap, low, high, level, covers)
     if found is None:
@@ -313,7 +308,7 @@ def _ends(
     if estimator == "dm":
         return None, "nothing in the log says how far the outcome model is off"
     terms = terms_of(feedback, estimator, weights)
-    why = _too_few(feedback, weights)
+    why = too_few(feedback, weights)
     if why:
         return None, why
     is_switch = estimator == "switch-dr"
@@ -329,128 +324,6 @@ def _ends(
             what = "weights were cut, or the target runs what the log could not"
         return None, f"{what}, and reward_range, which bounds what that costs, is not declared"
     return ends_of(feedback, estimator, weights, reward_range), ""
-
-
-def _too_few(feedback: Feedback, weights: Weights) -> str:
-    """Say why too few rows carry an estimate for the bootstrap; nothing where they are enough.
-
-    Effective rows are counted by the weights that may come up in these contexts, not by those that
-    did: whether an interval is given must not depend on luck, or those given cover less. Where the
-    log only says how likely what ran was, there are only those that did, and more are asked for.
-    """
-    used, n, least = weights.used, feedback.n, LEAST_ESS
-    first, second = float(used.mean()), float((used**2).mean())
-    if weights.lost is None:
-        least = LEAST_LOGGED_ESS
-    else:
-        kept = feedback.target - weights.lost
-        first, second = float(kept.sum()) / n, _second_moment(feedback, kept)
-    ess = n * first**2 / second if second > 0 else 0.0
-    if ess >= least:
-        return ""
-    return (
-        f"{n:,} rows count as {ess:,.0f} by the weights that may come up, and the bootstrap needs "
-        f"{least:g}; declare reward_range and a clip or weight_bound, and take interval='betting'"
-    )
-
-
-def _untold(
-    estimator: str,
-    pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
-    ends: tuple[Terms, Terms],
-    reward_range: tuple[float, float] | None,
-) -> str:
-    """Say what no resampled log can tell of a value or a difference; nothing where there is none.
-
-    `pieces` as in `_least_error`.
-    """
-    alike = _too_alike([(part, weights) for _, part, weights, _ in pieces], ends)
-    return alike or _too_rare(estimator, pieces, reward_range)
-
-
-def _too_rare(
-    estimator: str,
-    pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
-    reward_range: tuple[float, float] | None,
-) -> str:
-    """Say which cells the log may have missed although they decide; nothing where it has none.
-
-    The target runs them in a share of its rows, and their rewards may differ from the others' by
-    as much as was seen (with a model: by what it left, if that is less), or as the declared range
-    allows. They decide where that could move the value by a standard error, or by two where their
-    weights stand out less.
-    """
-    feedback = pieces[0][1]
-    if feedback.is_partial:
-        return ""
-    kept = np.abs(sum(sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces))
-    rare = rarely_run(feedback.behaviour, kept, feedback.cell, feedback.cluster)
-    size = float(np.ptp(feedback.reward))
-    if reward_range is not None:
-        size = reward_range[1] - reward_range[0]
-    elif estimator in NEED_MODEL:
-        ran = feedback.outcome[np.arange(feedback.n), feedback.cell]
-        size = min(size, float(np.ptp(feedback.reward - ran)))
-    return in_words_if_rare(rare, size, _least_error(estimator, pieces))
-
-
-def _too_alike(parts: Sequence[tuple[Feedback, Weights]], ends: tuple[Terms, Terms]) -> str:
-    """Say why rows differ too little for the bootstrap; nothing where they differ enough.
-
-    Noise that has not shown up in the log is in no resampled log either: 100 rows without a success
-    do not tell that there never is one.
-    """
-    feedback = parts[0][0]
-    rows = "rows" if feedback.cluster is None else "clusters"
-    others = min(effective_others(part.reward, w.used, part.cluster) for part, w in parts)
-    if others < LEAST_OTHERS:
-        return (
-            f"only {others:.2g} effective {rows} have another reward than the most common one, and "
-            f"the bootstrap needs {LEAST_OTHERS:g}"
-        )
-    rounding = 1e-12 * float(np.abs(feedback.reward).max())
-    if any(sums_of(end, feedback.cluster).standard_error <= rounding for end in ends):
-        return f"all {rows} count the same, so that their noise cannot be told"
-    return ""
-
-
-def _second_moment(feedback: Feedback, kept: Array) -> float:
-    """Return the mean over rows of Σ_c kept²/behaviour = E[ω² | x], kept = ω·behaviour (N, C)."""
-    is_run = feedback.behaviour > 0
-    square = np.where(is_run, kept**2, 0.0) / np.where(is_run, feedback.behaviour, 1.0)
-    return float(square.sum()) / feedback.n
-
-
-def _least_error(estimator: str, pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> float:
-    """Return the standard error that the law of the weights implies, of a value or a difference.
-
-    √((E ω²·mean rest² + Var q̂(x))/n), rest = r − q̂, r − V̂ for SNIPS, and r less V̂² in the end for
-    IPS. Rows with large weights that have not been met, or whose rewards happened to be alike,
-    are in no resampled log; in E ω² they are. `pieces` has the sign, rows, weights and terms of
-    each value. Where rewards vary more in rows with large weights it is too small, and the
-    bootstrap's own is not: the larger counts.
-    """
-    feedback, r = pieces[0][1], pieces[0][1].reward
-    value = sum(sign * terms.value for sign, _, _, terms in pieces)
-    if feedback.is_partial:
-        used = [sign * weights.used for sign, _, weights, _ in pieces]
-        second = float((np.sum(used, axis=0) ** 2).mean())
-    else:
-        kept = [sign * (part.target - _lost(weights)) for sign, part, weights, _ in pieces]
-        second = _second_moment(feedback, np.sum(kept, axis=0))
-    if estimator == "ips":
-        return math.sqrt(max(second * float((r**2).mean()) - value**2, 0.0) / feedback.n)
-    if estimator == "snips":
-        middle = float(np.mean([terms.value for *_, terms in pieces]))
-        return math.sqrt(second * float(((r - middle) ** 2).mean()) / feedback.n)
-    rest = r - feedback.outcome[np.arange(feedback.n), feedback.cell]
-    direct = sum(sign * (part.target * part.outcome).sum(axis=1) for sign, part, _, _ in pieces)
-    return math.sqrt((second * float((rest**2).mean()) + float(np.var(direct))) / feedback.n)
-
-
-def _lost(weights: Weights) -> Array:
-    assert weights.lost is not None
-    return weights.lost
 
 
 def _drawn(

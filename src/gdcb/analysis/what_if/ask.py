@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gdcb.analysis.off_policy.bootstrap import in_words_if_rare
+from gdcb.analysis.off_policy.no_interval import in_words_if_rare
 from gdcb.analysis.what_if import words
 from gdcb.analysis.what_if.another_gate import gate_scores
 from gdcb.analysis.what_if.another_policy import policy_scores

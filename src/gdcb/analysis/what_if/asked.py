@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gdcb.analysis.interval import Interval
-from gdcb.analysis.off_policy.bootstrap import LEAST_OTHERS, effective_others
+from gdcb.analysis.off_policy.bootstrap import effective_others
+from gdcb.analysis.off_policy.no_interval import LEAST_OTHERS
 from gdcb.analysis.what_if import words
 from gdcb.analysis.what_if.answer import Answer, percent
 from gdcb.analysis.what_if.coverage import NEAR, ran_nearby

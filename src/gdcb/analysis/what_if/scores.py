@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdcb.analysis.interval import Interval
-from gdcb.analysis.off_policy.bootstrap import Rare, draw_again, rarely_run
+from gdcb.analysis.off_policy.bootstrap import draw_again
 from gdcb.analysis.off_policy.estimators import Terms
+from gdcb.analysis.off_policy.no_interval import Rare, rarely_run
 from gdcb.arrays import Array
 
 MOST_WEIGHT = 100.0
