@@ -12,9 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from benchmarks import coverage as study
-from gdcb.analysis import Feedback, Interval, difference, evaluate, logged_behaviour
+from gdcb.analysis import (
+    Feedback,
+    Interval,
+    difference,
+    evaluate,
+    logged_behaviour,
+    outcome_model,
+)
 from gdcb.analysis.off_policy.estimators import ESTIMATORS
 from gdcb.errors import InvalidInput
 
@@ -261,6 +269,7 @@ def test_no_bootstrap_where_a_decisive_cell_may_have_been_missed() -> None:
             assert value.limits is None
             assert "weights of 15.8 and more stand for" in value.says
             assert "declare reward_range" in value.says
+            assert ("and take 'dr'" in value.says) == (name == "sndr")
         value = evaluate(log, "dr", draws=100, reward_range=(0.0, 1.0))
         assert "betting, because weights of 15.8" in value.says
         held += value.low <= truth <= value.high
@@ -270,7 +279,8 @@ def test_no_bootstrap_where_a_decisive_cell_may_have_been_missed() -> None:
     assert held >= 26
 
 
-def test_whether_it_ran_does_not_decide() -> None:
+@pytest.mark.parametrize("name", ["ips", "snips", "dr", "sndr"])
+def test_whether_it_ran_does_not_decide(name: str) -> None:
     """The same contexts with and without a run of the decisive cell: no interval in either."""
     log, _ = with_a_decisive_cell(0, 300)
     other = np.flatnonzero(np.asarray(log.behaviour)[:, 1] == 0.06)
@@ -278,22 +288,99 @@ def test_whether_it_ran_does_not_decide() -> None:
         cell = np.array(log.cell)
         cell[other] = 0
         cell[other[:runs]] = 1
-        assert evaluate(replace(log, cell=cell), "snips", draws=100).limits is None
+        assert evaluate(replace(log, cell=cell), name, draws=100).limits is None
 
 
 @pytest.mark.parametrize("name", ["ips", "snips", "dr", "sndr"])
 def test_a_decisive_cell_that_ran_often_enough_is_valued(name: str) -> None:
-    """3,000 rows, 10.8 expected: all of 30 logs have an interval, and 25 or more hold the truth.
+    """3,000 rows, 10.8 expected: 25 of 30 logs or more have an interval that holds the truth.
 
-    Of intervals that hold in 95 % of logs fewer than 25 of 30 do in one set of 300.
+    Of intervals that hold in 95 % of logs fewer than 25 of 30 do in one set of 300; in some logs
+    the cell ran so rarely that too few rows make up the spread of rewards.
     """
-    held = 0
+    found = [
+        (evaluate(log, name, draws=100), truth)
+        for log, truth in (with_a_decisive_cell(seed, 3000) for seed in range(30))
+    ]
+    given = [(value, truth) for value, truth in found if value.limits is not None]
+    assert len(given) >= 26
+    assert sum(value.low <= truth <= value.high for value, truth in given) >= 25
+
+
+def predictable(seed: int, n: int) -> tuple[Feedback, float]:
+    """Return a log whose rewards follow from x, but for a cell of weight 15.8 in 6 % of contexts.
+
+    It earns 1 less than all that the model could have learned of the others.
+    """
+    rng = np.random.default_rng(seed)
+    z, other = rng.uniform(size=n), rng.random(n) < 0.06
+    behaviour = np.where(other[:, None], [[0.94, 0.06]], [[0.5, 0.5]])
+    target = np.where(other[:, None], [[0.05, 0.95]], [[0.6, 0.4]])
+    cell = (rng.random(n) < behaviour[:, 1]).astype(int)
+    mean = np.stack((z, np.where(other, z - 1.0, z + 0.02)), axis=1)
+    reward = mean[np.arange(n), cell] + rng.uniform(-0.01, 0.01, n)
+    model = outcome_model(np.column_stack((z, other)), cell, reward, 2)
+    truth = 0.5 - 0.06 * 0.95 + 0.94 * 0.4 * 0.02
+    return Feedback(cell, reward, behaviour, target, model), truth
+
+
+@pytest.mark.parametrize("name", ["dr", "sndr"])
+def test_a_model_of_what_ran_says_nothing_of_what_did_not(name: str) -> None:
+    """300 rows: in a third of the logs no row has that weight, and the model is all but exact.
+
+    With the size of rewards taken from what the model left, 21 of 30 had an interval; 10 held.
+    """
     for seed in range(30):
-        log, truth = with_a_decisive_cell(seed, 3000)
+        log, _ = predictable(seed, 300)
+        assert evaluate(log, name, draws=100).limits is None
+
+
+def rare_and_large(seed: int) -> tuple[Feedback, float]:
+    """Return a log in which one row in 250 earns 100 on top of 0.7 to 1.5."""
+    rng = np.random.default_rng(seed)
+    even, target = np.full((400, 2), 0.5), np.tile([0.3, 0.7], (400, 1))
+    cell = rng.integers(0, 2, 400)
+    reward = 1.0 + 0.2 * cell + rng.uniform(-0.3, 0.3, 400) + 100.0 * (rng.random(400) < 0.004)
+    return Feedback(cell, reward, even, target, np.full((400, 2), 1.5)), 1.54
+
+
+@pytest.mark.parametrize("name", ["ips", "snips", "dr"])
+def test_rare_large_rewards_leave_no_bootstrap(name: str) -> None:
+    """400 rows, 1.6 of them worth 100: the bootstrap's intervals held in 82 of 100 logs.
+
+    Where some were seen there is none; where none was, it says that it assumes that none come.
+    With a declared range betting limits stand in for it in either case, and hold.
+    """
+    for seed in range(20):
+        log, truth = rare_and_large(seed)
         value = evaluate(log, name, draws=100)
-        assert value.limits is not None
-        held += value.low <= truth <= value.high
-    assert held >= 25
+        if log.reward.max() > 50.0:
+            assert "effective rows make up the spread of rewards" in value.says
+            assert value.limits is None
+        else:
+            assert value.limits is not None
+            assert "rewards far from all that were seen do not come" in value.limits.covers
+        sure = evaluate(log, name, draws=100, reward_range=(0.0, 110.0))
+        assert "betting, because" in sure.says
+        assert sure.low <= truth <= sure.high
+
+
+def test_few_large_units_do_not_hide_behind_many_rows() -> None:
+    """900 units of one row, and 5 of 20 rows in each of which one cell runs throughout.
+
+    What the cell of weight 9.5 earns rests on half a unit; intervals held in 19 of 60 logs.
+    """
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        unit = np.concatenate((np.arange(900), np.repeat(900 + np.arange(5), 20)))
+        is_large = unit >= 900
+        behaviour = np.where(is_large[:, None], [[0.9, 0.1]], [[0.5, 0.5]])
+        target = np.where(is_large[:, None], [[0.05, 0.95]], [[0.6, 0.4]])
+        cell = (rng.random(905)[unit] < behaviour[:, 1]).astype(int)
+        mean = np.where(is_large[:, None], [[0.1, 0.85]], [[0.1, 0.12]])
+        reward = mean[np.arange(1000), cell] + rng.uniform(-0.1, 0.1, 1000)
+        log = Feedback(cell, reward, behaviour, target, None, unit)
+        assert evaluate(log, "snips", draws=100).limits is None
 
 
 def test_rows_of_a_cluster_that_run_the_same_cell_are_one_run() -> None:
@@ -305,10 +392,18 @@ def test_rows_of_a_cluster_that_run_the_same_cell_are_one_run() -> None:
     assert "weights of 15.8 and more" in evaluate(clustered, "snips", draws=100).says
 
 
+@pytest.mark.parametrize("size", [5, 100])
+def test_runs_that_are_drawn_one_by_one_count_one_by_one(size: int) -> None:
+    """Clusters whose rows draw their cells by themselves: 10.8 runs are expected, as of rows."""
+    log, _ = with_a_decisive_cell(1, 3000)
+    clustered = replace(log, cluster=np.arange(3000) // size)
+    assert "weights of 15.8 and more" not in evaluate(clustered, "snips", draws=100).says
+
+
 def test_what_a_log_of_logged_propensities_cannot_see_is_said() -> None:
     """Nothing tells that a weight of 15.8 was possible: the interval says that it assumes none."""
-    log, _ = with_a_decisive_cell(0, 1000)
-    chance = np.asarray(log.behaviour)[np.arange(1000), log.cell]
+    log, _ = with_a_decisive_cell(0, 3000)
+    chance = np.asarray(log.behaviour)[np.arange(3000), log.cell]
     value = evaluate(replace(log, behaviour=logged_behaviour(log.cell, chance, 2)), "snips")
     assert value.limits is not None
     assert "no cell of much larger weight than those seen happened not to run" in value.says
@@ -319,9 +414,14 @@ def test_the_table_of_all_designs() -> None:
     """200 logs each: every interval that is given covers 91 % or more.
 
     95 % would fall below that once in 100; fourteen designs have some 160 intervals, most of which
-    hold more often than they say.
+    hold more often than they say. Where one was given in fewer than 200 logs, as many may miss
+    as would by chance once in 100.
     """
     table = study.coverage(tuple(study.designs()), 200, engine="pool")
     assert len(table) == len(study.designs()) * len(study.ASKED)
-    short = [row for row in table if row["given"] >= 50 and row["held"] < 0.91 * row["given"]]
+    short = [
+        row
+        for row in table
+        if row["given"] >= 20 and row["held"] < binom.ppf(0.01, row["given"], 0.95)
+    ]
     assert not short, short

@@ -143,7 +143,7 @@ def test_a_perfect_model_leaves_no_variance_but_that_of_contexts() -> None:
         feedback.cell,
         feedback.outcome[np.arange(600), feedback.cell],
         feedback.behaviour,
-        feedback.target,
+        (feedback.behaviour + feedback.target) / 2.0,
         feedback.outcome,
     )
     first, second = (evaluate(perfect, name, seed=3) for name in ("dm", "dr"))

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdcb.analysis.off_policy.bootstrap import effective_others, sums_of
-from gdcb.analysis.off_policy.estimators import NEED_MODEL, Terms, Weights
+from gdcb.analysis.off_policy.bootstrap import effective_others, effective_spread, sums_of
+from gdcb.analysis.off_policy.estimators import Terms, Weights
 from gdcb.analysis.off_policy.feedback import Feedback
 from gdcb.arrays import Array
 
 LEAST_ESS = 30.0  # effective rows below which the bootstrap has no interval
 LEAST_LOGGED_ESS = 100.0  # the same where weights that may come up are not known
-LEAST_OTHERS = 10.0  # effective rows that must differ from the most common reward
+LEAST_OTHERS = 10.0  # effective rows that must differ from the most common reward, or spread
 LEAST_RUNS = 4.0  # expected runs of a group of cells; with 4, none of them came in 2 of 100 logs
 # By how much weights stand out, and standard errors by which they may then move a value: cells
 # whose weights differ by less tell about each other, the more the nearer they are.
@@ -58,20 +58,25 @@ def what_is_missing(
 
     `pieces` as in `least_error`.
     """
-    alike = _too_alike([(part, weights) for _, part, weights, _ in pieces], ends)
-    return alike or _too_rare(estimator, pieces, reward_range)
+    error = least_error(estimator, pieces)
+    return (
+        _too_alike(pieces, ends)
+        or _too_rare(pieces, reward_range, error)
+        or _too_few_decide(pieces)
+        or _unseen(pieces, reward_range, error)
+    )
 
 
 def _too_rare(
-    estimator: str,
     pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
     reward_range: tuple[float, float] | None,
+    error: float,
 ) -> str:
     """Say which cells the log may have missed although they decide; nothing where it has none.
 
     The target runs them in a share of its rows, and their rewards may differ from the others' by
-    as much as was seen (with a model: by what it left, if that is less), or as the declared range
-    allows. They decide where that could move the value by a standard error, or by two where their
+    as much as was seen, or as the declared range allows, however well a model predicts those that
+    ran. They decide where that could move the value by a standard error, or by two where their
     weights stand out less.
     """
     feedback = pieces[0][1]
@@ -82,21 +87,63 @@ def _too_rare(
     size = float(np.ptp(feedback.reward))
     if reward_range is not None:
         size = reward_range[1] - reward_range[0]
-    elif estimator in NEED_MODEL:
-        ran = feedback.outcome[np.arange(feedback.n), feedback.cell]
-        size = min(size, float(np.ptp(feedback.reward - ran)))
-    return in_words_if_rare(rare, size, least_error(estimator, pieces))
+    return in_words_if_rare(rare, size, error)
 
 
-def _too_alike(parts: Sequence[tuple[Feedback, Weights]], ends: tuple[Terms, Terms]) -> str:
+def _counted(piece: tuple[float, Feedback, Weights, Terms]) -> tuple[Array, Array, Array | None]:
+    _, feedback, weights, _ = piece
+    return feedback.reward, weights.used, feedback.cluster
+
+
+def _too_few_decide(pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> str:
+    """Say where a few rewards far from the others make up what is known of their spread."""
+    found = min(effective_spread(*_counted(piece)) for piece in pieces)
+    if found >= LEAST_OTHERS:
+        return ""
+    rows = "rows" if pieces[0][1].cluster is None else "clusters"
+    return (
+        f"only {found:.2g} effective {rows} make up the spread of rewards, and the bootstrap needs "
+        f"{LEAST_OTHERS:g}"
+    )
+
+
+def _unseen(
+    pieces: Sequence[tuple[float, Feedback, Weights, Terms]],
+    reward_range: tuple[float, float] | None,
+    error: float,
+) -> str:
+    """Say where one reward at the end of the declared range would have moved all that is known.
+
+    What comes once in as many rows as the log counts for may well not be in it.
+    """
+    if reward_range is None:
+        return ""
+    used = np.abs(sum(sign * weights.used for sign, _, weights, _ in pieces))
+    if not used.any():
+        return ""
+    reward = pieces[0][1].reward
+    middle = float(np.average(reward, weights=used))
+    end = max(reward_range, key=lambda each: abs(each - middle))
+    share = float((used**2).sum() / used.sum()) / reward.size
+    if share * abs(end - middle) <= error:
+        return ""
+    return (
+        f"one reward of {end:g}, which the declared range allows, would move the value by more "
+        "than its standard error, and the log may well have none although they come"
+    )
+
+
+def _too_alike(
+    pieces: Sequence[tuple[float, Feedback, Weights, Terms]], ends: tuple[Terms, Terms]
+) -> str:
     """Say why rows differ too little for the bootstrap; nothing where they differ enough.
 
     Noise that has not shown up in the log is in no resampled log either: 100 rows without a success
     do not tell that there never is one.
     """
-    feedback = parts[0][0]
+    feedback = pieces[0][1]
     rows = "rows" if feedback.cluster is None else "clusters"
-    others = min(effective_others(part.reward, w.used, part.cluster) for part, w in parts)
+    others = min(effective_others(*_counted(piece)) for piece in pieces)
     if others < LEAST_OTHERS:
         return (
             f"only {others:.2g} effective {rows} have another reward than the most common one, and "
@@ -199,7 +246,8 @@ def rarely_run(
     behaviour : (N, C) P(cell executed | x) in the log
     kept : (N, C) the target's mass that weights stand for, at least 0; weight·behaviour
     cell : (N,) what ran
-    cluster : (N,) labels, or None. Rows of a cluster in which the same cell runs count as one
+    cluster : (N,) labels, or None. Where the rows of a cluster tend to run one cell, these runs
+        count as one
 
     Examples
     --------
@@ -215,17 +263,16 @@ def rarely_run(
     >>> rarely_run(*many, None)
     ()
     """
-    n, single = cell.size, 1.0
-    if cluster is not None:
-        owner = np.unique(cluster, return_inverse=True)[1].reshape(-1)
-        single = np.unique(np.stack((owner, cell)), axis=1).shape[1] / n
+    n = cell.size
     rows, cells = np.nonzero((kept > behaviour) & (behaviour > 0))
-    runs, mass = behaviour[rows, cells], kept[rows, cells]
-    weight = mass / runs
+    weight = kept[rows, cells] / behaviour[rows, cells]
     order = np.argsort(-weight, kind="stable")
-    rows, runs, mass, weight = rows[order], runs[order], mass[order], weight[order]
-    enough = int(np.searchsorted(runs.cumsum() * single, LEAST_RUNS * (1.0 - 1e-9)))
-    usual = float(weight[enough]) if enough < weight.size else 1.0
+    rows, cells, weight = rows[order], cells[order], weight[order]
+    mass, runs = kept[rows, cells], behaviour[rows, cells].cumsum()
+    if cluster is not None:
+        runs = _runs_of_clusters(behaviour, rows, cells, cell, cluster)
+    is_enough = runs >= LEAST_RUNS * (1.0 - 1e-9)
+    usual = float(weight[is_enough.argmax()]) if is_enough.any() else 1.0
     found = []
     for factor, errors in _STANDING_OUT:
         end = int(np.searchsorted(-weight, -factor * usual))
@@ -234,9 +281,32 @@ def rarely_run(
         by_row = np.bincount(rows[:end], mass[:end], n)
         share = float(by_row.mean())
         most = share + float(np.sqrt((by_row**2).sum())) / n
-        expected = float(runs[:end].sum()) * single
-        found.append(Rare(share, most, expected, float(weight[end - 1]), errors))
+        found.append(Rare(share, most, float(runs[end - 1]), float(weight[end - 1]), errors))
     return tuple(found)
+
+
+def _runs_of_clusters(
+    behaviour: Array, rows: Array, cells: Array, cell: Array, cluster: Array
+) -> Array:
+    """Return how many runs were to be expected of the first k pairs (row, cell), for every k.
+
+    If draws are independent within a cluster, each counts with its probability; if one draw
+    decides for all k rows of a cluster, with a k-th of it. Which holds is told by how many
+    different cells ran in the clusters that the pairs lie in: 1 in each if one draw decides, and
+    Σ_c (1 − Π (1 − P(c))) if none does. What lies between is taken in proportion.
+    """
+    owner = np.unique(cluster, return_inverse=True)[1].reshape(-1)
+    kinds = np.bincount(np.unique(np.stack((owner, cell)), axis=1)[0].astype(int))
+    none = np.log1p(-np.minimum(behaviour, 1.0 - 1e-12))
+    free = -np.expm1(np.stack([np.bincount(owner, column) for column in none.T])).sum(axis=0)
+    at = owner[rows]
+    is_new = np.zeros(rows.size, dtype=bool)
+    is_new[np.unique(at, return_index=True)[1]] = True
+    seen, possible = (np.where(is_new, each[at] - 1.0, 0.0).cumsum() for each in (kinds, free))
+    chance = behaviour[rows, cells]
+    apart = np.clip(seen / np.maximum(possible, 1.0), 0.0, 1.0)
+    together = (chance / np.bincount(owner)[at]).cumsum()
+    return np.asarray(apart * chance.cumsum() + (1.0 - apart) * together)
 
 
 def in_words_if_rare(rare: tuple[Rare, ...], size: float, error: float) -> str:

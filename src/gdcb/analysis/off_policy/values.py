@@ -136,13 +136,17 @@ def evaluate(
     range of rewards is not declared (with it, what was cut counts as anything in that range); and
     by the bootstrap where fewer than 30 effective rows carry the estimate (100 where the log only
     says how likely what ran was), where fewer than 10 effective rows have another reward than the
-    most common one, or where cells that decide were expected to run fewer than 4 times
-    (`rarely_run`), so that a log without them is likely and does not show what they earn. In the
-    last two cases the betting limits stand in for it where the range of rewards is declared and
-    they apply, and `says` tells so. There is none either where the lower
-    limit comes out above the upper one: then what the interval rests on does not hold.
+    most common one, or make up the spread of rewards, where cells that decide were expected to run
+    fewer than 4 times (`rarely_run`), so that a log without them is likely and does not show what
+    they earn, or where one reward at the end of the declared range would have moved the value by
+    more than its standard error. In all but the first of these the betting limits stand in for it
+    where the range of rewards is declared and they apply, and `says` tells so. There is none either
+    where the lower limit comes out above the upper one: then what the interval rests on does not
+    hold.
 
-    Stops applying: the bootstrap holds in the long run, not at every size. Where the log only says
+    Stops applying: the bootstrap holds in the long run, not at every size; without a declared
+    range it takes for granted that rewards far from all that were seen do not come. Where the log
+    only says
     how likely what ran was, cells that decide and happened not to run are not seen: `covers` says
     so, and nothing in the log tells whether there are any. A behaviour that was
     itself estimated from few rows makes every interval too short.
@@ -179,14 +183,15 @@ def evaluate(
         if missing:
             why, bounds = missing, (clip, weight_bound, weights.most)
             if reward_range is None:
-                why += "; declare reward_range, and betting limits are given instead"
+                others = "" if estimator in _BOUNDED else f" and take {_BOUNDED[2]!r}"
+                why += f"; declare reward_range{others}, and betting limits are given instead"
             elif estimator in _BOUNDED and any(bound is not None for bound in bounds):
                 limits, crossed = _sure(feedback, estimator, "betting", *asked)
                 how, why = f"betting, because {missing}", crossed or missing
         elif ends is not None:
             least = least_error(estimator, pieces)
             low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
-            covers = _covers([(feedback, ends)], estimator)
+            covers = _covers([(feedback, ends)], estimator, reward_range)
             limits, why = _made(terms.value, low, high, level, covers)
     else:
         limits, why = _sure(feedback, estimator, interval, *asked)
@@ -257,7 +262,7 @@ def difference(
         pieces.append((sign, part, weights, terms_of(part, estimator, weights)))
         pairs.append(ends)
     covers = "the difference of two targets: of each, "
-    covers += _covers([(first, pairs[0]), (second, pairs[1])], estimator)
+    covers += _covers([(first, pairs[0]), (second, pairs[1])], estimator, reward_range)
     gap = pieces[0][3].value - pieces[1][3].value
     if _is_same(first, second) and pairs[0][0] is pairs[0][1]:
         return Interval(0.0, 0.0, 0.0, level, covers)  # whatever rewards are
@@ -377,6 +382,7 @@ def _made(
 def _covers(
     parts: Sequence[tuple[Feedback, tuple[Terms, Terms] | None]],
     estimator: str,
+    reward_range: tuple[float, float] | None,
     bounds: tuple[str, ...] = (),
 ) -> str:
     """Say what an interval covers, and what it takes for granted.
@@ -388,8 +394,8 @@ def _covers(
     drawn = [(feedback, ends[0] is ends[1]) for feedback, ends in parts if ends is not None]
     if drawn:
         said.append("effective rows are many (in the long run, not at every size)")
-        if not all(is_whole for _, is_whole in drawn):
-            said.append("rewards stay in the declared range")
+        known = "rewards stay in the declared range"
+        said.append(known if reward_range else "rewards far from all that were seen do not come")
         if any(is_whole and feedback.is_partial for feedback, is_whole in drawn):
             said.append("the log could run whatever the target would")
         if any(feedback.is_partial for feedback, _ in drawn):
@@ -451,7 +457,7 @@ def _sure(
     bounds = [f"rewards lie within {reward_range[0]:g} and {reward_range[1]:g}"]
     if weight_bound is not None:
         bounds.append(f"no weight exceeds {bound:g}")
-    covers = _covers([(feedback, None)], estimator, tuple(bounds))
+    covers = _covers([(feedback, None)], estimator, reward_range, tuple(bounds))
     return _made(mean, low, high, level, covers)
 
 

@@ -206,7 +206,7 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
             changed=changed,
             **figures,
         )
-    size = float(min(np.ptp(scores.rest), np.ptp(asked.log.reward)))
+    size = float(np.ptp(asked.log.reward))
     if asked.reward_range is not None:
         size = asked.reward_range[1] - asked.reward_range[0]
     rare = in_words_if_rare(scores.rare, size, scores.noise)
