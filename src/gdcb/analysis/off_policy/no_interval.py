@@ -60,7 +60,8 @@ def what_is_missing(
     """
     error = least_error(estimator, pieces)
     return (
-        _too_alike(pieces, ends)
+        _too_few_differ(pieces)
+        or _too_alike(pieces, ends)
         or _too_rare(pieces, reward_range, error)
         or _too_few_decide(pieces)
         or _unseen(pieces, reward_range, error)
@@ -90,17 +91,18 @@ def _too_rare(
     return in_words_if_rare(rare, size, error)
 
 
-def _counted(piece: tuple[float, Feedback, Weights, Terms]) -> tuple[Array, Array, Array | None]:
-    _, feedback, weights, _ = piece
-    return feedback.reward, weights.used, feedback.cluster
+def _used(pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> Array:
+    """Return by how much each row counts for the value, or for the difference, (N,)."""
+    return np.asarray(np.abs(np.sum([sign * each.used for sign, _, each, _ in pieces], axis=0)))
 
 
 def _too_few_decide(pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> str:
     """Say where a few rewards far from the others make up what is known of their spread."""
-    found = min(effective_spread(*_counted(piece)) for piece in pieces)
+    feedback = pieces[0][1]
+    found = effective_spread(feedback.reward, _used(pieces), feedback.cluster)
     if found >= LEAST_OTHERS:
         return ""
-    rows = "rows" if pieces[0][1].cluster is None else "clusters"
+    rows = "rows" if feedback.cluster is None else "clusters"
     return (
         f"only {found:.2g} effective {rows} make up the spread of rewards, and the bootstrap needs "
         f"{LEAST_OTHERS:g}"
@@ -118,7 +120,7 @@ def _unseen(
     """
     if reward_range is None:
         return ""
-    used = np.abs(sum(sign * weights.used for sign, _, weights, _ in pieces))
+    used = _used(pieces)
     if not used.any():
         return ""
     reward = pieces[0][1].reward
@@ -133,6 +135,18 @@ def _unseen(
     )
 
 
+def _too_few_differ(pieces: Sequence[tuple[float, Feedback, Weights, Terms]]) -> str:
+    """Say where only a few rows tell two targets apart."""
+    used = _used(pieces)
+    square = float((used**2).sum())
+    if len(pieces) == 1 or float(used.sum()) ** 2 >= LEAST_ESS * square:
+        return ""
+    return (
+        f"only {float(used.sum()) ** 2 / square:.2g} effective rows tell the two apart, and the "
+        f"bootstrap needs {LEAST_ESS:g}"
+    )
+
+
 def _too_alike(
     pieces: Sequence[tuple[float, Feedback, Weights, Terms]], ends: tuple[Terms, Terms]
 ) -> str:
@@ -143,7 +157,7 @@ def _too_alike(
     """
     feedback = pieces[0][1]
     rows = "rows" if feedback.cluster is None else "clusters"
-    others = min(effective_others(*_counted(piece)) for piece in pieces)
+    others = effective_others(feedback.reward, _used(pieces), feedback.cluster)
     if others < LEAST_OTHERS:
         return (
             f"only {others:.2g} effective {rows} have another reward than the most common one, and "
@@ -275,7 +289,7 @@ def rarely_run(
     usual = float(weight[is_enough.argmax()]) if is_enough.any() else 1.0
     found = []
     for factor, errors in _STANDING_OUT:
-        end = int(np.searchsorted(-weight, -factor * usual))
+        end = int(np.searchsorted(-weight, -factor * usual * (1.0 - 1e-9), side="right"))
         if end == 0:
             continue
         by_row = np.bincount(rows[:end], mass[:end], n)

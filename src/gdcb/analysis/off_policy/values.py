@@ -192,7 +192,7 @@ def evaluate(
             least = least_error(estimator, pieces)
             low, high = _drawn(ends, feedback.cluster, int(draws), seed, level, form, least)
             covers = _covers([(feedback, ends)], estimator, reward_range)
-            limits, why = _made(terms.value, low, high, level, covers)
+            limits, why = _made(terms.value, low, high, level, covers, reward_range)
     else:
         limits, why = _sure(feedback, estimator, interval, *asked)
     used = weights.used
@@ -272,7 +272,8 @@ def difference(
         raise InvalidInput(f"difference: there is no interval: {missing}")
     least = least_error(estimator, pieces)
     low, high = _drawn(both, first.cluster, int(draws), seed, level, form, least)
-    found, why = _made(gap, low, high, level, covers)
+    span = None if reward_range is None else reward_range[1] - reward_range[0]
+    found, why = _made(gap, low, high, level, covers, None if span is None else (-span, span))
     if found is None:
         raise InvalidInput(f"difference: there is no interval: {why}")
     return found
@@ -364,13 +365,25 @@ def _drawn(
 
 
 def _made(
-    mean: float, low: float, high: float, level: float, covers: str
+    mean: float,
+    low: float,
+    high: float,
+    level: float,
+    covers: str,
+    possible: tuple[float, float] | None = None,
 ) -> tuple[Interval | None, str]:
     """Return the interval, or why there is none: its ends are out of order.
 
     An estimate may lie outside of its limits, such as an IPS above all that rewards can be; the
-    interval is then of the value alone.
+    interval is then of the value alone. It holds no more than what is `possible`.
     """
+    if possible is not None and low <= high:
+        if high < possible[0] or low > possible[1]:
+            return None, (
+                f"it would be {low:.4g} to {high:.4g}, outside of what the declared range allows: "
+                "what it rests on does not hold in this log, and it cannot tell"
+            )
+        low, high = max(low, possible[0]), min(high, possible[1])
     if low > high:
         return None, (
             f"its lower limit, {low:.4g}, is above its upper one, {high:.4g}: what it rests on "
@@ -458,6 +471,11 @@ def _sure(
     if weight_bound is not None:
         bounds.append(f"no weight exceeds {bound:g}")
     covers = _covers([(feedback, None)], estimator, reward_range, tuple(bounds))
+    if low == high:
+        return None, (
+            f"both limits are {low:.4g}: what it rests on does not hold in this log, and it cannot "
+            "tell"
+        )
     return _made(mean, low, high, level, covers)
 
 
