@@ -126,7 +126,8 @@ def evaluate(
     Notes
     -----
     Assumes: what `Feedback` assumes; independent rows or clusters; right propensities (for DR,
-    right propensities or a right model). The interval takes models and propensities as given;
+    right propensities or a right model, but for 'betting', which rests on the propensities). The
+    interval takes models and propensities as given;
     `Value.limits.covers` says what it covers. 'bernstein' and 'betting' also rest on the two
     declared bounds, and on an outcome model of other rows; where it is cross-fitted they hold fold
     by fold and, as measured, together.
