@@ -28,8 +28,11 @@ Value = bool | Number | Annotated[str, Field(max_length=2_000)]
 Context = Annotated[dict[str, Value], Field(max_length=2_000)]
 ActionValue = Number | Annotated[str, Field(max_length=200)]
 Action = Annotated[dict[str, ActionValue], Field(max_length=200)]
+# The first wrong value of a list is named, and the rest is not looked at: thousands of wrong values
+# would make millions of errors.
+_FIRST = Field(fail_fast=True)
 Mask = Annotated[
-    list[Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=10_000)
+    list[Annotated[str, Field(max_length=200)]], _FIRST, Field(min_length=1, max_length=10_000)
 ]
 
 
@@ -68,26 +71,32 @@ class DecideMany(Body):
     """A request for a batch of decisions: contexts row by row, or column by column."""
 
     id: Id | None = None
-    contexts: Annotated[list[Context], Field(min_length=1, max_length=10_000)] | None = None
-    columns: dict[str, Annotated[list[Value], Field(max_length=10_000)]] | None = None
+    contexts: Annotated[list[Context], _FIRST, Field(min_length=1, max_length=10_000)] | None = None
+    columns: (
+        Annotated[
+            dict[str, Annotated[list[Value], _FIRST, Field(max_length=10_000)]],
+            Field(max_length=2_000),
+        ]
+        | None
+    ) = None
     unit: Unit | None = None
-    units: Annotated[list[Unit], Field(max_length=10_000)] | None = None
+    units: Annotated[list[Unit], _FIRST, Field(max_length=10_000)] | None = None
     mask: Mask | None = None
     incumbent: Action | None = Field(
         None, description="What runs where the proposal does not, the same for all rows"
     )
-    incumbents: Annotated[list[Action], Field(max_length=10_000)] | None = Field(
+    incumbents: Annotated[list[Action], _FIRST, Field(max_length=10_000)] | None = Field(
         None, description="… or one a row"
     )
     incumbent_columns: (
         Annotated[
-            dict[str, Annotated[list[ActionValue], Field(max_length=10_000)]],
+            dict[str, Annotated[list[ActionValue], _FIRST, Field(max_length=10_000)]],
             Field(max_length=200),
         ]
         | None
     ) = Field(None, description="… or one a row, as lists by name")
     subject: Subject | None = None
-    subjects: Annotated[list[Subject], Field(max_length=10_000)] | None = None
+    subjects: Annotated[list[Subject], _FIRST, Field(max_length=10_000)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> DecideMany:
@@ -198,7 +207,7 @@ class ManyReviews(Body):
     verdict: Literal["approve", "veto"]
     code: Annotated[str, Field(max_length=40)]
     reason: Words = ""
-    decisions: Annotated[list[Seen], Field(min_length=1, max_length=200)]
+    decisions: Annotated[list[Seen], _FIRST, Field(min_length=1, max_length=200)]
 
 
 class Seen(Body):
@@ -219,7 +228,7 @@ class OutcomeBody(Body):
     """What came of a decision."""
 
     outcome: dict[str, bool | Number]
-    label: Annotated[list[Number | None], Field(max_length=1_000)] | None = None
+    label: Annotated[list[Number | None], _FIRST, Field(max_length=1_000)] | None = None
     weight: Annotated[Number, Field(ge=0)] = 1.0
     reason: Words = Field("", description="Why, where this corrects an outcome")
 
@@ -233,7 +242,7 @@ class OutcomeOf(OutcomeBody):
 class ManyOutcomes(Body):
     """Outcomes of several decisions: all are taken, or none."""
 
-    outcomes: Annotated[list[OutcomeOf], Field(min_length=1, max_length=10_000)]
+    outcomes: Annotated[list[OutcomeOf], _FIRST, Field(min_length=1, max_length=10_000)]
 
 
 class News(BaseModel):

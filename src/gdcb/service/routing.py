@@ -46,6 +46,7 @@ _UNION = {
     "none": "null",
 }
 _WRITES = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_LARGE = 256 * 2**10
 _PLAIN = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 413: "too_large"}
 
 
@@ -60,7 +61,10 @@ class StrictRequest(Request):
                 raise BadRequest(
                     "expected a body of type application/json", 415, "unsupported_media_type"
                 )
-            self._json = loads(await self.body())
+            raw = await self.body()
+            # A large one would hold up everybody else for as long as it takes to read.
+            is_large = len(raw) > _LARGE
+            self._json = await run_in_threadpool(loads, raw) if is_large else loads(raw)
         return self._json
 
 

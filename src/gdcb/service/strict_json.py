@@ -8,6 +8,8 @@ from typing import Any
 from gdcb.service.problems import BadRequest
 
 LARGEST = 16 * 2**20
+MOST_NAMES = 2_000  # of one object
+MOST_PARTS = 500_000  # objects and lists; brackets in texts count, too
 _GONE = object()
 
 
@@ -17,6 +19,8 @@ def loads(raw: bytes) -> Any:
     >>> loads(b'{"price": 1e3}')
     {'price': 1000.0}
     """
+    if raw.count(b"{") + raw.count(b"[") > MOST_PARTS:
+        raise BadRequest(f"the body has more than {MOST_PARTS:,} objects and lists")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -49,6 +53,8 @@ def _has_nul(found: Any) -> bool:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_NAMES:
+        raise BadRequest(f"the body has an object with more than {MOST_NAMES:,} names")
     found = dict(pairs)
     if len(found) < len(pairs):
         left = dict(found)
