@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import secrets
 import shutil
@@ -32,6 +33,7 @@ from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import Snapshot
 from gdcb.service import deciding, operating
+from gdcb.service.api.health import Readiness
 from gdcb.service.desk import Desk
 from tests.service import desks
 from tests.service.http import ROOMS, Site, site, visitor
@@ -720,6 +722,63 @@ def test_a_second_one_stops_it_again(fresh: Site) -> None:
     assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
     assert dealt(fresh, "c3") == 201
     assert replay_chain(fresh.house.store, ROOMS).verdict == "equal"
+
+
+class Counted:
+    """A house that counts how often it is looked over."""
+
+    looks = 0
+
+    def check_ready(self) -> int:
+        """Take a moment, as many ledgers do."""
+        self.looks += 1
+        time.sleep(0.005)
+        return 1
+
+
+def test_many_who_ask_for_readiness_share_a_look() -> None:
+    """Forty connections of strangers kept every thread of the service reading ledgers."""
+    there: Any = Counted()
+    found = Readiness()
+
+    async def ask() -> list[Any]:
+        answers = []
+        for _ in range(5):
+            answers += await asyncio.gather(*(found.ask(there) for _ in range(40)))
+        for _ in range(100):  # one after the other
+            answers.append(await found.ask(there))
+        return answers
+
+    began = time.monotonic()
+    answers = asyncio.run(ask())
+    assert len(answers) == 300
+    assert all(status == 200 for status, _ in answers)
+    assert there.looks <= 21 + 10.0 * (time.monotonic() - began)
+
+
+def test_a_copy_that_holds_an_acknowledged_one_stops_it_too(fresh: Site) -> None:
+    """A copy that was made after the first was acknowledged was taken for acknowledged itself."""
+    said = {"reason": "seen, and on file"}
+    fresh.decide("a1")
+    first = kept_copy(fresh).rename(file_of(fresh).with_suffix(".first"))
+    for id in ("a2", "a3", "a4", "a5", "a6"):
+        fresh.decide(id)
+    put_back(fresh, first)
+    assert dealt(fresh, "b1") == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    fresh.decide("b1")
+    middle = kept_copy(fresh)
+    put_back(fresh, first)
+    assert dealt(fresh, "b2") == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    fresh.clock.pass_by(60.0)
+    for id in ("c1", "c2"):
+        fresh.decide(id)
+    put_back(fresh, middle)
+    assert [dealt(fresh, "d1"), dealt(fresh, "c2")] == [503, 503]
+    assert fresh.get("/readyz").status_code == 503
+    assert fresh.post(f"{AT}/acknowledge", fresh.ann, said).json() == {"news": True}
+    assert dealt(fresh, "d1") == 201
 
 
 def test_whoever_asks_first_is_told(fresh: Site) -> None:

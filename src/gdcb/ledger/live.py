@@ -70,7 +70,7 @@ class Live(Agent):
     waiting : held decisions, oldest first
     paused, retired : the act that stopped it, with who and when; None: it runs
     set_back : what was found when an earlier state had been put back; None: acknowledged, or never
-    set_backs : number of each such event, and how many entries there had been
+    set_backs : number of each such event, how many entries there had been, and when it was found
     proposals : changes that wait for a second pair of eyes, by the numbers of their events
     fitted_at : when the scaler was last refitted, µs; 0: never
     at, by : of the last event: when it was, and who brought it about
@@ -91,7 +91,7 @@ class Live(Agent):
         self.paused: tuple[ev.Paused, int, str] | None = None
         self.retired: tuple[ev.Retired, int, str] | None = None
         self.set_back: tuple[ev.LedgerSetBack, int, str] | None = None
-        self.set_backs: list[tuple[int, int]] = []
+        self.set_backs: list[tuple[int, int, int]] = []
         self.proposals: dict[int, tuple[ev.ChangeProposed, int, str]] = {}
         self.fitted_at = 0
         self.at, self.by = 0, ""
@@ -204,7 +204,7 @@ class Live(Agent):
             self.retired = (event, self.at, self.by)
         elif isinstance(event, ev.LedgerSetBack):
             self.set_back = (event, self.at, self.by)
-            self.set_backs.append((number, event.had))
+            self.set_backs.append((number, event.had, self.at))
         elif isinstance(event, ev.SetBackAcknowledged):
             self.set_back = None
         elif isinstance(event, ev.ChangeProposed):

@@ -144,7 +144,7 @@ class Desk:
         """
         is_gone = self._found is not None
         if is_gone or self.set_back is None:
-            is_there = self._is_there(self.store.head(self.chain).size)
+            is_there = self._is_there(self.store.head(self.chain))
             if is_there == is_gone:
                 self.look(lambda _: None).result()
         if self.set_back is not None:
@@ -321,13 +321,14 @@ class Desk:
         with self.store.writing(self.chain) as writing:
             if (writing.head.size, writing.head.hash) != (len(live.events), last):
                 last = _follow(live, last, writing.head, writing.read)
-            if self._is_there(len(live.events)):
+            if self._is_there(Head(len(live.events), last)):
                 log.error("instance %s: ledger entries that were gone are back", self.chain)
                 return live, last
             # Another process may have found it before, and it may be acknowledged by now. What
-            # was known already is an earlier one.
+            # was known already is an earlier one, and so is one that was found before the last
+            # entry that is known was written: a copy that is put back may hold such.
             since = [one for one in live.set_backs if one not in self._set_backs]
-            if not any(number < found.had <= had for number, had in since):
+            if not any(n < found.had <= had and at >= self._last_at for n, had, at in since):
                 turn = Turn(live, self.policy, max(self.clock(), live.at), writing)
                 event = ev.LedgerSetBack(found.had, found.last.hex(), len(live.events))
                 turn.add(event, POLICY)
@@ -338,13 +339,13 @@ class Desk:
         """Keep what a later look at the ledger is held against; `last`: its last entry's hash."""
         # In one step: other threads hold the ledger against both (`check_ledger`).
         self._known = len(live.events), last
-        self._set_backs = list(live.set_backs)
+        self._set_backs, self._last_at = list(live.set_backs), live.at
 
-    def _is_there(self, size: int) -> bool:
-        """Return whether the last entry that was known is in a chain of so many still."""
+    def _is_there(self, head: Head) -> bool:
+        """Return whether the last entry that was known is in a chain with this head still."""
         known, last = self._known
-        if size < known:
-            return False
+        if head.size <= known:  # an entry may be large: it is read only where it must be
+            return head.size == known and head.hash == last
         (entry,) = self.store.get(self.chain, [known - 1])
         return entry.hash == last
 
@@ -377,9 +378,10 @@ class Desk:
                 live = self._opened()
             except UnknownInstance as error:
                 raise _SetBack(*self._known) from error
-            if not self._is_there(len(live.events)):
+            last = self._last_of(live)
+            if not self._is_there(Head(len(live.events), last)):
                 raise _SetBack(*self._known)
-            self._keep(live, self._last_of(live))
+            self._keep(live, last)
             self._live = live
         return self._live
 
