@@ -551,10 +551,12 @@ def test_numbers_are_seconds_and_milliseconds_are_asked_about() -> None:
     batch, report = read(nights(3).with_columns(time=pl.Series([10, 20, 30])), listing())
     assert batch.time.tolist() == [10.0, 20.0, 30.0]
     assert report.warnings == []
-    _, report = read(
-        nights(3).with_columns(time=pl.Series([1.7e12] * 3) + pl.Series([1, 2, 3])), listing()
-    )
+    far = nights(3).with_columns(time=pl.Series([2e11] * 3) + pl.Series([1, 2, 3]))
+    _, report = read(far, listing())
     assert "are they milliseconds?" in report.warnings[0]
+    beyond = nights(3).with_columns(time=pl.Series([1.7e12] * 3) + pl.Series([1, 2, 3]))
+    with pytest.raises(InvalidInput, match=r"outside of the years 1 to 9999 .* not milliseconds"):
+        read(beyond, listing())
 
 
 # Parts, fingerprints, copies

@@ -60,6 +60,30 @@ def test_an_odd_log_gets_an_error_or_a_refusal_and_no_traceback(name: str, tmp_p
     assert (code == 3) or err.startswith("gdcb: ")
 
 
+FAR = {
+    "a year": pl.Series(["+10000-01-01"] * 60),
+    "milliseconds": pl.Series([1_700_000_000_000 + i for i in range(60)]),
+    "a large number": pl.Series(["1e300"] * 60),
+    "a day": pl.Series([2**31 - 1] * 60, dtype=pl.Int32).cast(pl.Date),
+    "microseconds": pl.Series([2**62] * 60).cast(pl.Datetime("us")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(FAR))
+def test_a_time_that_no_calendar_has_is_named(name: str, tmp_path: Path) -> None:
+    """Times in milliseconds ended in a traceback, and in an error 500 of the service."""
+    (tmp_path / "shop.toml").write_text(SHOP)
+    log = pl.DataFrame({"base": [100.0, 50.0] * 30, "busy": 0.5, "price": [90.0, 50.0] * 30})
+    log = log.with_columns(pl.Series("reward", np.arange(60.0)), FAR[name].alias("time"))
+    log.write_parquet(tmp_path / "log.parquet")
+    code, _, said = _run(
+        "check", str(tmp_path / "log.parquet"), "--instance", str(tmp_path / "shop.toml")
+    )
+    assert code == 1
+    assert "a time outside of the years 1 to 9999" in said
+    assert "not milliseconds" in said
+
+
 def test_a_column_without_a_name_can_be_no_outcome(tmp_path: Path) -> None:
     """pandas writes its row numbers under no name; a file that names it so is refused in words."""
     log, file = tmp_path / "log.csv", tmp_path / "shop.toml"

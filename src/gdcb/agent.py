@@ -432,7 +432,7 @@ class Agent(Fold):
         """Work out what a certified log would teach; None: it was refused."""
         from gdcb.history.warm import start
 
-        self._check_new(source.fingerprint)
+        self.check_new(source.fingerprint)
         if certificate.is_refused:
             return None
         units = list(source.units) or [DEFAULT_UNIT]
@@ -447,7 +447,7 @@ class Agent(Fold):
         self._warmed = (event, (state, group, None if kept is None else kept.log))
         return event
 
-    def _check_new(self, fingerprint: str) -> None:
+    def check_new(self, fingerprint: str) -> None:
         """Refuse a second history: one that is known, or another one."""
         event = self.history
         if event is not None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from gdcb.errors import InvalidInput
-from gdcb.service import uploads
+from gdcb.ledger.live import Live
+from gdcb.ledger.sql import SqlStore
+from gdcb.service import deciding, uploads
+from gdcb.service.api import instances
 from gdcb.service.uploads import Wanted, read_upload, rows_for
 from tests.service.http import ROOMS, Site, problem, site
 
@@ -165,3 +173,85 @@ def test_an_instance_reads_one_file_at_a_time(here: Site) -> None:
     answer = here.ask("POST", AT, headers, content=b"a,b\n1,2\n")
     assert answer.status_code == 429
     assert "another file is being read" in problem(answer)["message"]
+
+
+def small_log(n: int = 60, units: int = 1) -> bytes:
+    """Return a log of the shop with so many units."""
+    rng = np.random.default_rng(1)
+    rows = {
+        "base": np.full(n, 100.0),
+        "busy": rng.random(n).round(2),
+        "price": 100.0 * rng.choice([0.9, 1.0, 1.1], n),
+        "booked": rng.integers(0, 2, n),
+        "unit": np.arange(n) % units,
+    }
+    return pl.DataFrame(rows).write_csv().encode()
+
+
+def test_units_of_a_history_need_room_too(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 units were taken from a file where 64 MiB were allowed, and held 238."""
+    monkeypatch.setattr(deciding, "MEBIBYTE", 1)
+    headers, before = here.shop | {"content-type": "text/csv"}, here.heads()
+    answer = here.ask("POST", AT, headers, content=small_log(200, 50))
+    assert answer.status_code == 422
+    assert "what is learned of 50 units would take" in problem(answer)["message"]
+    assert here.heads() == before
+
+
+def test_a_history_that_comes_too_late_is_not_read(
+    sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read and certified first: 28 seconds of a processor for a refusal."""
+    read: list[bytes] = []
+    monkeypatch.setattr(instances, "read_upload", lambda raw, *_: read.append(raw))
+    with site(sqlite_template, tmp_path) as there:
+        there.decide("a1")
+        headers = there.shop | {"content-type": "text/csv"}
+        answer = there.ask("POST", AT, headers, content=small_log())
+        assert answer.status_code == 409
+        assert "it comes before the first decision" in problem(answer)["message"]
+    assert read == []
+
+
+def test_nobody_waits_for_the_store_while_a_history_is_learned(
+    sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was learned in the transaction: decisions of other instances waited for seconds."""
+    real_write, real_foresee = SqlStore.writing, Live.foresee_import
+    inside: list[bool] = []
+    depth = [0]
+
+    @contextmanager
+    def writing(store: SqlStore, chain: str) -> Iterator[Any]:
+        with real_write(store, chain) as found:
+            depth[0] += 1
+            try:
+                yield found
+            finally:
+                depth[0] -= 1
+
+    def foresee(live: Live, *given: Any) -> Any:
+        inside.append(depth[0] > 0)
+        return real_foresee(live, *given)
+
+    with site(sqlite_template, tmp_path) as there:
+        monkeypatch.setattr(SqlStore, "writing", writing)
+        monkeypatch.setattr(Live, "foresee_import", foresee)
+        headers = there.shop | {"content-type": "text/csv"}
+        answer = there.ask("POST", AT, headers, content=small_log(600))
+        assert answer.status_code == 200, answer.text
+    assert inside
+    assert not any(inside)
+
+
+def test_what_a_killed_process_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that was being read when the service was killed stayed on the disk for ever."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, age in (("gdcb-upload-old", 7200.0), ("gdcb-upload-new", 60.0), ("other", 7200.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "history.csv").write_text("a,b")
+        os.utime(tmp_path / name, (time.time() - age, time.time() - age))
+    uploads.remove_left()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gdcb-upload-new", "other"]

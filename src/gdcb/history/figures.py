@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -26,6 +25,7 @@ from gdcb.history.passage import passed_through
 from gdcb.history.plan import Plan, target_of
 from gdcb.history.scaler_line import scaler_figures
 from gdcb.history.statistics import Statistics
+from gdcb.history.times import in_iso
 from gdcb.history.verdict import time_of, twins
 from gdcb.history.warm import warm_start
 from gdcb.history.weights import overlap_of
@@ -133,7 +133,7 @@ def _variation(certificate: Certificate, batch: Batch, history: History) -> dict
 def _when(plan: Plan, time: float) -> str | float:
     if not plan.has_time:
         return float(time)
-    return datetime.fromtimestamp(float(time), UTC).isoformat(timespec="seconds")
+    return in_iso(float(time))
 
 
 def _rows(log: Any, statistics: Statistics, found: Evidence) -> dict[str, Any]:

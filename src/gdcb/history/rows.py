@@ -15,7 +15,7 @@ from gdcb.errors import InvalidInput
 from gdcb.history.batch import Batch
 from gdcb.history.cells import MISSING, Reasons, choices, flags, levels, names, numbers, statuses
 from gdcb.history.layout import FAULT, Layout
-from gdcb.history.times import times
+from gdcb.history.times import FAR, times
 from gdcb.records import MODIFIED, NOT_REACHED, STATUS
 from gdcb.rewards import Reward
 
@@ -84,6 +84,8 @@ class _Check:
                 continue
             rows = np.flatnonzero(mask)
             series = self.frame[column] if column in self.frame.columns else None
+            if series is not None and reason == FAR:
+                series = series.to_physical()  # no date of Python's can show such a time
             shown = [(int(i), None if series is None else series[int(i)]) for i in rows[:3]]
             self.faults.append(Fault(column, reason, rows, shown))
             self.bad = mask.copy() if self.bad is None else self.bad | mask

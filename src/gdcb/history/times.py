@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ from gdcb.history.cells import MISSING, Reasons, as_text, is_text, numbers
 if TYPE_CHECKING:
     import polars as pl
 
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_800.0  # the years 1 to 9999
+FAR = "a time outside of the years 1 to 9999 (numbers are seconds since 1970, not milliseconds)"
 AWARE, NAIVE, PLAIN = "with a zone", "without a zone", "as numbers"
 # A zone at the end: Z, UTC, +02, +0200 or +02:00; a date's own '-15' is no zone.
 _ZONE = r"(?i)(?:z|utc|(?:\d{2}:\d{2}.*)[+-]\d{2}(?::?\d{2})?)$"
@@ -36,13 +39,27 @@ def times(series: pl.Series) -> tuple[Array, Reasons, set[str]]:
     dtype = series.dtype
     if isinstance(dtype, pl.Datetime):
         zone = {NAIVE if dtype.time_zone is None else AWARE}
-        return *_missing(_seconds(series)), zone
-    if dtype == pl.Date:
-        return *_missing(_seconds(series.cast(pl.Datetime("us")))), {NAIVE}
-    if not is_text(series):
-        values, reasons = numbers(series)
-        return values, reasons, {PLAIN}
-    return _parsed(series)
+        seconds, reasons = _missing(_seconds(series))
+    elif dtype == pl.Date:
+        zone = {NAIVE}
+        seconds, reasons = _missing(_seconds(series))
+    elif not is_text(series):
+        zone = {PLAIN}
+        seconds, reasons = numbers(series)
+    else:
+        seconds, reasons, zone = _parsed(series)
+    is_far = np.isfinite(seconds) & ((seconds < _FIRST) | (seconds >= _LAST))
+    if is_far.any():
+        seconds = np.where(is_far, np.nan, seconds)
+        reasons = [*reasons, (FAR, is_far)]
+    return seconds, reasons, zone
+
+
+def in_iso(seconds: float) -> str | float:
+    """Return a time as ISO 8601 in UTC; as it is where no calendar has it."""
+    if not _FIRST <= seconds < _LAST:
+        return seconds
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _parsed(series: pl.Series) -> tuple[Array, Reasons, set[str]]:
@@ -91,9 +108,11 @@ def _seconds(series: pl.Series) -> Array:
     """Return seconds since 1970; NaN where there is no time."""
     import polars as pl
 
-    ticks = {"ms": 1e3, "us": 1e6, "ns": 1e9}[getattr(series.dtype, "time_unit", None) or "us"]
     values: Array = series.to_physical().cast(pl.Float64).to_numpy()
-    return values / ticks
+    if series.dtype == pl.Date:
+        return values * 86_400.0
+    unit = getattr(series.dtype, "time_unit", None) or "us"
+    return values / {"ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
 
 
 def _missing(seconds: Array) -> tuple[Array, Reasons]:

@@ -27,6 +27,7 @@ from gdcb.history.plan import Plan
 from gdcb.history.sentences.assumptions import OUTSIDE, given
 from gdcb.history.stability import Change
 from gdcb.history.statistics import Statistics
+from gdcb.history.times import in_iso
 
 LEAST_ROWS = 20  # of an arm, or of their effective number; below it starts from its prior
 MOST_UNCOVERED = 0.5  # share of contexts in which an arm practically never ran
@@ -272,9 +273,5 @@ def doubt_of(found: Evidence, change: Change) -> str:
 
 def time_of(plan: Plan, segment: int) -> str | float:
     """Return when a segment begins: an ISO time, or the number of a row."""
-    from datetime import UTC, datetime
-
     at = float(plan.times[max(segment - 1, 0)]) if plan.times.size else 0.0
-    if plan.has_time:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-    return at
+    return in_iso(at) if plan.has_time else at

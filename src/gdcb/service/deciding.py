@@ -251,12 +251,17 @@ def _known(turn: Turn, requests: list[str]) -> set[str]:
     return found | (live.stored.places.keys() & set(requests))
 
 
+def check_same(live: Live, instance: Any) -> None:
+    """Refuse what was worked out for an instance that is no longer in force."""
+    other = live.instance
+    # A fold that was opened again has the same instance in another object.
+    if instance is not other and settings_of(instance) != settings_of(other):
+        raise Conflict("the instance has changed since the request came; ask once more")
+
+
 def check_current(turn: Turn, request: Request) -> None:
     """Refuse a request that was encoded for what is no longer in force."""
-    one, other = request.instance, turn.live.instance
-    # A fold that was opened again has the same instance in another object.
-    if one is not other and settings_of(one) != settings_of(other):
-        raise Conflict("the instance has changed since the request came; ask once more")
+    check_same(turn.live, request.instance)
     if turn.policy.launch.mode != "live" and request.incumbent is None:
         raise Conflict("the launch has changed since the request came; ask once more")
     if bool(turn.policy.personal) != (request.subjects is not None):
@@ -280,14 +285,19 @@ def check_room(turn: Turn, request: Request, newcomers: set[str]) -> set[str]:
     found = {one for one in request.units if one not in live.units and one not in newcomers}
     n = len(live.units) + len(newcomers) + len(found)
     if found and n > live.group.size:
-        held = live.bytes_for(n)
-        if held > most * MEBIBYTE:
-            raise InvalidInput(
-                f"unit: what is learned of {n:,} units would take {held / MEBIBYTE:,.0f} MiB, more "
-                f"than the {most:,} MiB that `memory` of [service] allows; take units that are "
-                "known, fewer new ones, or have the limit raised"
-            )
+        check_memory(live, n, most)
     return found
+
+
+def check_memory(live: Live, n_units: int, most: int) -> None:
+    """Refuse more units than `most` MiB have room for."""
+    held = live.bytes_for(n_units)
+    if held > most * MEBIBYTE:
+        raise InvalidInput(
+            f"unit: what is learned of {n_units:,} units would take {held / MEBIBYTE:,.0f} MiB, "
+            f"more than the {most:,} MiB that `memory` of [service] allows; take units that are "
+            "known, fewer new ones, or have the limit raised"
+        )
 
 
 class Stopped(Conflict):

@@ -22,7 +22,7 @@ from gdcb.service.schedule import Schedule, Ticker
 from gdcb.service.strict_json import LARGEST
 from gdcb.service.tidying import Tidying
 from gdcb.service.turn import new_nonce
-from gdcb.service.uploads import Slots
+from gdcb.service.uploads import Slots, remove_left
 from gdcb.service.web.memory import Memory
 from gdcb.service.webhooks.sender import Sender
 
@@ -95,6 +95,7 @@ class House:
 
     def start(self) -> None:
         """Open the desks of all instances, and begin to look after what is due."""
+        remove_left()
         self._open_all()
         if self.settings.tick > 0:
             self._ticker = Ticker(self._all, self.settings.tick)

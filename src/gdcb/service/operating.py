@@ -17,14 +17,16 @@ from gdcb.declaration import Declaration
 from gdcb.errors import Conflict, InvalidInput
 from gdcb.ledger.changing import check_change
 from gdcb.ledger.entry import Draft
+from gdcb.ledger.live import Live
 from gdcb.ledger.store import Store
 from gdcb.parts import check_text, fingerprint_of
 from gdcb.service.access import EVERY
 from gdcb.service.access.names import clean
 from gdcb.service.answering import OwnProposal, expire, overdue
+from gdcb.service.deciding import check_memory
 from gdcb.service.desk import Clock, Desk, now
 from gdcb.service.line import Job, Overloaded
-from gdcb.service.policy import policy_of
+from gdcb.service.policy import Policy, policy_of
 from gdcb.service.turn import Turn
 from gdcb.service.who import called, is_same
 
@@ -264,14 +266,34 @@ def discount(turn: Turn, factor: float, since: int, gate: str | None, reason: st
     turn.add(event, by)
 
 
-def take_history(
-    turn: Turn, source: Any, certificate: Any, settings: dict[str, Any], by: str
-) -> bool:
-    """Start from a log that was certified; returns whether it was taken."""
-    live = turn.live
+def check_history(live: Live, policy: Policy, source: Any = None) -> None:
+    """Refuse a history that comes too late, or again, or whose units do not fit; before it is read.
+
+    `source` is the log, where it has been opened already.
+    """
     if live.units and live.history is None:
         raise Conflict("history: it comes before the first decision, and some were made")
-    event = live.foresee_import(source, certificate, settings)
+    if source is not None:
+        live.check_new(source.fingerprint)
+        check_memory(live, max(len(source.units), 1), policy.memory)
+
+
+def take_history(
+    turn: Turn,
+    source: Any,
+    certificate: Any,
+    settings: dict[str, Any],
+    by: str,
+    foreseen: ev.HistoryImported | None = None,
+) -> bool:
+    """Start from a log that was certified; returns whether it was taken.
+
+    `foreseen` is what `Live.foresee_import` gave before: with many units it takes seconds, for
+    which nobody else could write.
+    """
+    live = turn.live
+    check_history(live, turn.policy, source)
+    event = foreseen or live.foresee_import(source, certificate, settings)
     if event is None:
         document = certificate.as_json()
         turn.add(ev.CertificateGiven(str(source.name), source.fingerprint, document), by)

@@ -11,10 +11,12 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -38,6 +40,8 @@ MEMORY = 2 * 2**30  # bytes of addresses of the child; a third of it is taken be
 SECONDS = 60.0
 AT_ONCE = 2  # files that are read at the same time by one process of the service
 _BATCH = 2**16
+_FOLDER = "gdcb-upload-"
+_LEFT = 3600.0  # seconds after which a folder belongs to a process that was killed
 # What compressed files begin with: Polars would unpack them, whatever they are called.
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
@@ -121,7 +125,7 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
     import polars as pl
 
     name = f"history{suffix}"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path, out = Path(folder) / name, Path(folder) / "read.arrow"
         path.write_bytes(raw)
         try:
@@ -134,6 +138,14 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
             return Upload(name, names, pl.read_ipc(out.read_bytes()))
         except InvalidInput as error:  # where the file is for a moment is nobody's business
             raise type(error)(str(error).replace(str(path), name)) from error
+
+
+def remove_left() -> None:
+    """Remove uploads that a process left behind when it was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(OSError):
+            if folder.stat().st_mtime < time.time() - _LEFT:
+                shutil.rmtree(folder)
 
 
 class Slots:

@@ -14,6 +14,7 @@ from gdcb.log_columns import LogColumns
 from gdcb.service import operating
 from gdcb.service.access import EVERY, require
 from gdcb.service.answering import written
+from gdcb.service.deciding import check_same
 from gdcb.service.desk import Desk
 from gdcb.service.models import (
     About,
@@ -299,6 +300,7 @@ def import_file(desk: Desk, raw: bytes, suffix: str, by: str, **how: Any) -> dic
     """Read a log that was uploaded, within the limits of uploads, and import it."""
     from gdcb.history.layout import layout_of
 
+    desk.look(lambda live: operating.check_history(live, desk.policy)).result()
     declared = desk.look(lambda live: live.declared).result()
     columns = LogColumns.of(declared.columns)
 
@@ -320,8 +322,17 @@ def import_log(
     source = open_log(log, declared.instance, declared.columns, strict=strict)
     settings: dict[str, Any] = {"level": 0.05, "margin": 0.1, "override": override}
     settings["matures_after"] = source.matures_after
+    desk.look(lambda live: operating.check_history(live, desk.policy, source)).result()
     certificate = certify(source, declared.instance, declared.bandit, **settings)
-    taken = desk.submit(
-        lambda turn: operating.take_history(turn, source, certificate, settings, by)
-    ).result()
+
+    def foresee(live: Live) -> Any:
+        check_same(live, declared.instance)
+        return live.foresee_import(source, certificate, settings)
+
+    def take(turn: Turn) -> bool:
+        check_same(turn.live, declared.instance)
+        return operating.take_history(turn, source, certificate, settings, by, foreseen)
+
+    foreseen = desk.look(foresee).result()
+    taken = desk.submit(take).result()
     return {"taken": taken, "certificate": certificate.as_json()}
