@@ -45,7 +45,8 @@ def scaler_figures(certificate: Certificate) -> dict[str, Any] | None:
         "outside": outside,
         "actions_outside": None,
     }
-    if not (is_taught or outside):
+    is_held = has_limits and not certificate.is_refused
+    if not (is_taught or outside or is_held):
         return document | {"says": say.scaler_at_prior(used, is_silent=total == 0)}
     low, high = delta.min(axis=(0, 1)), delta.max(axis=(0, 1))
     told: list[say.Span] = []

@@ -32,6 +32,10 @@ def scaler_at_prior(
     'The scaler stays at its prior: no row of the log has what it learns from.'
     >>> scaler_at_prior(0)
     'The scaler stays at its prior: the certificate lets it use no row.'
+    >>> scaler_at_prior(0, [("price", 0.95, 1.05, 0.9, 1.1)])
+    'The scaler stays at its prior: the certificate lets it use no row. Over the contexts of this
+     log its δ runs from 0.95 to 1.05; what ran allows 0.9 to 1.1, and elsewhere it is clipped
+     there.'
     >>> scaler_at_prior(0, [("price", 0.2, 6.1, 0.9, 1.1)], 0.7, is_clipped=False)
     'The scaler stays at its prior: the certificate lets it use no row. Over the contexts of this
      log its δ runs from 0.2 to 6.1; what ran allows 0.9 to 1.1. It lies outside in 70 % of the
@@ -45,7 +49,12 @@ def scaler_at_prior(
         why = f"the {some(rows, 'row')} that it may use {_say(rows)} too little of δ"
     said = f"The scaler stays at its prior: {why}."
     if outside == 0:
-        return said
+        if not (spans and is_clipped):
+            return said
+        compared = _compared(spans, "δ", "runs")
+        return (
+            f"{said} Over the contexts of this log {compared}, and elsewhere it is clipped there."
+        )
     would = "would run" if is_clipped else "runs"
     said = f"{said} Over the contexts of this log {_compared(spans, 'δ', would)}."
     found = f"{said} It lies outside in {share(outside)} of the contexts and is"
