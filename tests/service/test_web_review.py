@@ -474,6 +474,17 @@ def test_a_typical_value_is_not_one_that_is_not_read() -> None:
         ]
 
 
+def test_what_is_decided_later_does_not_change_what_is_typical() -> None:
+    """The page compared with the last forty events: each load told the approver something else."""
+    with office(desks.learning()) as made:
+        learned(made)
+        made.decide("one", night(0.9), mask=["1"])
+        before = table(made, "one")
+        for i in range(30):
+            made.decide(f"later{i}", night(0.8))
+        assert table(made, "one") == before
+
+
 def test_after_a_refit_the_recorded_delta_stays() -> None:
     with office(desks.learning()) as made:
         learned(made)

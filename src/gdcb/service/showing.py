@@ -133,8 +133,8 @@ def used(live: Live, record: Record) -> Used:
 
 
 def _effects(live: Live, record: Record, arm: int) -> list[tuple[str, Any, Array | None]]:
-    """Return what each field that δ hangs on does to it, against what is typical lately."""
-    instance, one, recent = live.instance, record.rows, _recent(live)
+    """Return what each field that δ hangs on does to it, against what was typical before."""
+    instance, one, recent = live.instance, record.rows, _before(live, record)
     joins = instance.composition.joins
     if joins not in ("product", "sum") or not recent.size:
         return []
@@ -165,13 +165,14 @@ def _typical(kind: Any, seen: Array) -> tuple[Array, Array]:
     return typical, np.stack((seen.min(axis=0), seen.max(axis=0)))
 
 
-def _recent(live: Live, most: int = 40) -> Array:
-    """Return contexts of the latest decisions that are in memory."""
-    found = []
-    for number in range(len(live.events) - 1, max(-1, len(live.events) - most), -1):
-        event = live.events[number]
-        if isinstance(event, ev.DecisionMade):
-            found.append(event.x[np.isfinite(event.x).all(axis=1)])
+def _before(live: Live, record: Record, most: int = 200) -> Array:
+    """Return contexts of the decisions up to this one: they stay the same while others are made."""
+    until = record.judged_at if record.judged_at >= 0 else len(live.events)
+    found = [
+        event.x[np.isfinite(event.x).all(axis=1)]
+        for event in reversed(live.events[max(0, until - most) : until])
+        if isinstance(event, ev.DecisionMade)
+    ]
     return np.concatenate(found)[:500] if found else np.zeros((0, live.instance.context.width))
 
 
