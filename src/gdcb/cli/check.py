@@ -236,7 +236,8 @@ def show(document: Mapping[str, Any], target: Path) -> None:
         out.print(f"• {UNGATED.capitalize()}: there is no gate, proposals run as they are.")
     out.print("\n[bold]What this rests on[/]")
     for i, each in enumerate(run.assumptions, start=1):
-        tested = each.state[:1].lower() + each.state[1:]
+        tested = escape(each.state[:1].lower() + each.state[1:])
+        tested = f"[bold red]{tested}[/]" if each.is_doubted else tested
         out.print(f"{i}. {escape(each.name)} ({tested}). {escape(each.result)}".rstrip())
     out.print()
     out.print(_arms(run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from gdcb.history.sentences import VERDICTS, arms_judged, override_of_verdict, verdict
+from gdcb.history.sentences import VERDICTS, arms_judged, assumptions, override_of_verdict, verdict
 from gdcb.pages.numbers import Estimate
 
 Time = str | float
@@ -68,6 +68,11 @@ class Assumption:
     tested: bool
     result: str
     state: str
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether what was found speaks against it."""
+        return self.state in (assumptions.FAILS, assumptions.DOUBTED)
 
 
 @dataclass(frozen=True, slots=True)

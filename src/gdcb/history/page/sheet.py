@@ -8,7 +8,7 @@ from typing import Any
 
 from gdcb.history import sentences as say
 from gdcb.history.page import tables
-from gdcb.history.page.document import Document
+from gdcb.history.page.document import Assumption, Document
 from gdcb.history.page.drawing import sign, timeline
 from gdcb.history.page.glossary import GLOSSARY
 from gdcb.history.page.read import read
@@ -108,12 +108,18 @@ def rests_on(run: Document) -> str:
         return _box("rests", "What this rests on", f"<p>{prose(words)}</p>")
     items = "".join(
         f"<li><b>{prose(one.name)}.</b> "
-        f'<span class="{"tested" if one.state == "Tested" else "untested"}">'
-        f"{prose(one.state)}.</span> "
+        f'<span class="{look_of(one)}">{prose(one.state)}.</span> '
         f"{prose(one.result)}</li>"
         for one in run.assumptions
     )
     return _box("rests", "What this rests on", f"<ol>{items}</ol>")
+
+
+def look_of(one: Assumption) -> str:
+    """Return how an assumption's state looks: tested and nothing found, not tested, or it fails."""
+    if one.is_doubted:
+        return "doubted"
+    return "tested" if one.state == say.assumptions.TESTED else "untested"
 
 
 def _box(name: str, title: str, body: str) -> str:

@@ -25,7 +25,9 @@ header p { color: var(--soft); margin: .2rem 0 .9rem; overflow-wrap: anywhere; }
   font-weight: 700; overflow-wrap: anywhere; }
 .rests { border: 2px solid var(--ink); padding: .5rem 1rem; margin: .8rem 0 0; }
 .rests h2 { border: 0; margin: 0; padding: 0; } .rests ol { margin: .3rem 0; padding-left: 1.4rem; }
-.untested, .tested { font-weight: 600; color: var(--red); } .tested { color: var(--green); }
+.untested, .doubted, .tested { font-weight: 600; color: var(--red); }
+.tested { color: var(--green); }
+.doubted { font-weight: 700; border-bottom: 2px solid; } .doubted::before { content: "⚠ "; }
 th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-weight: 600; }

@@ -25,6 +25,7 @@ AT_LENGTH = {
     ),
 }
 TESTED, NOT_TESTED = "Tested", "Not tested"
+FAILS, DOUBTED = "Tested: does not hold", "Tested: may not hold"  # what was found speaks against it
 TOO_FEW = "Tested, but too few rows to tell"
 IN_ORDER = "Tested only if rows are in the order of time"
 ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)
@@ -107,15 +108,11 @@ def reviewers(difference: float, low: float, high: float, is_private: bool) -> s
     """Say what overridden rows against approved ones showed.
 
     >>> reviewers(0.21, 0.15, 0.27, True)
-    'Does not hold if rows are independent: overridden rows differ from approved ones by 0.210
-     (0.150 to 0.270).'
+    'Overridden rows differ from approved ones by 0.210 (0.150 to 0.270), if rows are independent.'
     """
     size = spanned(difference, low, high)
     if is_private:
-        return (
-            f"Does not hold {given(INDEPENDENT)}: overridden rows differ from approved ones by "
-            f"{size}."
-        )
+        return f"Overridden rows differ from approved ones by {size}, {given(INDEPENDENT)}."
     return (
         f"No departure found {given(INDEPENDENT)}: overridden rows differ from approved ones by "
         f"{size}. It says nothing of what those who approved knew."
@@ -151,7 +148,7 @@ def unchanged(
 
     >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
     ('No change found (p = 0.400 if rows are independent).',
-     'Does not hold if rows are independent: 2 changes found (p < 0.001).')
+     '2 changes found (p < 0.001 if rows are independent).')
     >>> unchanged(0, "", untested="too few rows")
     'Not tested: too few rows.'
     """
@@ -168,7 +165,7 @@ def unchanged(
             these = "These may be changes or ordinary swings"
         possible = some.replace("change", "possible change")
         return f"{possible} found ({p} {given(INDEPENDENT)}). {these}; the log cannot tell."
-    return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
+    return f"{some} found ({p} {given(INDEPENDENT)})."
 
 
 def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bool) -> str:
@@ -177,11 +174,10 @@ def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bo
     `n_possible`: changes that cannot be told from swings, because verdicts depend on each other.
 
     >>> gates_unchanged(1, 0, 1, True)
-    'Does not hold if verdicts are independent: 1 change found. Verdicts before it do not teach the
-     gate.'
+    '1 change found, if verdicts are independent. Verdicts before it do not teach the gate.'
     >>> gates_unchanged(0, 1, 1, True)
-    'It may not hold: 1 possible change found, which cannot be told from swings of verdicts that
-     depend on each other. All verdicts teach the gate.'
+    '1 possible change found, which cannot be told from swings of verdicts that depend on each
+     other. All verdicts teach the gate.'
     """
     if not is_tested and n_changes + n_possible == 0:
         return "Not tested: too few rows."
@@ -192,9 +188,9 @@ def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bo
     swings = "which cannot be told from swings of verdicts that depend on each other"
     others = f"{n_possible} possible change{'s' * (n_possible != 1)}"
     if n_changes == 0:
-        return f"It may not hold: {others} found, {swings}. All verdicts teach {whom}."
+        return f"{others} found, {swings}. All verdicts teach {whom}."
     last = "it" if n_changes == 1 else "the last"
-    said = f"Does not hold {given(VERDICTS)}: {some} found."
+    said = f"{some} found, {given(VERDICTS)}."
     said = f"{said} Verdicts before {last} do not teach {whom}."
     return f"{said} Besides, found: {others}, {swings}." if n_possible else said
 
@@ -213,13 +209,11 @@ def missing(share_missing: str, p: str, is_selective: bool) -> str:
     """Say whether outcomes are missing by arm.
 
     >>> missing("8 %", "p < 0.001", True)
-    'Does not hold if rows are independent: 8 % are missing, more of them for some arms
-     (p < 0.001).'
+    '8 % are missing, more of them for some arms (p < 0.001), if rows are independent.'
     """
     found = f" ({p})" if p else ""
     if is_selective:
         return (
-            f"Does not hold {given(INDEPENDENT)}: {share_missing} are missing, more of them for "
-            f"some arms{found}."
+            f"{share_missing} are missing, more of them for some arms{found}, {given(INDEPENDENT)}."
         )
     return f"No departure found {given(INDEPENDENT)}: {share_missing} are missing{found}."
