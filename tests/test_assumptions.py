@@ -119,6 +119,9 @@ def test_an_assumption_that_fails_is_said_to_fail() -> None:
     assert law["tested"]
     assert law["state"] == "Tested: does not hold"
     assert law["result"].startswith("1 change found")
+    rests = "if rows are independent, worth is nearly quadratic in x"
+    said = [one for one in document["reasons"] if rests in one and "later outcomes are as" in one]
+    assert [one.split(" ")[0] for one in said] == ["At", "Only"]
     assert f'{name}.</b> <span class="doubted">Tested: does not hold.' in certificate_page(document)
 
 

@@ -667,7 +667,9 @@ def test_a_late_change_discards_where_it_is_known_how_long_outcomes_take() -> No
     unknown = certify(log, market(), BANDIT, full=False)
     assert not discards(unknown)
     assert unknown.as_json()["reward_law"]["change_points"]
-    assert discards(certify(log, market(), BANDIT, full=False, matures_after=60.0))
+    declared = certify(log, market(), BANDIT, full=False, matures_after=60.0)
+    assert discards(declared)
+    assert not [one for one in declared.reasons if "as final" in one]
     dated = replace(log, observed=log.time + 60.0)
     assert discards(certify(dated, market(), BANDIT, full=False))
 

@@ -151,9 +151,9 @@ RESTS: dict[str, set[str]] = {
     "logged_bias": {OUT, LATER, FORM},
     "overrides_private": {ROWS, LATER, FORM},
     "overrides_trusted": {ROWS, LATER, FORM},
-    "reward_law_changed": {ROWS},
+    "reward_law_changed": {ROWS, FORM},
     "reward_law_stable": {ROWS},
-    "rows_since": {ROWS},
+    "rows_since": {ROWS, FORM},
     "sensitivity_arms": {ROWS, LATER, FORM},
     "sensitivity_slopes": {ROWS, LATER, FORM},
     "variance": {OUT, ROWS},
@@ -221,6 +221,23 @@ def test_results_of_assumptions_are_whole(said: str) -> None:
     assert re.match(r"[A-ZΛ\d]", said)
     assert said.endswith(".")
     assert "  " not in said
+
+
+@pytest.mark.parametrize("name", ["reward_law_changed", "rows_since"])
+def test_a_dated_change_rests_on_outcomes_that_are_final_unless_that_is_known(name: str) -> None:
+    """Losses that are booked late look like a change, and so does a shift along a curve."""
+    arguments = (
+        ("2025-03-04", "the level", 1e-6) if name == "reward_law_changed" else ("2025-03-04",)
+    )
+    said = getattr(say, name)(*arguments)
+    rests = (
+        "if rows are independent, worth is nearly quadratic in x and later outcomes are as final "
+        "as earlier ones"
+    )
+    assert rests in said.split(". ")[0]
+    known = getattr(say, name)(*arguments, is_final=True)
+    assert "if rows are independent and worth is nearly quadratic in x" in known
+    assert "as final" not in known
 
 
 def test_the_list_above_is_whole() -> None:

@@ -56,7 +56,12 @@ def assumptions_of(
     law = found.law
     is_certain = not (rows.is_found or found.possible)
     changed = told.unchanged(
-        len(law.changes), say.chance(law.p), is_certain, law.untested, bool(found.immature)
+        len(law.changes),
+        say.chance(law.p),
+        is_certain,
+        law.untested,
+        bool(found.immature),
+        told.of_change(plan.form, age.is_known),
     )
     name = "What an action earns in a given context did not change"
     state = ""

@@ -230,16 +230,17 @@ def _whole(
     elif found.is_implied:
         said.append(say.implied_outcomes())
     elif found.law.changes:
+        rests = (plan.form, found.maturity.is_known)
         for change in found.law.changes:
             dated = (time_of(plan, change.split), change.what, change.p)
             if found.dependence.is_found or change in found.possible:
                 said.append(say.reward_law_possible(*dated, doubt_of(found, change)))
             else:
-                said.append(say.reward_law_changed(*dated))
+                said.append(say.reward_law_changed(*dated, *rests))
             if change not in (*found.changes, *found.possible):
                 said.append("It is smaller than the margin, and decides nothing.")
         if found.changes:
-            said.append(say.rows_since(time_of(plan, found.first)))
+            said.append(say.rows_since(time_of(plan, found.first), *rests))
     else:
         said.append(say.reward_law_stable(found.law.p, found.law.untested))
     said += [found.dependence.says] if found.dependence.is_found else []

@@ -15,6 +15,7 @@ from gdcb.history.page.read import read
 from gdcb.history.page.style import CSS
 from gdcb.history.page.tables import whole
 from gdcb.history.sentences.hidden import OVERRIDDEN
+from gdcb.history.sentences.verdicts import SINCE
 from gdcb.pages.numbers import NONE, bracketed, share
 from gdcb.pages.words import prose
 
@@ -133,7 +134,7 @@ def treatment(run: Document) -> list[str]:
     if run.read is not None and run.rejected is not None and run.used is not None:
         counted = (int(run.read), int(run.rejected), int(run.used))
         found.append(say.rows_used(*counted, int(run.set_aside or 0)))
-    if run.rows_from is not None:
+    if run.rows_from is not None and not any(one.startswith(SINCE) for one in run.reasons):
         found.append(say.rows_since(run.rows_from))
     if run.adjust:
         found.append(say.adjusted_by_regression(run.adjust))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gdcb.history.sentences.phrases import spanned
 from gdcb.pages.numbers import listed
 
@@ -10,6 +12,7 @@ INDEPENDENT = "rows are independent"
 VERDICTS = "verdicts are independent"
 CARRY_OVER = "nothing carries over"
 FORM = "worth is nearly quadratic in x"
+FINAL = "later outcomes are as final as earlier ones"
 # What holds in place of it where there are too many columns for all squares and products.
 LINEAR = "worth is nearly linear in x"
 LINEAR_EACH = "worth is nearly linear in each column of x"
@@ -40,6 +43,15 @@ def form_of(no_squares: bool, no_products: bool) -> str:
     if no_squares:
         return LINEAR if no_products else LINEAR_EACH
     return QUADRATIC_EACH if no_products else FORM
+
+
+def of_change(form: str = FORM, is_final: bool = False) -> tuple[str, ...]:
+    """Return what the date of a change rests on; `is_final`: it is known how long outcomes take.
+
+    >>> of_change(is_final=True)
+    ('rows are independent', 'worth is nearly quadratic in x')
+    """
+    return (INDEPENDENT, form) if is_final else (INDEPENDENT, form, FINAL)
 
 
 def given(*assumptions: str) -> str:
@@ -141,14 +153,18 @@ def unchanged(
     is_certain: bool = True,
     untested: str = "",
     is_immature: bool = False,
+    rests: Sequence[str] = of_change(),
 ) -> str:
     """Say whether the reward law was seen to change; not certain: or whether rows swung.
 
     `untested`: why a change could not have been found. `is_immature`: or outcomes were not known.
+    `rests`: what the date of a change rests on (`of_change`).
 
-    >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
-    ('No change found (p = 0.400 if rows are independent).',
-     '2 changes found (p < 0.001 if rows are independent).')
+    >>> unchanged(0, "p = 0.400")
+    'No change found (p = 0.400 if rows are independent).'
+    >>> unchanged(2, "p < 0.001")
+    '2 changes found (p < 0.001), if rows are independent, worth is nearly quadratic in x and later
+     outcomes are as final as earlier ones.'
     >>> unchanged(0, "", untested="too few rows")
     'Not tested: too few rows.'
     """
@@ -165,7 +181,7 @@ def unchanged(
             these = "These may be changes or ordinary swings"
         possible = some.replace("change", "possible change")
         return f"{possible} found ({p} {given(INDEPENDENT)}). {these}; the log cannot tell."
-    return f"{some} found ({p} {given(INDEPENDENT)})."
+    return f"{some} found ({p}), {given(*rests)}."
 
 
 def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bool) -> str:

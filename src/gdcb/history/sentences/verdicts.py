@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdcb.history.sentences.assumptions import OUTSIDE, given
+from gdcb.history.sentences.assumptions import FORM, OUTSIDE, given, of_change
 from gdcb.history.sentences.phrases import day, named, short
 from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
@@ -144,11 +144,19 @@ def rows_used(read: int, rejected: int, used: int, set_aside: int = 0) -> str:
     return f"Of {some(read, 'row')} read, {broke};{aside} {used:,} {are} used."
 
 
-def rows_since(time: str | float) -> str:
-    """Say from when on rows are used."""
+SINCE = "Only rows from "  # how what is said of rows that are left out begins
+
+
+def rows_since(time: str | float, form: str = FORM, is_final: bool = False) -> str:
+    """Say from when on rows are used, and what that rests on, as `reward_law_changed` does.
+
+    >>> rows_since("2025-03-04", is_final=True)
+    'Only rows from 4 March 2025 on are used: earlier ones follow another reward law, if rows are
+     independent and worth is nearly quadratic in x.'
+    """
     return (
-        f"Only rows from {day(time)} on are used: earlier ones follow another reward law, if rows "
-        "are independent."
+        f"{SINCE}{day(time)} on are used: earlier ones follow another reward law, "
+        f"{given(*of_change(form, is_final))}."
     )
 
 
