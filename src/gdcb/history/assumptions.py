@@ -44,11 +44,13 @@ def assumptions_of(
     ]
     contrast = found.contrast
     if contrast is not None:
-        is_private = contrast.p <= found.threshold
+        is_private = contrast.is_private(found.threshold)
         sizes = (contrast.difference, contrast.low, contrast.high)
         limit = certificate.margin * float(np.sqrt(found.bias.noise[0]))
         is_small = -limit <= contrast.low and contrast.high <= limit
-        state = told.FAILS if is_private else "" if is_small else told.TOO_FEW
+        state = "" if is_small else told.TOO_FEW
+        if is_private or is_private is None:
+            state = told.FAILS if is_private else told.DOUBTED
         result = told.reviewers(*sizes, is_private)
         out.append(_one("Overrides used nothing outside the log", True, result, state))
     elif plan.instance.chain.has_person:

@@ -184,7 +184,7 @@ def _capped(found: Evidence) -> list[str]:
     """Return why the history may not be used just as it is, whatever b̂ says."""
     said = [change.what for change in (*found.changes, *found.possible)]
     if found.contrast is not None and found.contrast.p <= found.threshold:
-        said.append("overrides carry private information")
+        said.append("overrides may carry private information")
     if found.missing_p is not None and found.missing_p <= found.threshold:
         said.append("outcomes are missing selectively")
     return said
@@ -253,9 +253,14 @@ def _whole(
         ] or [say.gate_stable(name, gate.p, gate.untested)]
     contrast = found.contrast
     if contrast is not None:
-        is_private = contrast.p <= found.threshold
-        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high, plan.form)
-        said.append((say.overrides_private if is_private else say.overrides_trusted)(*told))
+        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high)
+        is_private = contrast.is_private(found.threshold)
+        if is_private is None:
+            said.append(say.overrides_unclear(*told, contrast.p, plan.form))
+        elif is_private:
+            said.append(say.overrides_private(*told, contrast.p, plan.form))
+        else:
+            said.append(say.overrides_trusted(*told, plan.form))
     elif plan.instance.chain.has_person and plan.pilot.recommended is None:
         said.append(say.overrides_not_logged())
     if found.missing_p is not None:

@@ -12,6 +12,7 @@ INDEPENDENT = "rows are independent"
 VERDICTS = "verdicts are independent"
 CARRY_OVER = "nothing carries over"
 FORM = "worth is nearly quadratic in x"
+STEADY = "what an action earns did not drift"
 FINAL = "later outcomes are as final as earlier ones"
 # What holds in place of it where there are too many columns for all squares and products.
 LINEAR = "worth is nearly linear in x"
@@ -116,13 +117,18 @@ def form(
     )
 
 
-def reviewers(difference: float, low: float, high: float, is_private: bool) -> str:
+def reviewers(difference: float, low: float, high: float, is_private: bool | None) -> str:
     """Say what overridden rows against approved ones showed.
 
     >>> reviewers(0.21, 0.15, 0.27, True)
     'Overridden rows differ from approved ones by 0.210 (0.150 to 0.270), if rows are independent.'
     """
     size = spanned(difference, low, high)
+    if is_private is None:
+        return (
+            f"Overridden rows differ from approved ones by {size}, {given(INDEPENDENT)}; a test of "
+            "the arms and the probability that it is chance do not agree."
+        )
     if is_private:
         return f"Overridden rows differ from approved ones by {size}, {given(INDEPENDENT)}."
     return (

@@ -9,6 +9,7 @@ from gdcb.history.sentences.assumptions import (
     FORM,
     INDEPENDENT,
     OUTSIDE,
+    STEADY,
     given,
 )
 from gdcb.history.sentences.phrases import at_most, chance, short, spanned
@@ -23,20 +24,51 @@ def overrides_private(
     difference: float,
     low: float | None = None,
     high: float | None = None,
+    p: float | None = None,
     form: str = FORM,
 ) -> str:
     """Say that overridden rows fare unlike approved ones: people knew what the log does not show.
 
+    `p`: of no difference in any arm; said where the difference of all arms may be none.
+
     >>> overrides_private(0.02, 0.21, 0.15, 0.27)
     'Overridden rows earn 0.210 (0.150 to 0.270) more than approved ones of the same action and
-     context, if rows are independent, nothing carries over and worth is nearly quadratic in x.
-     Whoever overrode then probably knew something that the log does not show (the probability that
-     they did not is 2 %), so overridden rows count that much less.'
+     context, and whoever overrode probably knew something that the log does not show (the
+     probability that they did not is 2 %), if rows are independent, nothing carries over, what an
+     action earns did not drift and worth is nearly quadratic in x. They count that much less.'
     """
     return (
-        f"{_earn(difference, low, high, form)} Whoever overrode then probably knew something that "
-        f"the log does not show (the probability that they did not is {share(posterior)}), so "
-        "overridden rows count that much less."
+        f"{_earn(difference, low, high)}{_apart(low, high, p)}, and whoever overrode probably knew "
+        f"something that the log does not show (the probability that they did not is "
+        f"{share(posterior)}), {given(INDEPENDENT, CARRY_OVER, STEADY, form)}. They count that "
+        "much less."
+    )
+
+
+def overrides_unclear(
+    posterior: float,
+    difference: float,
+    low: float | None = None,
+    high: float | None = None,
+    p: float | None = None,
+    form: str = FORM,
+) -> str:
+    """Say that the test of overridden rows and the probability that it was chance do not agree.
+
+    >>> overrides_unclear(0.93, 0.02, -0.066, 0.105, p=0.003)
+    'Overridden rows earn 0.020 (−0.066 to 0.105) more than approved ones of the same action and
+     context; single arms differ by more than chance allows (p = 0.003), but the probability that
+     people used nothing which the log does not show is 93 %, if rows are independent, nothing
+     carries over, what an action earns did not drift and worth is nearly quadratic in x: whether
+     they did cannot be told. They count that much less.'
+    """
+    differ = "no arm differs" if posterior < 0.5 else "single arms differ"
+    found = "" if p is None else f" ({chance(p)})"
+    return (
+        f"{_earn(difference, low, high)}; {differ} by more than chance allows{found}, but the "
+        f"probability that people used nothing which the log does not show is {share(posterior)}, "
+        f"{given(INDEPENDENT, CARRY_OVER, STEADY, form)}: whether they did cannot be told. They "
+        "count that much less."
     )
 
 
@@ -49,22 +81,27 @@ def overrides_trusted(
 ) -> str:
     """Say that overridden rows fare like approved ones."""
     return (
-        f"{_earn(difference, low, high, form)} That is then no sign that people used information "
-        f"which the log does not show (the probability that they did not is {share(posterior)}); "
-        "it says nothing of what those who approved or proposed knew."
+        f"{_earn(difference, low, high)}, {given(INDEPENDENT, CARRY_OVER, form)}. That is then no "
+        "sign that people used information which the log does not show (the probability that they "
+        f"did not is {share(posterior)}); it says nothing of what those who approved or proposed "
+        "knew."
     )
 
 
-def _earn(difference: float, low: float | None, high: float | None, form: str) -> str:
+def _apart(low: float | None, high: float | None, p: float | None) -> str:
+    """Say that arms differ though they do not on average; nothing where they do on average, too."""
+    if p is None or low is None or high is None or not low <= 0 <= high:
+        return ""
+    return f" on average, and in single arms by more than chance allows ({chance(p)})"
+
+
+def _earn(difference: float, low: float | None, high: float | None) -> str:
     if difference < 0:
         way, ends = "less", (None if high is None else -high, None if low is None else -low)
     else:
         way, ends = "more", (low, high)
     size = spanned(abs(difference), *ends)
-    return (
-        f"{OVERRIDDEN}{size} {way} than approved ones of the same action and context, "
-        f"{given(INDEPENDENT, CARRY_OVER, form)}."
-    )
+    return f"{OVERRIDDEN}{size} {way} than approved ones of the same action and context"
 
 
 def overrides_not_logged() -> str:
