@@ -121,6 +121,8 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("sensitivity_slopes", (0.2,)),
     ("sensitivity_slopes", (0.2, 0.1)),
     ("transport", (0.7, 0.5, 0.35)),
+    ("transport", (1.0, 0.5, 0.5, True)),
+    ("ungated", ()),
     ("variance", (0.02, 0.0, 0.05)),
     ("variance", (0.5,)),
     ("verdict", ("adjust",)),

@@ -241,7 +241,8 @@ def _launch(run: Document) -> list[tuple[str, str, str]]:
     eta, tv, product = run.transport
     if eta is not None and tv is not None and product is not None:
         size = f"η {say.short(eta)} × {say.short(tv)} = {say.short(product)}"
-        found.append(("Change in execution", size, say.transport(eta, tv, product)))
+        words = say.transport(eta, tv, product, run.is_ungated)
+        found.append(("Change in execution", say.short(tv) if run.is_ungated else size, words))
     osc, apart, value = run.logged_bias
     if osc is not None and apart is not None and value is not None:
         size = f"{say.short(osc)} × {say.short(apart)} = {say.short(value)}"

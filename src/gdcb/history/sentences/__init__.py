@@ -72,6 +72,7 @@ from gdcb.history.sentences.verdicts import (
     reweighted,
     rows_since,
     rows_used,
+    ungated,
     verdict,
 )
 
@@ -146,6 +147,7 @@ __all__ = [
     "too_few_days",
     "too_many_changes",
     "transport",
+    "ungated",
     "variance",
     "verdict",
     "when",

@@ -318,16 +318,23 @@ def logged_bias(osc: float, tv: float, value: float, form: str = FORM) -> str:
     )
 
 
-def transport(eta: float, tv: float, product: float) -> str:
+def transport(eta: float, tv: float, product: float, is_ungated: bool = False) -> str:
     """Say how far the executed actions can differ once the new learner proposes.
+
+    >>> transport(1.0, 0.5, 0.5, is_ungated=True)
+    'The new learner would propose otherwise than before in 50 % of the decisions. There is no gate,
+     so that what is executed then differs in as many.'
 
     >>> transport(0.7, 0.5, 0.35)
     'The new learner would propose otherwise than before in 50 % of the decisions, and at most 70 %
      of that gets through the gates, if these act as they did in the log: what is executed then
      differs in at most 35 %.'
     """
+    start = f"The new learner would propose otherwise than before in {share(tv)} of the decisions"
+    if is_ungated:
+        return f"{start}. There is no gate, so that what is executed then differs in as many."
     return (
-        f"The new learner would propose otherwise than before in {share(tv)} of the decisions, and "
+        f"{start}, and "
         f"at most {share(eta)} of that gets through the gates, if these act as they did in the "
         f"log: what is executed then differs in at most {share(product)}."
     )

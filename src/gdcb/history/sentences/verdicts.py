@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gdcb.gates import UNGATED
 from gdcb.history.sentences.assumptions import FORM, OUTSIDE, given, of_change
 from gdcb.history.sentences.phrases import day, named, short
 from gdcb.pages.numbers import listed, share
@@ -107,6 +108,11 @@ def context_read(is_judged: bool) -> str:
         "The learner reads the context itself, so that arms which ran in better contexts do not "
         f"mislead it, {given(OUTSIDE)} and its model of the context is right."
     )
+
+
+def ungated() -> str:
+    """Say that no gate stands between a proposal and what runs."""
+    return f"{UNGATED.capitalize()}: there is no gate, proposals run as they are."
 
 
 def override_of_verdict(reason: str, without: str) -> str:
