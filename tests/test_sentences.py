@@ -107,6 +107,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("set_aside", (1, 86_400.0, True, "declared")),
     ("set_aside", (2500, 1200.0, False, "missing outcomes", 1e-6)),
     ("set_aside", (2500, 5000.0, True, "outcome times")),
+    ("set_aside", (2500, 5000.0, True, "outcome times", None, ("sold = 0", "sold = 1"))),
     ("slow_swings", ()),
     ("all_mature", (None, True)),
     ("too_few_days", (3,)),

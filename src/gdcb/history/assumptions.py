@@ -86,7 +86,7 @@ def assumptions_of(
         out.append(_one(rates, is_tested or bool(state), result, state))
     is_tested = age.p is not None or age.source == "outcome times"
     had_time = f"{age.says} {told.late_change()}" if found.immature else age.says
-    state = told.DOUBTED if found.immature else ""
+    state = told.DOUBTED if found.immature else told.PARTLY if age.lacks else ""
     out.append(_one("Outcomes had time to come in", is_tested, had_time, state))
     if found.missing > 0:
         p = found.missing_p

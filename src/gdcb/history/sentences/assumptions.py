@@ -30,6 +30,7 @@ AT_LENGTH = {
 }
 TESTED, NOT_TESTED = "Tested", "Not tested"
 FAILS, DOUBTED = "Tested: does not hold", "Tested: may not hold"  # what was found speaks against it
+PARTLY = "Tested in part"
 TOO_FEW = "Tested, but too few rows to tell"
 IN_ORDER = "Tested only if rows are in the order of time"
 ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from gdcb.history.sentences.assumptions import (
     CARRY_OVER,
@@ -13,7 +14,7 @@ from gdcb.history.sentences.assumptions import (
     given,
 )
 from gdcb.history.sentences.phrases import at_most, chance, short, spanned
-from gdcb.pages.numbers import share
+from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
 
 OVERRIDDEN = "Overridden rows earn "  # how what is said of the contrast begins
@@ -196,8 +197,17 @@ def all_mature(p: float | None = None, is_missing: bool = False) -> str:
     )
 
 
-def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | None = None) -> str:
+def set_aside(
+    rows: int,
+    after: float,
+    has_time: bool,
+    source: str,
+    p: float | None = None,
+    undated: Sequence[str] = (),
+) -> str:
     """Say how many rows are too young for their outcomes, and how that is known.
+
+    `undated`: kinds of outcomes that mostly have no time.
 
     >>> set_aside(812, 2_592_000, True, "declared")
     '812 rows were set aside because they are too young for their outcomes: outcomes need 30 days,
@@ -205,6 +215,9 @@ def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | N
     >>> set_aside(812, 2_592_000, True, "missing outcomes", 0.0005)
     '812 rows were set aside because they are too young for their outcomes: in the last 30 days of
      the log outcomes are missing more often than before (p < 0.001 if rows are independent).'
+    >>> set_aside(5, 95_040, True, "outcome times", undated=["sold = 0"])
+    '5 rows were set aside because they are too young for their outcomes: outcomes that have a time
+     need 26.4 hours. Most with sold = 0 have none, and how long these take was not tested.'
     """
     were = (
         "row was set aside because it is" if rows == 1 else "rows were set aside because they are"
@@ -215,6 +228,11 @@ def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | N
         found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
         more = "of the log outcomes are missing more often than before"
         return f"{start}: in the last {span} {more}{found}."
+    if undated:
+        return (
+            f"{start}: outcomes that have a time need {span}. Most with {listed(undated)} have "
+            "none, and how long these take was not tested."
+        )
     told = "as declared" if source == "declared" else "as the times of outcomes show"
     return f"{start}: outcomes need {span}, {told}."
 
