@@ -65,7 +65,8 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("outcomes_missing", (0.0,)),
     ("outcomes_missing", (0.1, 0.4)),
     ("outcomes_missing", (0.1, 0.0001, True)),
-    ("cut_too_much", ("1.3", 0.43)),
+    ("cut_too_much", ("1.3", 0.43, 0.021)),
+    ("cut_too_much", ("1.3", 0.43, 0.3, True)),
     ("hardly_ever_ran", ("1.3", 0.62)),
     ("overlap_too_small", ("a", 3.2, 20)),
     ("override_of_verdict", ("a pilot", "refuse")),
@@ -245,6 +246,18 @@ def test_a_dated_change_rests_on_outcomes_that_are_final_unless_that_is_known(na
     known = getattr(say, name)(*arguments, is_final=True)
     assert "if rows are independent and worth is nearly quadratic in x" in known
     assert "as final" not in known
+
+
+@pytest.mark.parametrize("is_logged", [False, True])
+def test_cut_weights_name_no_cause_that_may_be_false(is_logged: bool) -> None:
+    """An arm of 2 % everywhere was said to run rarely in some contexts; the weights were noise."""
+    one = say.cut_too_much("3", 0.6, 0.02, is_logged)
+    all_of_them = say.refused_because("weights", ["3"], 20, is_logged)
+    for said in (one, all_of_them):
+        assert "rarely in some contexts" not in said
+        assert ("estimated probability" in said) is not is_logged
+        assert ("logged probability" in said) is is_logged
+    assert "ran in 2 % of the rows" in one
 
 
 def test_the_list_above_is_whole() -> None:

@@ -120,7 +120,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                     said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
                 elif not can_adjust and found.weights.bias_bound[one] > MOST_CUT * sigma:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "weights"
-                    said.append(say.cut_too_much(name, float(found.weights.bias_bound[one])))
+                    cut = (float(found.weights.bias_bound[one]), float(n[one] / n.sum()))
+                    said.append(say.cut_too_much(name, *cut, found.weights.is_logged))
                 elif uncovered > MOST_UNCOVERED:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "contexts"
                     said.append(say.hardly_ever_ran(name, uncovered))
@@ -221,7 +222,8 @@ def _whole(
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))
     said += [
-        say.refused_because(kind, names, LEAST_ROWS) for kind, names in refusals_of(arms).items()
+        say.refused_because(kind, names, LEAST_ROWS, found.weights.is_logged)
+        for kind, names in refusals_of(arms).items()
     ]
     if found.missing > MOST_MISSING:
         said.append(say.mostly_missing(found.missing, MOST_MISSING))
