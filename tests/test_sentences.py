@@ -260,6 +260,13 @@ def test_cut_weights_name_no_cause_that_may_be_false(is_logged: bool) -> None:
     assert "ran in 2 % of the rows" in one
 
 
+def test_the_name_of_an_arm_is_not_read_as_its_prior() -> None:
+    """'Starts from its prior: 0.8' was said of the arm 0.8."""
+    said = say.arms_refused(["0.8"], 4)
+    assert said.startswith("Of 4 arms, 1 (“0.8”) is refused and starts from its prior. The others")
+    assert "prior:" not in say.arms_refused(["0.8", "1.3"], 5)
+
+
 def test_the_list_above_is_whole() -> None:
     """A new sentence is looked at too."""
     functions = {name for name in say.__all__ if inspect.isfunction(getattr(say, name))}

@@ -61,12 +61,15 @@ def arms_refused(names: Sequence[str], n_arms: int) -> str:
     """Say which arms start from the prior although the rest of the history is used.
 
     >>> arms_refused(["0.8", "1.3"], 5)
-    'Of 5 arms, 2 are refused and start from their prior: 0.8 and 1.3. The others are not affected.'
+    'Of 5 arms, 2 (“0.8” and “1.3”) are refused and start from their prior. The others are not
+     affected.'
     """
-    are = "1 is refused and starts" if len(names) == 1 else f"{len(names)} are refused and start"
-    prior = "its prior" if len(names) == 1 else "their prior"
+    which = named([f"“{name}”" for name in names])
+    fate = (
+        "is refused and starts from its" if len(names) == 1 else "are refused and start from their"
+    )
     rest = "" if len(names) >= n_arms else " The others are not affected."
-    return f"Of {some(n_arms, 'arm')}, {are} from {prior}: {named(names)}.{rest}"
+    return f"Of {some(n_arms, 'arm')}, {len(names)} ({which}) {fate} prior.{rest}"
 
 
 def columns_by_name(roles: Mapping[str, Sequence[str]]) -> str:
