@@ -403,6 +403,13 @@ def test_on_a_phone_and_on_a_desk(measures: dict[str, Any], name: str, width: in
     fits(found, width, 10.5)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["usual", "many", "long"])
+def test_prose_wraps_inside_the_screen(measures: dict[str, Any], name: str, width: int) -> None:
+    """What the further figures mean was cut on every line; tables of numbers may scroll."""
+    assert "Further figures" not in measures[f"{name} {width}"]["scrolled"]
+
+
 def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:
     dark, light = papers(chromium, tmp_path, PAGE)
     assert (dark, light) == ("rgb(21, 23, 26)", "rgb(255, 255, 255)")

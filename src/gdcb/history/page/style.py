@@ -60,6 +60,10 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
   .rests { padding: .5rem .7rem; }
+  .stacked :is(table, tbody, tr, th, td) { display: block; width: auto; min-width: 0; }
+  .stacked thead { display: none; } .stacked .stay { position: static; max-width: none; }
+  .stacked :is(th, td) { padding-right: 0; overflow-wrap: anywhere; }
+  .stacked :is(th, .figure) { border: 0; padding-bottom: 0; }
   .why { min-width: 10rem; } .figure { min-width: 0; } .name { min-width: 0; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }
