@@ -151,6 +151,7 @@ RESTS: dict[str, set[str]] = {
     "bias_too_large": {OUT, ROWS, LATER, FORM},
     "bias_unclear": {OUT, ROWS, LATER, FORM},
     "bias_within_margin": {OUT, ROWS, LATER, FORM},
+    "columns_unread": {"was tested", OUT, FORM},
     "evidence": {ROWS},
     "family": {ROWS},
     "finding": {ROWS},
@@ -265,6 +266,14 @@ def test_the_name_of_an_arm_is_not_read_as_its_prior() -> None:
     said = say.arms_refused(["0.8"], 4)
     assert said.startswith("Of 4 arms, 1 (“0.8”) is refused and starts from its prior. The others")
     assert "prior:" not in say.arms_refused(["0.8", "1.3"], 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_tested_beyond_a_line_names_the_form_that_was_fitted(form: str) -> None:
+    """With a worth that is cubic in x nothing was found, and the worst arm was learned."""
+    *_, last = say.context_read(True, form).split(". ")
+    assert "beyond that line was tested, which tells only if" in last
+    assert all(one in last for one in (OUT, ROWS, LATER, form))
 
 
 def test_the_list_above_is_whole() -> None:

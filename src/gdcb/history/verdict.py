@@ -214,10 +214,11 @@ def _whole(
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [found.maturity.says] if found.maturity.set_aside else []
-    said += [say.context_read(plan.is_judged)] if plan.reads_context and used else []
+    reads = plan.reads_context and used
+    said += [say.context_read(plan.is_judged, plan.form)] if reads else []
     unread = _not_implied(plan)
     if unread and used:
-        said.append(say.columns_unread(unread))
+        said.append(say.columns_unread(unread, plan.form))
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))

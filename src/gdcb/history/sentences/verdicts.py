@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gdcb.gates import UNGATED
-from gdcb.history.sentences.assumptions import FORM, OUTSIDE, given, of_change
+from gdcb.history.sentences.assumptions import (
+    CARRY_OVER,
+    FORM,
+    INDEPENDENT,
+    OUTSIDE,
+    given,
+    of_change,
+)
 from gdcb.history.sentences.phrases import day, named, short
 from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
@@ -83,19 +90,23 @@ def columns_by_name(roles: Mapping[str, Sequence[str]]) -> str:
     return f"Nobody said which log columns play these parts, they were found by name: {said}."
 
 
-def columns_unread(names: Sequence[str]) -> str:
+def columns_unread(names: Sequence[str], form: str = FORM) -> str:
     """Say which context columns a learner that reads the context does not read.
 
     >>> columns_unread(["weekday"])
-    'It does not read the context column weekday: whether that misleads it was tested, too.'
+    'It does not read the context column weekday: whether that misleads it was tested, too, which
+     tells only if nothing outside the log was used and worth is nearly quadratic in x.'
     """
     column = "column" if len(names) == 1 else "columns"
     said = f"It does not read the context {column} {named(names)}"
-    return f"{said}: whether that misleads it was tested, too."
+    tells = f"which tells only {given(OUTSIDE, form)}"
+    return f"{said}: whether that misleads it was tested, too, {tells}."
 
 
-def context_read(is_judged: bool) -> str:
+def context_read(is_judged: bool, form: str = FORM) -> str:
     """Say why the contexts in which arms ran do not mislead a learner that reads the context.
+
+    `form`: what must hold of the context's worth, so that the test could find what is beyond lines.
 
     >>> context_read(False)
     'The learner reads the context itself, so that arms which ran in better contexts do not mislead
@@ -105,7 +116,8 @@ def context_read(is_judged: bool) -> str:
         return (
             "The learner reads the context itself: a straight line in the columns that it reads "
             f"does not mislead it, {given(OUTSIDE)} and its model has such a line for each arm. "
-            "What the contexts of an arm are worth beyond that line was tested."
+            "What the contexts of an arm are worth beyond that line was tested, which tells only "
+            f"{given(OUTSIDE, INDEPENDENT, CARRY_OVER, form)}."
         )
     return (
         "The learner reads the context itself, so that arms which ran in better contexts do not "
