@@ -276,6 +276,18 @@ def test_what_was_tested_beyond_a_line_names_the_form_that_was_fitted(form: str)
     assert all(one in last for one in (OUT, ROWS, LATER, form))
 
 
+def test_a_margin_wider_than_the_arms_are_apart_is_said() -> None:
+    """Of rare outcomes no arm earned more than the margin: that none could be better was empty."""
+    told = (2.49, 1.27, "20", 0.0073, False, FORM)
+    little = "says nothing of which of them is best"
+    said = say.sensitivity_arms(*told, apart=0.005)
+    assert (
+        f"The means of the arms in the log differ by no more than 0.005, so that it {little}."
+        in said
+    )
+    assert little not in say.sensitivity_arms(*told, apart=0.008)
+
+
 def test_the_list_above_is_whole() -> None:
     """A new sentence is looked at too."""
     functions = {name for name in say.__all__ if inspect.isfunction(getattr(say, name))}

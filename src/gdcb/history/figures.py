@@ -312,7 +312,8 @@ def _of_arms(
     except InvalidInput:
         return unknown
     best = names[seen.best] if seen.best >= 0 else ""
-    told = (seen.value, seen.low, best, least, seen.is_beyond, plan.form)
+    apart = float(np.nanmax(seen.estimates) - np.nanmin(seen.estimates)) if best else None
+    told = (seen.value, seen.low, best, least, seen.is_beyond, plan.form, apart)
     return {
         "value": number(seen.value),
         "low": number(seen.low),

@@ -259,6 +259,7 @@ def sensitivity_arms(
     margin: float = 0.0,
     is_beyond: bool = False,
     form: str = FORM,
+    apart: float | None = None,
 ) -> str:
     """Say how strong a hidden cause would have to be to change which arm looks best, and no more.
 
@@ -268,6 +269,7 @@ def sensitivity_arms(
     best, margin : the arm that looks best, and by how much another one must be better to count
     is_beyond : whether Λ* lies beyond `value`, the largest looked at
     form : what must hold of the context's worth (`form_of`)
+    apart : by how much the means of the arms differ; where that is within the margin, it is said
 
     >>> sensitivity_arms(1.83, 1.52, "1.0")
     'Λ* is 1.83 (at least 1.52 with 95 % confidence): a hidden cause that changes the odds of
@@ -282,15 +284,21 @@ def sensitivity_arms(
     arm = f"another arm than “{best}”" if best else "another arm"
     better = f"{arm} the best" if margin <= 0 else f"{arm} the best by more than {short(margin)}"
     rests = given(INDEPENDENT, CARRY_OVER, form)
+    limits = _LIMITS
+    if apart is not None and apart <= margin:
+        limits = (
+            f"The means of the arms in the log differ by no more than {short(apart)}, so that it "
+            f"says nothing of which of them is best. {_LIMITS}"
+        )
     if limit <= 1.0 + 1e-9:
         return (
             f"{size}, without a lower limit above 1: sampling error alone may make {better}, "
-            f"{rests}, and no hidden cause is needed. {_LIMITS}"
+            f"{rests}, and no hidden cause is needed. {limits}"
         )
     sure = "" if low is None else f" (at least {at_most(limit)} with 95 % confidence)"
     return (
         f"{size}{sure}: a hidden cause that changes the odds of choosing an arm by less than a "
-        f"factor of {at_most(limit)} cannot make {better}, {rests}. {_LIMITS}"
+        f"factor of {at_most(limit)} cannot make {better}, {rests}. {limits}"
     )
 
 
