@@ -80,6 +80,8 @@ function measure(frame, width) {
   const inner = frame.contentDocument, found = {sizes: [], overlaps: [], outside: []};
   const look = (node) => frame.contentWindow.getComputedStyle(node);
   found.width = inner.documentElement.scrollWidth;
+  found.scrolled = [...inner.querySelectorAll(".scroll")]
+    .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel);
   found.paper = look(inner.body).backgroundColor;
   const charts = [...inner.querySelectorAll("svg.chart")].filter(c => c.clientWidth > 0);
   found.charts = charts.map(c => c.getAttribute("class"));

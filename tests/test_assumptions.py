@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 from gdcb.cli import app
 from gdcb.declaration import Declaration, parse
 from gdcb.history import certify, open_log
+from gdcb.history import sentences as say
 from gdcb.history.columns import look
 from gdcb.history.infer import propose
 from gdcb.history.instance_file import toml
 from gdcb.history.page import certificate_page
 from gdcb.history.roles import roles_of
+from tests.certificate_document import build
 
 ROWS = 700
 
@@ -113,9 +115,45 @@ def test_an_assumption_that_fails_is_said_to_fail() -> None:
     source = open_log(pl.concat([early, late]), one.instance, columns=one.columns)
     document = certify(source, one.instance, one.bandit, full=False).as_json()
     name = "What an action earns in a given context did not change"
-    result = next(a for a in document["assumptions"] if a["name"] == name)
-    assert result["tested"]
-    assert result["result"].startswith("Does not hold")
+    law = next(a for a in document["assumptions"] if a["name"] == name)
+    assert law["tested"]
+    assert law["state"] == "Tested: does not hold"
+    assert law["result"].startswith("1 change found")
+    rests = "if rows are independent, worth is nearly quadratic in x"
+    said = [one for one in document["reasons"] if rests in one and "later outcomes are as" in one]
+    assert [one.split(" ")[0] for one in said] == ["At", "Only"]
+    assert f'{name}.</b> <span class="doubted">Tested: does not hold.' in certificate_page(document)
+
+
+def test_rows_that_depend_on_each_other_look_like_a_fault(tmp_path: Path) -> None:
+    """Days differ by far more than chance allows: 'Tested', and green, read as if they did not."""
+    log, file, page = tmp_path / "log.csv", tmp_path / "b.toml", tmp_path / "c.html"
+    day = np.arange(ROWS) // 10
+    good = np.random.default_rng(3).random(day.max() + 1)[day] < 0.5
+    rows = bookings(5, 0.0).with_columns(
+        booked=(pl.col("booked") * pl.Series(good)).cast(pl.Int64),
+        time=1.7e9 + 8640.0 * pl.int_range(pl.len()),
+    )
+    rows.write_csv(log)
+    file.write_text(proposed(), encoding="utf-8")
+    call = ["check", str(log), "--instance", str(file), "--out", str(page)]
+    said = CliRunner().invoke(app, call, env={"COLUMNS": "400"}).stdout
+    assert "2. Rows are independent (tested: does not hold). Rows depend on each other" in said
+    html = page.read_text(encoding="utf-8")
+    assert 'Rows are independent.</b> <span class="doubted">Tested: does not hold.</span>' in html
+
+
+def test_what_may_not_hold_is_said_so() -> None:
+    """A possible change, and verdicts that swing, are doubts; what was not tested stays so."""
+    told = say.assumptions
+    document = build()
+    document["assumptions"][1] |= {"state": told.FAILS}
+    document["assumptions"][5] |= {"state": told.DOUBTED}
+    page = certificate_page(document)
+    assert page.count('<span class="doubted">Tested: does not hold.</span>') == 1
+    assert page.count('<span class="doubted">Tested: may not hold.</span>') == 1
+    assert '<span class="untested">Not tested.</span>' in page
+    assert '<span class="tested">Tested.</span>' in page
 
 
 def test_without_a_time_column_the_order_of_rows_is_an_assumption() -> None:

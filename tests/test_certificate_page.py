@@ -334,6 +334,18 @@ def test_times_are_placed_in_the_period() -> None:
     assert place(5, (5, 5)) is None
 
 
+def test_numbers_of_near_changes_do_not_lie_on_each_other() -> None:
+    """Two changes of one week, and one of the last day: the first was hidden under the second."""
+    near = [{"time": f"2023-11-0{day}", "what": "the level", "p": 1e-5} for day in (2, 5)]
+    near.append({"time": "2025-12-31", "what": "the level", "p": 1e-5})
+    page = certificate_page(changed(["reward_law", "change_points"], near))
+    rows = re.findall(r'class="number" cx="([\d.]+)" cy="([\d.]+)"', page)
+    first = [float(x) for x, y in rows if y == rows[0][1]]
+    assert len(first) == 3
+    assert first[1] - first[0] >= 16
+    assert max(first) + 8 <= 420
+
+
 def test_without_a_period_dates_are_told_and_not_drawn() -> None:
     """Rows have a first and a last; dates need to know where the log begins and ends."""
     assert 'id="timeline-t"' in PAGE
@@ -401,6 +413,13 @@ def test_on_a_phone_and_on_a_desk(measures: dict[str, Any], name: str, width: in
     """Nothing overflows, no label of the timeline lies on another, none is tiny."""
     found = measures[f"{name} {width}"]
     fits(found, width, 10.5)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["usual", "many", "long"])
+def test_prose_wraps_inside_the_screen(measures: dict[str, Any], name: str, width: int) -> None:
+    """What the further figures mean was cut on every line; tables of numbers may scroll."""
+    assert "Further figures" not in measures[f"{name} {width}"]["scrolled"]
 
 
 def test_dark_where_the_reader_wants_it(chromium: str, tmp_path: Path) -> None:

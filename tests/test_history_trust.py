@@ -657,6 +657,35 @@ def test_the_slowest_kind_of_outcome_sets_the_age(kind: str) -> None:
     assert believed(certificate) == pytest.approx(rate, abs=0.003 if rate > 0.9 else 0.03)
 
 
+@pytest.mark.parametrize("kind", ["times of sales only", "times of all"])
+def test_ages_that_only_some_outcomes_show_are_tested_in_part(kind: str) -> None:
+    """Rows appear once their outcome is known; where sales alone have a time, they take a day."""
+    log, _ = outcomes("absent", 0, 8000)
+    wait = np.where(log.outcome[:, 0] == 1.0, 1.0, 30.0) * DAY
+    is_told = (log.outcome[:, 0] == 1.0) | (kind == "times of all")
+    dated = replace(log, observed=np.where(is_told, log.time + wait, np.nan))
+    certificate = certify(dated, market(), BANDIT, full=False)
+    name = "Outcomes had time to come in"
+    (age,) = [one for one in certificate.figures["assumptions"] if one["name"] == name]
+    if kind == "times of all":
+        assert (age["state"], certificate.maturity.undated) == ("Tested", ())
+        assert age["result"].endswith("outcomes need 30 days, as the times of outcomes show.")
+    else:
+        assert age["state"] == "Tested: may not hold"  # for a change that young rows could explain
+        assert "Most with y = 0 have none, and how long these take was not tested." in age["result"]
+        assert certificate.as_json()["maturity"]["undated"] == ["y = 0"]
+
+
+def test_a_time_of_sales_says_nothing_of_what_was_not_sold() -> None:
+    """All outcomes are known and nothing changes, but nobody can tell that from the log."""
+    log, _ = outcomes("half at once", 0, 600)
+    y = np.random.default_rng(0).integers(0, 2, 600).astype(float)
+    dated = replace(log, outcome=y[:, None], observed=np.where(y == 1, log.time + DAY, np.nan))
+    found = certify(dated, market(), BANDIT, full=False).figures["assumptions"]
+    (age,) = [one for one in found if one["name"] == "Outcomes had time to come in"]
+    assert age["state"] == "Tested in part"
+
+
 def test_a_late_change_discards_where_it_is_known_how_long_outcomes_take() -> None:
     """A step of half a standard deviation at four fifths: believed once the age is declared."""
     rng = np.random.default_rng(0)
@@ -667,7 +696,9 @@ def test_a_late_change_discards_where_it_is_known_how_long_outcomes_take() -> No
     unknown = certify(log, market(), BANDIT, full=False)
     assert not discards(unknown)
     assert unknown.as_json()["reward_law"]["change_points"]
-    assert discards(certify(log, market(), BANDIT, full=False, matures_after=60.0))
+    declared = certify(log, market(), BANDIT, full=False, matures_after=60.0)
+    assert discards(declared)
+    assert not [one for one in declared.reasons if "as final" in one]
     dated = replace(log, observed=log.time + 60.0)
     assert discards(certify(dated, market(), BANDIT, full=False))
 

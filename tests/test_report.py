@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb.errors import InvalidInput
-from gdcb.pages.marks import ticks
+from gdcb.pages.marks import spread, ticks
 from gdcb.pages.numbers import Estimate, fixed, plain, plus_minus, probability, share
 from gdcb.protocol import summary
 from gdcb.protocol.report import report
 from gdcb.protocol.report.bars import segments
 from gdcb.protocol.report.document import ABLATIONS
-from gdcb.protocol.report.drawing import Series, spread
+from gdcb.protocol.report.drawing import Series
 from gdcb.protocol.report.places import ANCHOR, TITLE
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.results import _near

@@ -65,13 +65,17 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("outcomes_missing", (0.0,)),
     ("outcomes_missing", (0.1, 0.4)),
     ("outcomes_missing", (0.1, 0.0001, True)),
-    ("cut_too_much", ("1.3", 0.43)),
+    ("cut_too_much", ("1.3", 0.43, 0.021)),
+    ("cut_too_much", ("1.3", 0.43, 0.3, True)),
     ("hardly_ever_ran", ("1.3", 0.62)),
     ("overlap_too_small", ("a", 3.2, 20)),
     ("override_of_verdict", ("a pilot", "refuse")),
     ("overrides_not_logged", ()),
     ("overrides_private", (0.01, -0.3, -0.4, -0.2)),
+    ("overrides_private", (0.01, -0.3, -0.4, 0.1, 0.002)),
     ("overrides_trusted", (0.9, 0.01)),
+    ("overrides_unclear", (0.93, 0.02, -0.066, 0.105)),
+    ("overrides_unclear", (0.07, 0.2, 0.1, 0.3, 0.04)),
     ("overrides_weight", (0.0,)),
     ("overrides_weight", (0.4,)),
     ("overrides_weight", (1.0,)),
@@ -104,6 +108,7 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("set_aside", (1, 86_400.0, True, "declared")),
     ("set_aside", (2500, 1200.0, False, "missing outcomes", 1e-6)),
     ("set_aside", (2500, 5000.0, True, "outcome times")),
+    ("set_aside", (2500, 5000.0, True, "outcome times", None, ("sold = 0", "sold = 1"))),
     ("slow_swings", ()),
     ("all_mature", (None, True)),
     ("too_few_days", (3,)),
@@ -118,6 +123,8 @@ SAID: list[tuple[str, tuple[Any, ...]]] = [
     ("sensitivity_slopes", (0.2,)),
     ("sensitivity_slopes", (0.2, 0.1)),
     ("transport", (0.7, 0.5, 0.35)),
+    ("transport", (1.0, 0.5, 0.5, True)),
+    ("ungated", ()),
     ("variance", (0.02, 0.0, 0.05)),
     ("variance", (0.5,)),
     ("verdict", ("adjust",)),
@@ -144,16 +151,18 @@ RESTS: dict[str, set[str]] = {
     "bias_too_large": {OUT, ROWS, LATER, FORM},
     "bias_unclear": {OUT, ROWS, LATER, FORM},
     "bias_within_margin": {OUT, ROWS, LATER, FORM},
+    "columns_unread": {"was tested", OUT, FORM},
     "evidence": {ROWS},
     "family": {ROWS},
     "finding": {ROWS},
     "gate_changed": {OUT},
     "logged_bias": {OUT, LATER, FORM},
-    "overrides_private": {ROWS, LATER, FORM},
+    "overrides_private": {"probably knew", ROWS, LATER, FORM, say.assumptions.STEADY},
     "overrides_trusted": {ROWS, LATER, FORM},
-    "reward_law_changed": {ROWS},
+    "overrides_unclear": {"cannot be told", ROWS, LATER, FORM, say.assumptions.STEADY},
+    "reward_law_changed": {ROWS, FORM},
     "reward_law_stable": {ROWS},
-    "rows_since": {ROWS},
+    "rows_since": {ROWS, FORM},
     "sensitivity_arms": {ROWS, LATER, FORM},
     "sensitivity_slopes": {ROWS, LATER, FORM},
     "variance": {OUT, ROWS},
@@ -221,6 +230,62 @@ def test_results_of_assumptions_are_whole(said: str) -> None:
     assert re.match(r"[A-ZΛ\d]", said)
     assert said.endswith(".")
     assert "  " not in said
+
+
+@pytest.mark.parametrize("name", ["reward_law_changed", "rows_since"])
+def test_a_dated_change_rests_on_outcomes_that_are_final_unless_that_is_known(name: str) -> None:
+    """Losses that are booked late look like a change, and so does a shift along a curve."""
+    arguments = (
+        ("2025-03-04", "the level", 1e-6) if name == "reward_law_changed" else ("2025-03-04",)
+    )
+    said = getattr(say, name)(*arguments)
+    rests = (
+        "if rows are independent, worth is nearly quadratic in x and later outcomes are as final "
+        "as earlier ones"
+    )
+    assert rests in said.split(". ")[0]
+    known = getattr(say, name)(*arguments, is_final=True)
+    assert "if rows are independent and worth is nearly quadratic in x" in known
+    assert "as final" not in known
+
+
+@pytest.mark.parametrize("is_logged", [False, True])
+def test_cut_weights_name_no_cause_that_may_be_false(is_logged: bool) -> None:
+    """An arm of 2 % everywhere was said to run rarely in some contexts; the weights were noise."""
+    one = say.cut_too_much("3", 0.6, 0.02, is_logged)
+    all_of_them = say.refused_because("weights", ["3"], 20, is_logged)
+    for said in (one, all_of_them):
+        assert "rarely in some contexts" not in said
+        assert ("estimated probability" in said) is not is_logged
+        assert ("logged probability" in said) is is_logged
+    assert "ran in 2 % of the rows" in one
+
+
+def test_the_name_of_an_arm_is_not_read_as_its_prior() -> None:
+    """'Starts from its prior: 0.8' was said of the arm 0.8."""
+    said = say.arms_refused(["0.8"], 4)
+    assert said.startswith("Of 4 arms, 1 (“0.8”) is refused and starts from its prior. The others")
+    assert "prior:" not in say.arms_refused(["0.8", "1.3"], 5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_tested_beyond_a_line_names_the_form_that_was_fitted(form: str) -> None:
+    """With a worth that is cubic in x nothing was found, and the worst arm was learned."""
+    *_, last = say.context_read(True, form).split(". ")
+    assert "beyond that line was tested, which tells only if" in last
+    assert all(one in last for one in (OUT, ROWS, LATER, form))
+
+
+def test_a_margin_wider_than_the_arms_are_apart_is_said() -> None:
+    """Of rare outcomes no arm earned more than the margin: that none could be better was empty."""
+    told = (2.49, 1.27, "20", 0.0073, False, FORM)
+    little = "says nothing of which of them is best"
+    said = say.sensitivity_arms(*told, apart=0.005)
+    assert (
+        f"The means of the arms in the log differ by no more than 0.005, so that it {little}."
+        in said
+    )
+    assert little not in say.sensitivity_arms(*told, apart=0.008)
 
 
 def test_the_list_above_is_whole() -> None:

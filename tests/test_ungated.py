@@ -21,11 +21,12 @@ from gdcb.declaration import parse
 from gdcb.errors import InvalidInput
 from gdcb.history.page import certificate_page
 from gdcb.instances import NAMES, load
-from gdcb.protocol.report.page import summary
+from gdcb.protocol.report.page import report, summary
 from gdcb.protocol.report.read import read
 from gdcb.protocol.report.words import NO_GATE
 from tests import report_document
 from tests.certificate_document import build
+from tests.page_checks import Page
 
 PARTS: dict[str, Any] = {
     "context": gdcb.Schema({"base": gdcb.Number(1, 1000)}),
@@ -115,6 +116,10 @@ def test_a_certificate_of_an_ungated_instance_says_so(gates: Any, times: int) ->
     """Where a document does not tell of gates, nothing is said about them."""
     page = certificate_page(build() | {"gates": gates})
     assert page.count("ungated: proposals run as they are") == times
+    box = page[page.index('<section class="verdict') :].split("</section>")[0]
+    assert box.count("Ungated: there is no gate, proposals run as they are.") == times
+    assert ("There is no gate, so that what is executed" in page) == (times == 1)
+    assert ("gets through the gates" in page) == (times == 0)
 
 
 @pytest.mark.parametrize(("gate", "times"), [("ungated", 1), ("manager → bounds", 0)])
@@ -130,6 +135,11 @@ def test_a_run_of_an_ungated_instance_says_so(gate: str, times: int) -> None:
     said = " ".join(str(out.file.getvalue()).split())  # type: ignore[attr-defined]
     assert said.count(NO_GATE) == times
     assert ("Gate floor" in said) == (times == 0)
+    assert ("behind the gate" in said) == (times == 0)
+    page = Page(report(document)).text
+    assert page.count("There is no gate: whatever GDCB proposed ran as it was.") == times
+    assert ("The gate changed" in page) == (times == 0)
+    assert "loses to no rival behind" not in page or not times
 
 
 def test_a_gate_without_a_limit_does_not_close_a_chain() -> None:

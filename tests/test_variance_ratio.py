@@ -229,6 +229,15 @@ def test_advice_minds_the_interval(low: float, high: float, words: str) -> None:
     assert words in found.advice
 
 
+def test_advice_writes_numbers_as_its_figure_does() -> None:
+    """'-0.00095 (-0.022 to 0.034)', and 7.5e-05, stood in the prose without explanation."""
+    found = VarianceRatio(-0.00095, -0.022, 0.034, 1, 1, 1, 1, 0, 1, 0.95, 10, 5, False)
+    assert found.advice.startswith("The variance ratio is −0.001 (−0.022 to 0.034): below 0.1")
+    assert found.advice.endswith("An estimate of it may fall below 0 by chance.")
+    small = VarianceRatio(0.021, -7.5e-05, 0.045, 1, 1, 1, 1, 0, 1, 0.95, 10, 5, False)
+    assert small.advice.startswith("The variance ratio is 0.021 (0.000 to 0.045): below 0.1")
+
+
 def test_the_document_is_json() -> None:
     found = variance_ratio(*three_arms(_rng(11), 300, 1.0), 3, draws=20)
     document = json.loads(json.dumps(found.as_json(), allow_nan=False))

@@ -16,6 +16,7 @@ import numpy as np
 from gdcb.analysis.surface import LEAST_ROWS, BlockSums, Surface, Table, block_sums, checked
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
+from gdcb.pages.numbers import Estimate, common_digits, fixed
 from gdcb.parts import check_choice, check_number
 from gdcb.streams import check_seed
 
@@ -66,7 +67,8 @@ class VarianceRatio:
     @property
     def advice(self) -> str:
         """Say what the ratio advises, by the paper's thresholds and with the interval in mind."""
-        return self._advice + self._asked
+        below = " An estimate of it may fall below 0 by chance." if self.ratio < 0 else ""
+        return self._advice + below + self._asked
 
     @property
     def _asked(self) -> str:
@@ -86,7 +88,10 @@ class VarianceRatio:
 
     @property
     def _advice(self) -> str:
-        said = f"The variance ratio is {self.ratio:.2g} ({self.low:.2g} to {self.high:.2g}): "
+        span = Estimate(self.ratio, self.low, self.high)
+        digits = common_digits([span])
+        told, low, high = (fixed(one, digits) for one in (span.mean, self.low, self.high))
+        said = f"The variance ratio is {told} ({low} to {high}): "
         if self.high < MARGINAL:
             return said + "below 0.1, where the benefit is marginal unless there are many rounds."
         if self.low > SUBSTANTIAL:

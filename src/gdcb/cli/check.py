@@ -15,7 +15,6 @@ from rich.table import Column, Table
 
 from gdcb.cli.say import as_json, bar_of, fail, out, wrong_usage
 from gdcb.errors import GdcbError, InvalidInput
-from gdcb.gates import UNGATED
 from gdcb.instances import NAMES
 
 if TYPE_CHECKING:
@@ -232,11 +231,10 @@ def show(document: Mapping[str, Any], target: Path) -> None:
         out.print(f"• {escape(doubt)}")
     for reason in run.why:
         out.print(f"• {escape(reason)}")
-    if run.is_ungated:
-        out.print(f"• {UNGATED.capitalize()}: there is no gate, proposals run as they are.")
     out.print("\n[bold]What this rests on[/]")
     for i, each in enumerate(run.assumptions, start=1):
-        tested = each.state[:1].lower() + each.state[1:]
+        tested = escape(each.state[:1].lower() + each.state[1:])
+        tested = f"[bold red]{tested}[/]" if each.is_doubted else tested
         out.print(f"{i}. {escape(each.name)} ({tested}). {escape(each.result)}".rstrip())
     out.print()
     out.print(_arms(run))

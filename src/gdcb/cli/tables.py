@@ -106,6 +106,7 @@ def _footnotes(run: Document) -> list[str]:
     said = [f"Regret over all episodes, {run.unit}: mean ± half a 95 % interval."]
     if any(method.excess for method in run.methods.values()):
         lost = "what even the best proposal loses behind the gate"
+        lost = "nothing, for there is no gate" if run.is_ungated else lost
         said.append(f"above floor: less {'the gate floor' if run.oracle_knows else lost}.")
     if any(method.versus for method in run.methods.values()):
         said.append("vs: paired difference; * where its interval, after Holm, excludes 0.")

@@ -116,7 +116,8 @@ def summed(
     """
     if isinstance(log, Batch):
         units = int(log.unit.max(initial=0)) + 1
-        maturity = maturity_of(log, matures_after, level, has_dates(log.time))
+        names = instance.reward.outcome
+        maturity = maturity_of(log, matures_after, level, has_dates(log.time), names)
         plan = plan_of(instance, bandit, log, units, maturity=maturity)
         statistics = Statistics.zeros(plan)
         statistics.add(plan, log)
@@ -131,7 +132,8 @@ def summed(
         raise
     if is_whole:
         log.settle([part.tally for part in parts])
-    maturity = maturity_of(pilot, matures_after, level, has_dates(pilot.time))
+    dated, names = has_dates(pilot.time), instance.reward.outcome
+    maturity = maturity_of(pilot, matures_after, level, dated, names)
     plan = plan_of(instance, bandit, pilot, units, is_whole, maturity)
     statistics = Statistics.zeros(plan)
     if is_whole:

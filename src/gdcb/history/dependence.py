@@ -23,7 +23,7 @@ from gdcb.history.stability import Change, LawRows, law_of_blocks
 
 _DAY = 86_400.0  # seconds
 _NEAR = 2  # segments on either side of a change that say nothing: its date is not exact
-_HARMLESS = 1.1  # inflation of variances below which dependence changes no test
+HARMLESS = 1.1  # inflation of variances below which dependence changes no test
 _LEAST_ROWS = 50
 _LEAST_DAYS = 20  # in a log of several days, or an unusual day cannot be told from a change
 _MOST_CHANGES = 2  # more of them are swings
@@ -101,7 +101,7 @@ def dependence_of(
     unit = rows.unit[order]
     found = serial_dependence(left[order], day, unit, group[order], level)
     p, inflation, among = found.p, found.inflation, found.among
-    if p <= level and inflation >= _HARMLESS:
+    if p <= level and inflation >= HARMLESS:
         told = say.rows_dependent(among, inflation, p)
         return Dependence(True, True, p, inflation, among, told)
     n_days = 0 if day is None else int(np.unique(day).size)

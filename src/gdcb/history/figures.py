@@ -312,7 +312,8 @@ def _of_arms(
     except InvalidInput:
         return unknown
     best = names[seen.best] if seen.best >= 0 else ""
-    told = (seen.value, seen.low, best, least, seen.is_beyond, plan.form)
+    apart = float(np.nanmax(seen.estimates) - np.nanmin(seen.estimates)) if best else None
+    told = (seen.value, seen.low, best, least, seen.is_beyond, plan.form, apart)
     return {
         "value": number(seen.value),
         "low": number(seen.low),
@@ -375,5 +376,6 @@ def _transport(
     gap = 0.5 * np.maximum(halved(new[both], old[both])[0].sum(axis=-1), 0.0)
     share = new[both].sum(axis=1) / new[both].sum()
     tv = min(1.0, float((share * gap).sum()))
-    eta = min(1.0, chain.upper_judged) if is_logged else 1.0
+    # Without gates all of it runs, whatever gates the log had.
+    eta = min(1.0, chain.upper_judged) if is_logged and instance.chain.gates else 1.0
     return {"eta": eta, "tv": tv, "product": eta * tv}

@@ -8,6 +8,7 @@ the log outcomes begin to be missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ _LEAST_OF_A_KIND = 5  # outcomes, or it has no wait of its own
 _MOST_VALUES = 10  # of an outcome of which each value is a kind
 _CLOSE = 1.1  # an age from missing outcomes is known to a bin, and is above by that much if larger
 _DATED = 0.95  # of the outcomes of every kind have a time, or how long they take is not known
+_ANY = "any outcome"  # the first kind
 _SEED = 22  # of draws: the same log has the same certificate
 
 
@@ -51,6 +53,7 @@ class Maturity:
     is_missing : whether any outcome is missing
     is_known : whether it is known how long outcomes take: declared, or from the times of outcomes
         of every kind
+    undated : kinds of outcomes that mostly have no time where others have one, as 'sold = 0'
     """
 
     source: str = ""
@@ -62,6 +65,12 @@ class Maturity:
     set_aside: int = 0
     is_missing: bool = False
     is_known: bool = False
+    undated: tuple[str, ...] = ()
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Kinds of outcomes whose age was not tested though the ages come from outcome times."""
+        return self.undated if self.source == "outcome times" else ()
 
     def is_mature(self, time: Array) -> Array:
         """Whether rows are old enough: (N,)."""
@@ -81,7 +90,8 @@ class Maturity:
         """One sentence."""
         if not self.source or self.after is None:
             return say.all_mature(self.p, self.is_missing)
-        return say.set_aside(self.set_aside, self.after, self.has_time, self.source, self.p)
+        told = (self.set_aside, self.after, self.has_time, self.source, self.p)
+        return say.set_aside(*told, self.lacks)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -91,11 +101,18 @@ class Maturity:
             "after": self.after,
             "unit": "seconds" if self.has_time else "rows",
             "p": self.p,
+            "undated": list(self.undated),
             "says": self.says,
         }
 
 
-def maturity_of(rows: Batch, declared: float | None, level: float, has_time: bool) -> Maturity:
+def maturity_of(
+    rows: Batch,
+    declared: float | None,
+    level: float,
+    has_time: bool,
+    names: Sequence[str] = (),
+) -> Maturity:
     """Find out from which age on outcomes are there.
 
     Parameters
@@ -104,6 +121,7 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     declared : seconds, or None
     level : of the certificate's tests together
     has_time : whether times are seconds since 1970, and not the numbers of rows
+    names : of the outcomes
     """
     if declared and not has_time:
         raise InvalidInput(
@@ -114,10 +132,13 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     is_missing = np.asarray(np.isnan(rows.outcome).any(axis=1))
     last = float(rows.time.max(initial=-np.inf))
     after, is_known = 0.0, False
+    undated: tuple[str, ...] = ()
     known = ran & ~is_missing
     if rows.observed is not None and np.isfinite(rows.observed[known]).any():
         times = rows.time[known], rows.observed[known]
-        after, is_known = _wait(*times, rows.outcome[known], last)
+        kinds = _kinds(rows.outcome[known], names)
+        after, undated = _wait(*times, kinds, last)
+        is_known = not undated
     end = _end(last, rows.observed, declared or after)
     threshold = SHARE * level
     p, cut = _missing_by_age(rows.time[ran], is_missing[ran], threshold)
@@ -125,7 +146,7 @@ def maturity_of(rows: Batch, declared: float | None, level: float, has_time: boo
     if declared:
         found = replace(found, is_known=True)
         return _set_aside(found, "declared", declared, end - declared, rows)
-    found = replace(found, is_known=is_known)
+    found = replace(found, is_known=is_known, undated=undated)
     if cut is not None and end - cut > _CLOSE * after:
         return _set_aside(found, "missing outcomes", end - cut, cut, rows)
     if after > 0:
@@ -145,18 +166,21 @@ def _set_aside(found: Maturity, source: str, after: float, until: float, rows: B
     return replace(found, source=source, after=after, until=until, set_aside=n)
 
 
-def _kinds(outcome: Array) -> list[Array]:
+def _kinds(outcome: Array, names: Sequence[str]) -> list[tuple[str, Array]]:
     """Return which rows (N,) have outcomes of each kind: of one value, or a third of many values.
 
     Kinds of very few rows say nothing by themselves, and are left to all rows, the first kind.
     """
-    found = [np.ones(outcome.shape[0], dtype=bool)]
-    for column in outcome.T:
+    found = [(_ANY, np.ones(outcome.shape[0], dtype=bool))]
+    for i, column in enumerate(outcome.T):
+        name = names[i] if i < len(names) else "the outcome"
         values, kind_of = np.unique(column, return_inverse=True)
+        called = [f"{name} = {value:g}" for value in values[:_MOST_VALUES]]
         if values.size > _MOST_VALUES:
             kind_of = np.searchsorted(np.quantile(column, (1 / 3, 2 / 3)), column)
-        kinds = [kind_of == kind for kind in np.unique(kind_of)]
-        found += [kind for kind in kinds if kind.sum() >= _LEAST_OF_A_KIND]
+            called = [f"{size} {name}" for size in ("low", "middling", "high")]
+        kinds = [(called[kind], kind_of == kind) for kind in np.unique(kind_of)]
+        found += [(one, kind) for one, kind in kinds if kind.sum() >= _LEAST_OF_A_KIND]
     return found
 
 
@@ -174,20 +198,23 @@ def _end(last: float, observed: Array | None, after: float) -> float:
     return min(float(later[-_LEAST_OF_A_KIND]), last + after)
 
 
-def _wait(time: Array, observed: Array, outcome: Array, last: float) -> tuple[float, bool]:
-    """Return how long outcomes take, those of the slowest kind, and whether that is known.
+def _wait(
+    time: Array, observed: Array, kinds: Sequence[tuple[str, Array]], last: float
+) -> tuple[float, tuple[str, ...]]:
+    """Return how long outcomes take, those of the slowest kind, and of which that is not known.
 
     Of each kind it is the time within which 99 % came, among rows old enough to have waited as
     long: all rows at first, then those that are older than what was found. One late or mistyped
     time among many does not move it. NaN is no time.
     """
-    kinds, waited = _kinds(outcome), np.maximum(observed - time, 0.0)
+    waited = np.maximum(observed - time, 0.0)
     dated = np.isfinite(waited)
-    is_known = all(dated[kind].mean() >= _DATED for kind in kinds)
+    lack = [name for name, kind in kinds if dated[kind].mean() < _DATED]
+    undated = tuple([name for name in lack if name != _ANY] or lack)
 
     def slowest(old: Array) -> float:
         taken = [0.0]
-        for kind in kinds:
+        for _, kind in kinds:
             some = dated & kind & old
             some = some if some.sum() >= _LEAST_OF_A_KIND else dated & kind
             if some.any():
@@ -202,7 +229,7 @@ def _wait(time: Array, observed: Array, outcome: Array, last: float) -> tuple[fl
         before, after = after, slowest(old)
         if after <= before:
             break
-    return after, is_known
+    return after, undated
 
 
 def _missing_by_age(

@@ -18,6 +18,7 @@ from gdcb.contrast import chance_of_none
 from gdcb.history.stability import SEED, LawRows, kurtosis
 
 PENALTY = 1.0
+EVEN = 0.5  # odds: a posterior below it speaks for private information
 _EXACT = 1e-12  # of Σy²: residuals smaller than that are rounding
 _PRIOR_ROWS = 10.0  # normal ones, that the other variances are worth beside an arm's own
 _FEW = 200.0  # degrees of freedom of a variance, below which a normal reference is not believed
@@ -42,6 +43,11 @@ class Contrast:
     p: float
     approved: float
     overridden: float
+
+    def is_private(self, threshold: float) -> bool | None:
+        """Whether overrides carry private information; None: test and posterior do not agree."""
+        is_found, is_likely = self.p <= threshold, self.posterior < EVEN
+        return is_found if is_found == is_likely else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,8 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                     said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
                 elif not can_adjust and found.weights.bias_bound[one] > MOST_CUT * sigma:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "weights"
-                    said.append(say.cut_too_much(name, float(found.weights.bias_bound[one])))
+                    cut = (float(found.weights.bias_bound[one]), float(n[one] / n.sum()))
+                    said.append(say.cut_too_much(name, *cut, found.weights.is_logged))
                 elif uncovered > MOST_UNCOVERED:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "contexts"
                     said.append(say.hardly_ever_ran(name, uncovered))
@@ -185,7 +186,7 @@ def _capped(found: Evidence) -> list[str]:
     """Return why the history may not be used just as it is, whatever b̂ says."""
     said = [change.what for change in (*found.changes, *found.possible)]
     if found.contrast is not None and found.contrast.p <= found.threshold:
-        said.append("overrides carry private information")
+        said.append("overrides may carry private information")
     if found.missing_p is not None and found.missing_p <= found.threshold:
         said.append("outcomes are missing selectively")
     return said
@@ -214,15 +215,17 @@ def _whole(
     judged = {name: sum(arm.verdict == name for arm in arms) for name in VERDICTS}
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [found.maturity.says] if found.maturity.set_aside else []
-    said += [say.context_read(plan.is_judged)] if plan.reads_context and used else []
+    reads = plan.reads_context and used
+    said += [say.context_read(plan.is_judged, plan.form)] if reads else []
     unread = _not_implied(plan)
     if unread and used:
-        said.append(say.columns_unread(unread))
+        said.append(say.columns_unread(unread, plan.form))
     refused = [arm.arm for arm in arms if arm.verdict == "refuse"]
     if refused and used:
         said.append(say.arms_refused(refused, len(arms)))
     said += [
-        say.refused_because(kind, names, LEAST_ROWS) for kind, names in refusals_of(arms).items()
+        say.refused_because(kind, names, LEAST_ROWS, found.weights.is_logged)
+        for kind, names in refusals_of(arms).items()
     ]
     if found.missing > MOST_MISSING:
         said.append(say.mostly_missing(found.missing, MOST_MISSING))
@@ -231,16 +234,17 @@ def _whole(
     elif found.is_implied:
         said.append(say.implied_outcomes())
     elif found.law.changes:
+        rests = (plan.form, found.maturity.is_known)
         for change in found.law.changes:
             dated = (time_of(plan, change.split), change.what, change.p)
             if found.dependence.is_found or change in found.possible:
                 said.append(say.reward_law_possible(*dated, doubt_of(found, change)))
             else:
-                said.append(say.reward_law_changed(*dated))
+                said.append(say.reward_law_changed(*dated, *rests))
             if change not in (*found.changes, *found.possible):
                 said.append("It is smaller than the margin, and decides nothing.")
         if found.changes:
-            said.append(say.rows_since(time_of(plan, found.first)))
+            said.append(say.rows_since(time_of(plan, found.first), *rests))
     else:
         said.append(say.reward_law_stable(found.law.p, found.law.untested))
     said += [found.dependence.says] if found.dependence.is_found else []
@@ -253,9 +257,14 @@ def _whole(
         ] or [say.gate_stable(name, gate.p, gate.untested)]
     contrast = found.contrast
     if contrast is not None:
-        is_private = contrast.p <= found.threshold
-        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high, plan.form)
-        said.append((say.overrides_private if is_private else say.overrides_trusted)(*told))
+        told = (contrast.posterior, contrast.difference, contrast.low, contrast.high)
+        is_private = contrast.is_private(found.threshold)
+        if is_private is None:
+            said.append(say.overrides_unclear(*told, contrast.p, plan.form))
+        elif is_private:
+            said.append(say.overrides_private(*told, contrast.p, plan.form))
+        else:
+            said.append(say.overrides_trusted(*told, plan.form))
     elif plan.instance.chain.has_person and plan.pilot.recommended is None:
         said.append(say.overrides_not_logged())
     if found.missing_p is not None:

@@ -147,3 +147,24 @@ def svg(
         f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{e(title)}</title>'
         f'<desc id="{name}-d">{e(description)}</desc>{marks}</svg>'
     )
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move labels apart, in their order, so that neighbours are `gap` apart within [low, high].
+
+    Examples
+    --------
+    >>> spread([10, 12, 50], gap=10, low=0, high=60)
+    [10, 20, 50]
+    """
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = list(places)
+    floor = low
+    for i in order:
+        moved[i] = max(moved[i], floor)
+        floor = moved[i] + gap
+    ceiling = high
+    for i in reversed(order):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - gap
+    return moved

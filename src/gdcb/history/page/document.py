@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from gdcb.history.sentences import VERDICTS, arms_judged, override_of_verdict, verdict
+from gdcb.history.sentences import (
+    VERDICTS,
+    arms_judged,
+    assumptions,
+    override_of_verdict,
+    ungated,
+    verdict,
+)
 from gdcb.pages.numbers import Estimate
 
 Time = str | float
@@ -68,6 +75,11 @@ class Assumption:
     tested: bool
     result: str
     state: str
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether what was found speaks against it."""
+        return self.state in (assumptions.FAILS, assumptions.DOUBTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +188,12 @@ class Document:
 
     @property
     def why(self) -> list[str]:
-        """How the arms were judged, then the reasons; verdict and override have other places."""
+        """How the arms were judged, the reasons, and whether there is a gate."""
         told = [verdict(answer) for answer in VERDICTS]
         if self.override is not None:
             told.append(override_of_verdict(self.override.reason, self.override.without))
         judged = arms_judged(Counter(arm.verdict for arm in self.arms))
         told.append(judged)
         rest = [reason for reason in self.reasons if reason not in told]
+        rest += [ungated()] if self.is_ungated else []
         return [judged, *rest] if judged else rest

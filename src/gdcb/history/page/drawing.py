@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 from gdcb.history.page.document import Change, Document, Time
 from gdcb.history.sentences import day
-from gdcb.pages.marks import Frame, marker, rule, svg, text
+from gdcb.pages.marks import Frame, marker, rule, spread, svg, text
 from gdcb.pages.numbers import Estimate, share
 
 WIDTH = 420.0
 BAR, TALL = 110.0, 16.0
 ROW = 26.0
+NUMBER = 8.0  # radius of the mark that bears a change's number
 
 SIGNS = {
     "direct": "M24,4a20,20 0 1 0 .01,0zM14,25l7,7l13,-15",
@@ -145,11 +146,13 @@ def _drawn(
             rate = rates[k] if k < len(rates) else None
             if rate is not None and x2 - x1 > 44:
                 marks.append(text((x1 + x2) / 2, y - 6, share(rate), "middle", "soft"))
-        for where, k in ordered:
-            x = frame.x(where)
+        cuts = [frame.x(where) for where, _ in ordered]
+        # The cut stays at its date; the number moves aside where another one is near.
+        shown = spread(cuts, 2 * NUMBER + 2, left - NUMBER, WIDTH - NUMBER)
+        marks += [rule(x, y - 9, x, y + 9, "cut") for x in cuts]
+        for x, (_, k) in zip(shown, ordered, strict=True):
             marks += [
-                rule(x, y - 9, x, y + 9, "cut"),
-                f'<circle class="number" cx="{x:.1f}" cy="{y:.1f}" r="8"/>',
+                f'<circle class="number" cx="{x:.1f}" cy="{y:.1f}" r="{NUMBER:g}"/>',
                 text(x, y + 4.5, str(numbers[id(changes[k])]), "middle", "bold"),
             ]
     ends = [(left, day(period[0]), "start"), (WIDTH - 6, day(period[1]), "end")]

@@ -8,13 +8,14 @@ from typing import Any
 
 from gdcb.history import sentences as say
 from gdcb.history.page import tables
-from gdcb.history.page.document import Document
+from gdcb.history.page.document import Assumption, Document
 from gdcb.history.page.drawing import sign, timeline
 from gdcb.history.page.glossary import GLOSSARY
 from gdcb.history.page.read import read
 from gdcb.history.page.style import CSS
 from gdcb.history.page.tables import whole
 from gdcb.history.sentences.hidden import OVERRIDDEN
+from gdcb.history.sentences.verdicts import SINCE
 from gdcb.pages.numbers import NONE, bracketed, share
 from gdcb.pages.words import prose
 
@@ -108,12 +109,18 @@ def rests_on(run: Document) -> str:
         return _box("rests", "What this rests on", f"<p>{prose(words)}</p>")
     items = "".join(
         f"<li><b>{prose(one.name)}.</b> "
-        f'<span class="{"tested" if one.state == "Tested" else "untested"}">'
-        f"{prose(one.state)}.</span> "
+        f'<span class="{look_of(one)}">{prose(one.state)}.</span> '
         f"{prose(one.result)}</li>"
         for one in run.assumptions
     )
     return _box("rests", "What this rests on", f"<ol>{items}</ol>")
+
+
+def look_of(one: Assumption) -> str:
+    """Return how an assumption's state looks: tested and nothing found, not tested, or it fails."""
+    if one.is_doubted:
+        return "doubted"
+    return "tested" if one.state == say.assumptions.TESTED else "untested"
 
 
 def _box(name: str, title: str, body: str) -> str:
@@ -127,7 +134,7 @@ def treatment(run: Document) -> list[str]:
     if run.read is not None and run.rejected is not None and run.used is not None:
         counted = (int(run.read), int(run.rejected), int(run.used))
         found.append(say.rows_used(*counted, int(run.set_aside or 0)))
-    if run.rows_from is not None:
+    if run.rows_from is not None and not any(one.startswith(SINCE) for one in run.reasons):
         found.append(say.rows_since(run.rows_from))
     if run.adjust:
         found.append(say.adjusted_by_regression(run.adjust))
@@ -234,7 +241,8 @@ def _launch(run: Document) -> list[tuple[str, str, str]]:
     eta, tv, product = run.transport
     if eta is not None and tv is not None and product is not None:
         size = f"η {say.short(eta)} × {say.short(tv)} = {say.short(product)}"
-        found.append(("Change in execution", size, say.transport(eta, tv, product)))
+        words = say.transport(eta, tv, product, run.is_ungated)
+        found.append(("Change in execution", say.short(tv) if run.is_ungated else size, words))
     osc, apart, value = run.logged_bias
     if osc is not None and apart is not None and value is not None:
         size = f"{say.short(osc)} × {say.short(apart)} = {say.short(value)}"

@@ -25,7 +25,9 @@ header p { color: var(--soft); margin: .2rem 0 .9rem; overflow-wrap: anywhere; }
   font-weight: 700; overflow-wrap: anywhere; }
 .rests { border: 2px solid var(--ink); padding: .5rem 1rem; margin: .8rem 0 0; }
 .rests h2 { border: 0; margin: 0; padding: 0; } .rests ol { margin: .3rem 0; padding-left: 1.4rem; }
-.untested, .tested { font-weight: 600; color: var(--red); } .tested { color: var(--green); }
+.untested, .doubted, .tested { font-weight: 600; color: var(--red); }
+.tested { color: var(--green); }
+.doubted { font-weight: 700; border-bottom: 2px solid; } .doubted::before { content: "⚠ "; }
 th, td { text-align: left; padding: .22rem .8rem .22rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); vertical-align: bottom; font-weight: 600; }
@@ -58,6 +60,10 @@ dl.facts dd { margin: 0; overflow-wrap: anywhere; }
   .verdict { padding: .6rem .7rem; gap: .7rem; } .verdict svg { width: 2rem; height: 2rem; }
   .scroll .stay { position: sticky; left: 0; background: var(--paper); max-width: 8rem; }
   .rests { padding: .5rem .7rem; }
+  .stacked :is(table, tbody, tr, th, td) { display: block; width: auto; min-width: 0; }
+  .stacked thead { display: none; } .stacked .stay { position: static; max-width: none; }
+  .stacked :is(th, td) { padding-right: 0; overflow-wrap: anywhere; }
+  .stacked :is(th, .figure) { border: 0; padding-bottom: 0; }
   .why { min-width: 10rem; } .figure { min-width: 0; } .name { min-width: 0; }
   dl.facts { display: block; } dl.facts dd { margin-bottom: .3rem; }
   .signatures { grid-template-columns: 1fr; } .signatures p { margin-bottom: 2.4rem; } }

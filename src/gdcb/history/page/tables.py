@@ -25,17 +25,23 @@ from gdcb.pages.words import capital, prose, some
 Cell = tuple[str, str]  # class and HTML
 
 
-def table(label: str, head: Sequence[Cell], rows: Sequence[tuple[str, Sequence[Cell]]]) -> str:
-    """Return a table that scrolls by itself on a phone; the first cell of a row is its header."""
-    names = "".join(f'<th scope="col"{_kind(kind)}>{cell}</th>' for kind, cell in head)
+def table(
+    label: str, head: Sequence[Cell], rows: Sequence[tuple[str, Sequence[Cell]]], kind: str = ""
+) -> str:
+    """Return a table; the first cell of a row is its header.
+
+    On a phone it scrolls by itself, or, if of the kind 'stacked', has its cells under each other.
+    """
+    names = "".join(f'<th scope="col"{_kind(look)}>{cell}</th>' for look, cell in head)
     body = []
     for mark, cells in rows:
-        (kind, name), *rest = cells
-        first = f'<th scope="row"{_kind(kind)}>{name}</th>'
-        others = "".join(f"<td{_kind(kind)}>{cell}</td>" for kind, cell in rest)
+        (look, name), *rest = cells
+        first = f'<th scope="row"{_kind(look)}>{name}</th>'
+        others = "".join(f"<td{_kind(look)}>{cell}</td>" for look, cell in rest)
         body.append(f"<tr{_kind(mark)}>{first}{others}</tr>")
+    region = f'tabindex="0" role="region" aria-label="{html.escape(label)}"'
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(label)}"><table>'
+        f'<div class="{f"scroll {kind}".rstrip()}" {region}><table>'
         f"<thead><tr>{names}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -200,7 +206,7 @@ def figures(rows: Sequence[tuple[str, str, str]]) -> str:
         ("", [("stay name", prose(what)), ("figure", prose(value)), ("why", prose(words))])
         for what, value, words in rows
     ]
-    return table("Further figures", head, body)
+    return table("Further figures", head, body, "stacked")
 
 
 def whole(value: float | None) -> str:

@@ -28,6 +28,7 @@ from gdcb.history.sentences.hidden import (
     overrides_not_logged,
     overrides_private,
     overrides_trusted,
+    overrides_unclear,
     same_outcomes,
     sensitivity_arms,
     sensitivity_slopes,
@@ -71,6 +72,7 @@ from gdcb.history.sentences.verdicts import (
     reweighted,
     rows_since,
     rows_used,
+    ungated,
     verdict,
 )
 
@@ -121,6 +123,7 @@ __all__ = [
     "overrides_not_logged",
     "overrides_private",
     "overrides_trusted",
+    "overrides_unclear",
     "overrides_weight",
     "refused_because",
     "reward_law_changed",
@@ -144,6 +147,7 @@ __all__ = [
     "too_few_days",
     "too_many_changes",
     "transport",
+    "ungated",
     "variance",
     "verdict",
     "when",

@@ -57,20 +57,26 @@ def hardly_ever_ran(arm: str, uncovered: float) -> str:
     )
 
 
-def cut_too_much(arm: str, bound: float) -> str:
-    """Say that an arm's weights would have to be cut by too much.
+def cut_too_much(arm: str, bound: float, part: float, is_logged: bool = False) -> str:
+    """Say that an arm's weights would have to be cut by too much; `part`: of the rows, it ran in.
 
-    >>> cut_too_much("1.3", 0.43)
-    'Arm “1.3” ran so rarely in some contexts that cutting its weights may move its mean by 0.43.'
+    An arm that is rare everywhere has such weights, too, where probabilities are estimated.
+
+    >>> cut_too_much("1.3", 0.43, 0.021)
+    'Arm “1.3” ran in 2 % of the rows, in some of them with so small an estimated probability that
+     cutting its weights may move its mean by 0.43.'
     """
+    told = "a logged" if is_logged else "an estimated"
     return (
-        f"Arm “{arm}” ran so rarely in some contexts that cutting its weights may move its mean by "
-        f"{short(bound)}."
+        f"Arm “{arm}” ran in {share(part)} of the rows, in some of them with so small {told} "
+        f"probability that cutting its weights may move its mean by {short(bound)}."
     )
 
 
-def refused_because(kind: str, names: Sequence[str], needed: float) -> str:
+def refused_because(kind: str, names: Sequence[str], needed: float, is_logged: bool = False) -> str:
     """Say for which arms one reason decides, by its kind in `REFUSALS`.
+
+    `is_logged`: whether the log says how likely what ran was.
 
     >>> refused_because("rows", ["0.8", "1.3"], 20)
     'Refused for too few rows: arms 0.8 and 1.3 ran fewer than 20 times.'
@@ -85,8 +91,9 @@ def refused_because(kind: str, names: Sequence[str], needed: float) -> str:
             f"{needed:,.0f} evenly spread ones."
         ),
         "weights": (
-            f"{start} ran so rarely in some contexts that cutting weights may move "
-            f"{'its mean' if is_one else 'their means'} by half a standard deviation or more."
+            f"{start} ran in some rows with so small {'a logged' if is_logged else 'an estimated'} "
+            f"probability that cutting weights may move {'its mean' if is_one else 'their means'} "
+            "by half a standard deviation or more."
         ),
         "contexts": f"{start} practically never ran in more than half of the contexts.",
     }[kind]

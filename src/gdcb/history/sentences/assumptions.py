@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gdcb.history.sentences.phrases import spanned
 from gdcb.pages.numbers import listed
 
@@ -10,6 +12,8 @@ INDEPENDENT = "rows are independent"
 VERDICTS = "verdicts are independent"
 CARRY_OVER = "nothing carries over"
 FORM = "worth is nearly quadratic in x"
+STEADY = "what an action earns did not drift"
+FINAL = "later outcomes are as final as earlier ones"
 # What holds in place of it where there are too many columns for all squares and products.
 LINEAR = "worth is nearly linear in x"
 LINEAR_EACH = "worth is nearly linear in each column of x"
@@ -25,6 +29,8 @@ AT_LENGTH = {
     ),
 }
 TESTED, NOT_TESTED = "Tested", "Not tested"
+FAILS, DOUBTED = "Tested: does not hold", "Tested: may not hold"  # what was found speaks against it
+PARTLY = "Tested in part"
 TOO_FEW = "Tested, but too few rows to tell"
 IN_ORDER = "Tested only if rows are in the order of time"
 ALL = (OUTSIDE, INDEPENDENT, CARRY_OVER, FORM)
@@ -39,6 +45,15 @@ def form_of(no_squares: bool, no_products: bool) -> str:
     if no_squares:
         return LINEAR if no_products else LINEAR_EACH
     return QUADRATIC_EACH if no_products else FORM
+
+
+def of_change(form: str = FORM, is_final: bool = False) -> tuple[str, ...]:
+    """Return what the date of a change rests on; `is_final`: it is known how long outcomes take.
+
+    >>> of_change(is_final=True)
+    ('rows are independent', 'worth is nearly quadratic in x')
+    """
+    return (INDEPENDENT, form) if is_final else (INDEPENDENT, form, FINAL)
 
 
 def given(*assumptions: str) -> str:
@@ -103,19 +118,20 @@ def form(
     )
 
 
-def reviewers(difference: float, low: float, high: float, is_private: bool) -> str:
+def reviewers(difference: float, low: float, high: float, is_private: bool | None) -> str:
     """Say what overridden rows against approved ones showed.
 
     >>> reviewers(0.21, 0.15, 0.27, True)
-    'Does not hold if rows are independent: overridden rows differ from approved ones by 0.210
-     (0.150 to 0.270).'
+    'Overridden rows differ from approved ones by 0.210 (0.150 to 0.270), if rows are independent.'
     """
     size = spanned(difference, low, high)
-    if is_private:
+    if is_private is None:
         return (
-            f"Does not hold {given(INDEPENDENT)}: overridden rows differ from approved ones by "
-            f"{size}."
+            f"Overridden rows differ from approved ones by {size}, {given(INDEPENDENT)}; a test of "
+            "the arms and the probability that it is chance do not agree."
         )
+    if is_private:
+        return f"Overridden rows differ from approved ones by {size}, {given(INDEPENDENT)}."
     return (
         f"No departure found {given(INDEPENDENT)}: overridden rows differ from approved ones by "
         f"{size}. It says nothing of what those who approved knew."
@@ -144,14 +160,18 @@ def unchanged(
     is_certain: bool = True,
     untested: str = "",
     is_immature: bool = False,
+    rests: Sequence[str] = of_change(),
 ) -> str:
     """Say whether the reward law was seen to change; not certain: or whether rows swung.
 
     `untested`: why a change could not have been found. `is_immature`: or outcomes were not known.
+    `rests`: what the date of a change rests on (`of_change`).
 
-    >>> unchanged(0, "p = 0.400"), unchanged(2, "p < 0.001")
-    ('No change found (p = 0.400 if rows are independent).',
-     'Does not hold if rows are independent: 2 changes found (p < 0.001).')
+    >>> unchanged(0, "p = 0.400")
+    'No change found (p = 0.400 if rows are independent).'
+    >>> unchanged(2, "p < 0.001")
+    '2 changes found (p < 0.001), if rows are independent, worth is nearly quadratic in x and later
+     outcomes are as final as earlier ones.'
     >>> unchanged(0, "", untested="too few rows")
     'Not tested: too few rows.'
     """
@@ -168,7 +188,7 @@ def unchanged(
             these = "These may be changes or ordinary swings"
         possible = some.replace("change", "possible change")
         return f"{possible} found ({p} {given(INDEPENDENT)}). {these}; the log cannot tell."
-    return f"Does not hold {given(INDEPENDENT)}: {some} found ({p})."
+    return f"{some} found ({p}), {given(*rests)}."
 
 
 def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bool) -> str:
@@ -177,11 +197,10 @@ def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bo
     `n_possible`: changes that cannot be told from swings, because verdicts depend on each other.
 
     >>> gates_unchanged(1, 0, 1, True)
-    'Does not hold if verdicts are independent: 1 change found. Verdicts before it do not teach the
-     gate.'
+    '1 change found, if verdicts are independent. Verdicts before it do not teach the gate.'
     >>> gates_unchanged(0, 1, 1, True)
-    'It may not hold: 1 possible change found, which cannot be told from swings of verdicts that
-     depend on each other. All verdicts teach the gate.'
+    '1 possible change found, which cannot be told from swings of verdicts that depend on each
+     other. All verdicts teach the gate.'
     """
     if not is_tested and n_changes + n_possible == 0:
         return "Not tested: too few rows."
@@ -192,9 +211,9 @@ def gates_unchanged(n_changes: int, n_possible: int, n_gates: int, is_tested: bo
     swings = "which cannot be told from swings of verdicts that depend on each other"
     others = f"{n_possible} possible change{'s' * (n_possible != 1)}"
     if n_changes == 0:
-        return f"It may not hold: {others} found, {swings}. All verdicts teach {whom}."
+        return f"{others} found, {swings}. All verdicts teach {whom}."
     last = "it" if n_changes == 1 else "the last"
-    said = f"Does not hold {given(VERDICTS)}: {some} found."
+    said = f"{some} found, {given(VERDICTS)}."
     said = f"{said} Verdicts before {last} do not teach {whom}."
     return f"{said} Besides, found: {others}, {swings}." if n_possible else said
 
@@ -213,13 +232,11 @@ def missing(share_missing: str, p: str, is_selective: bool) -> str:
     """Say whether outcomes are missing by arm.
 
     >>> missing("8 %", "p < 0.001", True)
-    'Does not hold if rows are independent: 8 % are missing, more of them for some arms
-     (p < 0.001).'
+    '8 % are missing, more of them for some arms (p < 0.001), if rows are independent.'
     """
     found = f" ({p})" if p else ""
     if is_selective:
         return (
-            f"Does not hold {given(INDEPENDENT)}: {share_missing} are missing, more of them for "
-            f"some arms{found}."
+            f"{share_missing} are missing, more of them for some arms{found}, {given(INDEPENDENT)}."
         )
     return f"No departure found {given(INDEPENDENT)}: {share_missing} are missing{found}."

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from gdcb.history.sentences.assumptions import (
     CARRY_OVER,
     FORM,
     INDEPENDENT,
     OUTSIDE,
+    STEADY,
     given,
 )
 from gdcb.history.sentences.phrases import at_most, chance, short, spanned
-from gdcb.pages.numbers import share
+from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
 
 OVERRIDDEN = "Overridden rows earn "  # how what is said of the contrast begins
@@ -23,20 +25,51 @@ def overrides_private(
     difference: float,
     low: float | None = None,
     high: float | None = None,
+    p: float | None = None,
     form: str = FORM,
 ) -> str:
     """Say that overridden rows fare unlike approved ones: people knew what the log does not show.
 
+    `p`: of no difference in any arm; said where the difference of all arms may be none.
+
     >>> overrides_private(0.02, 0.21, 0.15, 0.27)
     'Overridden rows earn 0.210 (0.150 to 0.270) more than approved ones of the same action and
-     context, if rows are independent, nothing carries over and worth is nearly quadratic in x.
-     Whoever overrode then probably knew something that the log does not show (the probability that
-     they did not is 2 %), so overridden rows count that much less.'
+     context, and whoever overrode probably knew something that the log does not show (the
+     probability that they did not is 2 %), if rows are independent, nothing carries over, what an
+     action earns did not drift and worth is nearly quadratic in x. They count that much less.'
     """
     return (
-        f"{_earn(difference, low, high, form)} Whoever overrode then probably knew something that "
-        f"the log does not show (the probability that they did not is {share(posterior)}), so "
-        "overridden rows count that much less."
+        f"{_earn(difference, low, high)}{_apart(low, high, p)}, and whoever overrode probably knew "
+        f"something that the log does not show (the probability that they did not is "
+        f"{share(posterior)}), {given(INDEPENDENT, CARRY_OVER, STEADY, form)}. They count that "
+        "much less."
+    )
+
+
+def overrides_unclear(
+    posterior: float,
+    difference: float,
+    low: float | None = None,
+    high: float | None = None,
+    p: float | None = None,
+    form: str = FORM,
+) -> str:
+    """Say that the test of overridden rows and the probability that it was chance do not agree.
+
+    >>> overrides_unclear(0.93, 0.02, -0.066, 0.105, p=0.003)
+    'Overridden rows earn 0.020 (−0.066 to 0.105) more than approved ones of the same action and
+     context; single arms differ by more than chance allows (p = 0.003), but the probability that
+     people used nothing which the log does not show is 93 %, if rows are independent, nothing
+     carries over, what an action earns did not drift and worth is nearly quadratic in x: whether
+     they did cannot be told. They count that much less.'
+    """
+    differ = "no arm differs" if posterior < 0.5 else "single arms differ"
+    found = "" if p is None else f" ({chance(p)})"
+    return (
+        f"{_earn(difference, low, high)}; {differ} by more than chance allows{found}, but the "
+        f"probability that people used nothing which the log does not show is {share(posterior)}, "
+        f"{given(INDEPENDENT, CARRY_OVER, STEADY, form)}: whether they did cannot be told. They "
+        "count that much less."
     )
 
 
@@ -49,22 +82,27 @@ def overrides_trusted(
 ) -> str:
     """Say that overridden rows fare like approved ones."""
     return (
-        f"{_earn(difference, low, high, form)} That is then no sign that people used information "
-        f"which the log does not show (the probability that they did not is {share(posterior)}); "
-        "it says nothing of what those who approved or proposed knew."
+        f"{_earn(difference, low, high)}, {given(INDEPENDENT, CARRY_OVER, form)}. That is then no "
+        "sign that people used information which the log does not show (the probability that they "
+        f"did not is {share(posterior)}); it says nothing of what those who approved or proposed "
+        "knew."
     )
 
 
-def _earn(difference: float, low: float | None, high: float | None, form: str) -> str:
+def _apart(low: float | None, high: float | None, p: float | None) -> str:
+    """Say that arms differ though they do not on average; nothing where they do on average, too."""
+    if p is None or low is None or high is None or not low <= 0 <= high:
+        return ""
+    return f" on average, and in single arms by more than chance allows ({chance(p)})"
+
+
+def _earn(difference: float, low: float | None, high: float | None) -> str:
     if difference < 0:
         way, ends = "less", (None if high is None else -high, None if low is None else -low)
     else:
         way, ends = "more", (low, high)
     size = spanned(abs(difference), *ends)
-    return (
-        f"{OVERRIDDEN}{size} {way} than approved ones of the same action and context, "
-        f"{given(INDEPENDENT, CARRY_OVER, form)}."
-    )
+    return f"{OVERRIDDEN}{size} {way} than approved ones of the same action and context"
 
 
 def overrides_not_logged() -> str:
@@ -159,8 +197,17 @@ def all_mature(p: float | None = None, is_missing: bool = False) -> str:
     )
 
 
-def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | None = None) -> str:
+def set_aside(
+    rows: int,
+    after: float,
+    has_time: bool,
+    source: str,
+    p: float | None = None,
+    undated: Sequence[str] = (),
+) -> str:
     """Say how many rows are too young for their outcomes, and how that is known.
+
+    `undated`: kinds of outcomes that mostly have no time.
 
     >>> set_aside(812, 2_592_000, True, "declared")
     '812 rows were set aside because they are too young for their outcomes: outcomes need 30 days,
@@ -168,6 +215,9 @@ def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | N
     >>> set_aside(812, 2_592_000, True, "missing outcomes", 0.0005)
     '812 rows were set aside because they are too young for their outcomes: in the last 30 days of
      the log outcomes are missing more often than before (p < 0.001 if rows are independent).'
+    >>> set_aside(5, 95_040, True, "outcome times", undated=["sold = 0"])
+    '5 rows were set aside because they are too young for their outcomes: outcomes that have a time
+     need 26.4 hours. Most with sold = 0 have none, and how long these take was not tested.'
     """
     were = (
         "row was set aside because it is" if rows == 1 else "rows were set aside because they are"
@@ -178,6 +228,11 @@ def set_aside(rows: int, after: float, has_time: bool, source: str, p: float | N
         found = "" if p is None else f" ({chance(p)} {given(INDEPENDENT)})"
         more = "of the log outcomes are missing more often than before"
         return f"{start}: in the last {span} {more}{found}."
+    if undated:
+        return (
+            f"{start}: outcomes that have a time need {span}. Most with {listed(undated)} have "
+            "none, and how long these take was not tested."
+        )
     told = "as declared" if source == "declared" else "as the times of outcomes show"
     return f"{start}: outcomes need {span}, {told}."
 
@@ -204,6 +259,7 @@ def sensitivity_arms(
     margin: float = 0.0,
     is_beyond: bool = False,
     form: str = FORM,
+    apart: float | None = None,
 ) -> str:
     """Say how strong a hidden cause would have to be to change which arm looks best, and no more.
 
@@ -213,6 +269,7 @@ def sensitivity_arms(
     best, margin : the arm that looks best, and by how much another one must be better to count
     is_beyond : whether Λ* lies beyond `value`, the largest looked at
     form : what must hold of the context's worth (`form_of`)
+    apart : by how much the means of the arms differ; where that is within the margin, it is said
 
     >>> sensitivity_arms(1.83, 1.52, "1.0")
     'Λ* is 1.83 (at least 1.52 with 95 % confidence): a hidden cause that changes the odds of
@@ -227,15 +284,21 @@ def sensitivity_arms(
     arm = f"another arm than “{best}”" if best else "another arm"
     better = f"{arm} the best" if margin <= 0 else f"{arm} the best by more than {short(margin)}"
     rests = given(INDEPENDENT, CARRY_OVER, form)
+    limits = _LIMITS
+    if apart is not None and apart <= margin:
+        limits = (
+            f"The means of the arms in the log differ by no more than {short(apart)}, so that it "
+            f"says nothing of which of them is best. {_LIMITS}"
+        )
     if limit <= 1.0 + 1e-9:
         return (
             f"{size}, without a lower limit above 1: sampling error alone may make {better}, "
-            f"{rests}, and no hidden cause is needed. {_LIMITS}"
+            f"{rests}, and no hidden cause is needed. {limits}"
         )
     sure = "" if low is None else f" (at least {at_most(limit)} with 95 % confidence)"
     return (
         f"{size}{sure}: a hidden cause that changes the odds of choosing an arm by less than a "
-        f"factor of {at_most(limit)} cannot make {better}, {rests}. {_LIMITS}"
+        f"factor of {at_most(limit)} cannot make {better}, {rests}. {limits}"
     )
 
 
@@ -281,16 +344,23 @@ def logged_bias(osc: float, tv: float, value: float, form: str = FORM) -> str:
     )
 
 
-def transport(eta: float, tv: float, product: float) -> str:
+def transport(eta: float, tv: float, product: float, is_ungated: bool = False) -> str:
     """Say how far the executed actions can differ once the new learner proposes.
+
+    >>> transport(1.0, 0.5, 0.5, is_ungated=True)
+    'The new learner would propose otherwise than before in 50 % of the decisions. There is no gate,
+     so that what is executed then differs in as many.'
 
     >>> transport(0.7, 0.5, 0.35)
     'The new learner would propose otherwise than before in 50 % of the decisions, and at most 70 %
      of that gets through the gates, if these act as they did in the log: what is executed then
      differs in at most 35 %.'
     """
+    start = f"The new learner would propose otherwise than before in {share(tv)} of the decisions"
+    if is_ungated:
+        return f"{start}. There is no gate, so that what is executed then differs in as many."
     return (
-        f"The new learner would propose otherwise than before in {share(tv)} of the decisions, and "
+        f"{start}, and "
         f"at most {share(eta)} of that gets through the gates, if these act as they did in the "
         f"log: what is executed then differs in at most {share(product)}."
     )

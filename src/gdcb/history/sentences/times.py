@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from gdcb.history.sentences.assumptions import INDEPENDENT, OUTSIDE, VERDICTS, given
+from gdcb.history.sentences.assumptions import (
+    FORM,
+    INDEPENDENT,
+    OUTSIDE,
+    VERDICTS,
+    given,
+    of_change,
+)
 from gdcb.history.sentences.phrases import chance, short, when
 from gdcb.pages.numbers import share
 from gdcb.pages.words import capital
@@ -24,16 +31,26 @@ def reward_law_stable(p: float | None = None, untested: str = "") -> str:
     return f"No change was found over time in what an action earns in a given context{found}."
 
 
-def reward_law_changed(time: str | float, what: str, p: float | None = None) -> str:
-    """Say when the reward law changed and what in it did.
+def reward_law_changed(
+    time: str | float,
+    what: str,
+    p: float | None = None,
+    form: str = FORM,
+    is_final: bool = False,
+) -> str:
+    """Say when the reward law changed, what in it did, and what that rests on.
+
+    `form`: what must hold of the context's worth. `is_final`: it is known how long outcomes take.
 
     >>> reward_law_changed("2025-03-04", "the level of the reward", 1e-5)
-    'On 4 March 2025 the reward law changed, if rows are independent: the level of the reward
-     (p < 0.001). What an action earned before need not be what it earns now.'
+    'On 4 March 2025 the reward law changed, if rows are independent, worth is nearly quadratic in x
+     and later outcomes are as final as earlier ones: the level of the reward (p < 0.001). What an
+     action earned before need not be what it earns now.'
     """
     found = "" if p is None else f" ({chance(p)})"
+    rests = given(*of_change(form, is_final))
     return (
-        f"{capital(when(time))} the reward law changed, {given(INDEPENDENT)}: {what}{found}. "
+        f"{capital(when(time))} the reward law changed, {rests}: {what}{found}. "
         "What an action earned before need not be what it earns now."
     )
 

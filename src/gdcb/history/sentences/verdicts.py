@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdcb.history.sentences.assumptions import OUTSIDE, given
+from gdcb.gates import UNGATED
+from gdcb.history.sentences.assumptions import (
+    CARRY_OVER,
+    FORM,
+    INDEPENDENT,
+    OUTSIDE,
+    given,
+    of_change,
+)
 from gdcb.history.sentences.phrases import day, named, short
 from gdcb.pages.numbers import listed, share
 from gdcb.pages.words import some
@@ -60,12 +68,15 @@ def arms_refused(names: Sequence[str], n_arms: int) -> str:
     """Say which arms start from the prior although the rest of the history is used.
 
     >>> arms_refused(["0.8", "1.3"], 5)
-    'Of 5 arms, 2 are refused and start from their prior: 0.8 and 1.3. The others are not affected.'
+    'Of 5 arms, 2 (“0.8” and “1.3”) are refused and start from their prior. The others are not
+     affected.'
     """
-    are = "1 is refused and starts" if len(names) == 1 else f"{len(names)} are refused and start"
-    prior = "its prior" if len(names) == 1 else "their prior"
+    which = named([f"“{name}”" for name in names])
+    fate = (
+        "is refused and starts from its" if len(names) == 1 else "are refused and start from their"
+    )
     rest = "" if len(names) >= n_arms else " The others are not affected."
-    return f"Of {some(n_arms, 'arm')}, {are} from {prior}: {named(names)}.{rest}"
+    return f"Of {some(n_arms, 'arm')}, {len(names)} ({which}) {fate} prior.{rest}"
 
 
 def columns_by_name(roles: Mapping[str, Sequence[str]]) -> str:
@@ -79,19 +90,23 @@ def columns_by_name(roles: Mapping[str, Sequence[str]]) -> str:
     return f"Nobody said which log columns play these parts, they were found by name: {said}."
 
 
-def columns_unread(names: Sequence[str]) -> str:
+def columns_unread(names: Sequence[str], form: str = FORM) -> str:
     """Say which context columns a learner that reads the context does not read.
 
     >>> columns_unread(["weekday"])
-    'It does not read the context column weekday: whether that misleads it was tested, too.'
+    'It does not read the context column weekday: whether that misleads it was tested, too, which
+     tells only if nothing outside the log was used and worth is nearly quadratic in x.'
     """
     column = "column" if len(names) == 1 else "columns"
     said = f"It does not read the context {column} {named(names)}"
-    return f"{said}: whether that misleads it was tested, too."
+    tells = f"which tells only {given(OUTSIDE, form)}"
+    return f"{said}: whether that misleads it was tested, too, {tells}."
 
 
-def context_read(is_judged: bool) -> str:
+def context_read(is_judged: bool, form: str = FORM) -> str:
     """Say why the contexts in which arms ran do not mislead a learner that reads the context.
+
+    `form`: what must hold of the context's worth, so that the test could find what is beyond lines.
 
     >>> context_read(False)
     'The learner reads the context itself, so that arms which ran in better contexts do not mislead
@@ -101,12 +116,18 @@ def context_read(is_judged: bool) -> str:
         return (
             "The learner reads the context itself: a straight line in the columns that it reads "
             f"does not mislead it, {given(OUTSIDE)} and its model has such a line for each arm. "
-            "What the contexts of an arm are worth beyond that line was tested."
+            "What the contexts of an arm are worth beyond that line was tested, which tells only "
+            f"{given(OUTSIDE, INDEPENDENT, CARRY_OVER, form)}."
         )
     return (
         "The learner reads the context itself, so that arms which ran in better contexts do not "
         f"mislead it, {given(OUTSIDE)} and its model of the context is right."
     )
+
+
+def ungated() -> str:
+    """Say that no gate stands between a proposal and what runs."""
+    return f"{UNGATED.capitalize()}: there is no gate, proposals run as they are."
 
 
 def override_of_verdict(reason: str, without: str) -> str:
@@ -144,11 +165,19 @@ def rows_used(read: int, rejected: int, used: int, set_aside: int = 0) -> str:
     return f"Of {some(read, 'row')} read, {broke};{aside} {used:,} {are} used."
 
 
-def rows_since(time: str | float) -> str:
-    """Say from when on rows are used."""
+SINCE = "Only rows from "  # how what is said of rows that are left out begins
+
+
+def rows_since(time: str | float, form: str = FORM, is_final: bool = False) -> str:
+    """Say from when on rows are used, and what that rests on, as `reward_law_changed` does.
+
+    >>> rows_since("2025-03-04", is_final=True)
+    'Only rows from 4 March 2025 on are used: earlier ones follow another reward law, if rows are
+     independent and worth is nearly quadratic in x.'
+    """
     return (
-        f"Only rows from {day(time)} on are used: earlier ones follow another reward law, if rows "
-        "are independent."
+        f"{SINCE}{day(time)} on are used: earlier ones follow another reward law, "
+        f"{given(*of_change(form, is_final))}."
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdcb.pages.marks import Frame, marker, rule, text
+from gdcb.pages.marks import Frame, marker, rule, spread, text
 from gdcb.pages.numbers import Estimate
 from gdcb.protocol.report.document import Curve
 from gdcb.protocol.report.style import TEXTURES, Pen
@@ -146,27 +146,6 @@ def drawn(frame: Frame, series: Series, order: int) -> str:
 
 def _points(frame: Frame, values: Sequence[tuple[int, float]]) -> str:
     return " ".join(f"{frame.x(t + 1):.1f},{frame.y(value):.1f}" for t, value in values)
-
-
-def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move labels apart, in their order, so that neighbours are `gap` apart within [low, high].
-
-    Examples
-    --------
-    >>> spread([10, 12, 50], gap=10, low=0, high=60)
-    [10, 20, 50]
-    """
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    moved = list(places)
-    floor = low
-    for i in order:
-        moved[i] = max(moved[i], floor)
-        floor = moved[i] + gap
-    ceiling = high
-    for i in reversed(order):
-        moved[i] = min(moved[i], ceiling)
-        ceiling = moved[i] - gap
-    return moved
 
 
 def end_labels(frame: Frame, series: Sequence[Series]) -> str:

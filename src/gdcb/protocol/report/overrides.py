@@ -37,7 +37,7 @@ def section(run: Document, figures: Figures) -> str:
         f"about a fifth of the contexts each.{lines}",
         keys=keys,
     )
-    return paragraph(*sentences(ours, n_bands)) + drawing
+    return paragraph(*sentences(ours, n_bands, run.is_ungated)) + drawing
 
 
 def panels(features: Sequence[Feature]) -> Draw:

@@ -18,12 +18,14 @@ WAYS = {
 }
 
 
-def sentences(method: Method, n_bands: int) -> list[str]:
-    """Say how much was changed, and where most."""
+def sentences(method: Method, n_bands: int, is_ungated: bool = False) -> list[str]:
+    """Say how much was changed, and where most; or that there is no gate to change anything."""
     found = method.overrides
     if found is None or found.whole.changed is None:
         return []
     whole = found.whole
+    if is_ungated:
+        return [f"There is no gate: whatever {method.label} proposed ran as it was."]
     if whole.changed is not None and whole.changed.mean == 0:
         return [f"The gate changed nothing of what {method.label} proposed."]
     ways = [("raised", whole.raised), ("lowered", whole.lowered), ("stopped", whole.vetoed)]

@@ -136,7 +136,8 @@ def _losses(run: Document, start: str) -> list[str]:
     if lost:
         said.append(f"{capital(words)}, GDCB ({key}) loses to {listed(lost)} {run.unit}.")
     elif faced:
-        said.append(f"{capital(words)}, GDCB ({key}) loses to no rival behind the same gate.")
+        same = "" if run.is_ungated else " behind the same gate"
+        said.append(f"{capital(words)}, GDCB ({key}) loses to no rival{same}.")
     if even:
         said.append(f"It cannot be told apart from {names(even)}.")
     return said
