@@ -309,6 +309,12 @@ class Instance:
             at = getattr(self.scaler, "features", ())
             self.scaler.check_start(self.context.corners(at), self.context.without_range(at))
 
+    @property
+    def most_log(self) -> float | None:
+        """Largest |log δ| that a new label may say where δ is a factor; None: any number."""
+        most: float | None = getattr(self.scaler, "most_log", None)
+        return most if self.composition.joins == "product" else None
+
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""
         reward = self.reward.reward(outcome, action, x)

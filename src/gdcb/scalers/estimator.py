@@ -15,10 +15,9 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, name_of, take_all
-from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.head import FAR, LinearHead, RidgeState
 from gdcb.scalers.history import settle
 
-_FAR = 1e3  # a δ further than this from 1, up or down, is no factor that anybody meant
 _FIRST_DOUBT = 2.0  # a model of δ itself, near 1, is taken for one of log δ near e = 2.7
 
 
@@ -187,10 +186,10 @@ class EstimatorScaler(LinearHead):
         delta = at_once.predict(at_once.init(1), np.zeros(x.shape[0], dtype=np.int64), x)
         low, high, middle = float(delta.min()), float(delta.max()), float(np.median(delta))
         found = f"δ = exp(prediction) goes from {low:.3g} to {high:.3g}"
-        if low < 1.0 / _FAR or high > _FAR:
+        if low < 1.0 / FAR or high > FAR:
             raise InvalidInput(
-                f"scaler: over the declared ranges of its features {found}, expected {1.0 / _FAR:g}"
-                f" to {_FAR:g}. The model must predict log δ: was it fitted on δ, or on actions? "
+                f"scaler: over the declared ranges of its features {found}, expected {1.0 / FAR:g}"
+                f" to {FAR:g}. The model must predict log δ: was it fitted on δ, or on actions? "
                 "Fit it on np.log(δ). If it does predict log δ, declare narrower ranges in the "
                 "context"
             )
