@@ -25,6 +25,7 @@ from gdcb.parts import (
     check_settings,
     check_text,
     column,
+    require_of_new,
     take_all,
 )
 from gdcb.records import Rows
@@ -199,6 +200,12 @@ class Instance:
         object.__setattr__(self, "space", arms)
         check_arms(self.composition, arms)
         object.__setattr__(self, "actions", self.composition.columns(arms))
+        for action in self.actions:
+            require_of_new(
+                action.name not in self.context.columns,
+                f"composition: the action is called '{action.name}', as a context column is; a "
+                "log's column of that name would be read as both. Give the action another name",
+            )
         if self.scaler.n_arms not in (1, arms.n):
             raise InvalidInput(
                 f"scaler: its arm axis has {self.scaler.n_arms}, expected 1 or {arms.n} arms"
