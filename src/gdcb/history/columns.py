@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +79,11 @@ class Column:
     def is_constant(self) -> bool:
         """Whether it never varies."""
         return self.n_different < 2
+
+    @cached_property
+    def middle(self) -> float:
+        """The median of what is known."""
+        return float(np.nanmedian(self.values))
 
 
 def hint(column: Column) -> str:
