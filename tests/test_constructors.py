@@ -21,6 +21,7 @@ from gdcb.checks import examples
 from gdcb.declaration import GROUPS, registered
 from gdcb.errors import InvalidInput
 from gdcb.log_columns import LogColumns
+from tests.builders import pricing
 
 
 def _person() -> gdcb.SimulatedPerson:
@@ -231,6 +232,18 @@ def test_a_limit_that_is_no_number_limits_nothing_and_is_refused() -> None:
     """No price is above NaN: the cap would let everything pass."""
     with pytest.raises(InvalidInput, match=r"gate\.limit: expected a number, got nan"):
         gdcb.Cap(limit=float("nan"))
+
+
+def test_an_action_is_not_called_like_a_context_column() -> None:
+    """A log's one column of that name would be the context and what ran; recorded ones stay."""
+
+    def named() -> gdcb.Instance:
+        return pricing(composition=gdcb.Multiply(base=("base",), names=("base",)))
+
+    with pytest.raises(InvalidInput, match="the action is called 'base', as a context column is"):
+        named()
+    with parts.as_recorded():
+        assert [one.name for one in named().actions] == ["base"]
 
 
 def test_zero_is_no_null_action() -> None:

@@ -262,6 +262,33 @@ def test_a_text_that_is_shown_otherwise_than_it_is_read_is_refused(sign: str) ->
     assert parse(text, is_recorded=True).instance.space.n == 3
 
 
+@pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\xad", "\u200f", "\u061c", "\x85", "\0"])
+@pytest.mark.parametrize(
+    ("where", "change"),
+    [
+        ("gates", {"gates": '[{ part = "cap", name = "li%s", limit = 100.0 }]'}),
+        ("arms", {"arms": '{ part = "list", names = ["li%s", "b"], values = [0.9, 1.1] }'}),
+        (
+            "composition",
+            {"composition": '{ part = "multiply", base = ["base"], names = ["li%s"] }'},
+        ),
+        ("reward", {"reward": '{ part = "payoff", outcome = ["li%s"], action = 0 }'}),
+    ],
+)
+def test_an_escape_writes_no_name_that_is_shown_otherwise(
+    sign: str, where: str, change: dict[str, str]
+) -> None:
+    """Every decision shows the names of gates, arms and actions; a log names its own context."""
+    text = small(**{name: value % f"\\u{ord(sign):04x}" for name, value in change.items()})
+    said = rf"^{where}: expected names that read as they are .* U\+{ord(sign):04X} in 'li\\"
+    with pytest.raises(InvalidInput, match=said):
+        parse(text)
+    assert parse(text, is_recorded=True).instance.space.n > 1
+    column = f', "a\\u{ord(sign):04x}" = {{ type = "flag" }} }}'
+    context = '{ base = { type = "number", low = 1, high = 9 }' + column
+    assert f"a{sign}" in parse(small(context=context)).instance.context.columns
+
+
 def test_every_group_has_registered_parts() -> None:
     """Built-in parts are registered as anybody's would be."""
     for kind in GROUPS:

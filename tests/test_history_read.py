@@ -17,7 +17,7 @@ import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdcb import Category, Flag, Number, Schema
+from gdcb import Add, Category, Flag, Number, RidgeScaler, Schema
 from gdcb.errors import InvalidInput
 from gdcb.history import Batch, open_log, read
 from gdcb.history.hashing import Copies, row_hashes
@@ -427,6 +427,18 @@ def test_rows_that_break_the_schema_are_counted_and_shown() -> None:
     json.dumps(report.as_dict(), allow_nan=False)
     with pytest.raises(InvalidInput, match=r"8 of 20 rows break the schema.*season: missing"):
         read(frame, listing(), strict=True)
+
+
+def test_a_label_far_from_any_log_delta_breaks_the_schema() -> None:
+    """A price in a column of log δ; where δ is added, a label may be any number."""
+    frame = nights(20).with_columns(label=pl.Series([0.1] * 18 + [None, 139.0]))
+    batch, report = read(frame, listing(scaler=RidgeScaler(features=("weekend",))))
+    far = "expected log δ between -6.9 and 6.9; a price p is log(p / base)"
+    assert [(one["reason"], one["examples"]) for one in report.reasons] == [(far, [(20, 139.0)])]
+    assert batch.n == 19
+    added = RidgeScaler(features=("weekend",), link="identity")
+    own = listing(scaler=added, composition=Add(names=("price",)))
+    assert read(frame, own)[0].n == 20
 
 
 def test_a_row_that_breaks_the_schema_twice_is_rejected_once() -> None:

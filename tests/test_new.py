@@ -1170,3 +1170,47 @@ def test_a_time_may_have_hours_only(zone: str) -> None:
     assert column.kind == "time"
     start = 1_735_689_600 - (7200 if zone.startswith("+") else 0)
     assert column.values[[0, 2]].tolist() == [start, start + 3600]
+
+
+def sold_at_ratios(n: int = 2_000) -> pl.DataFrame:
+    """Return prices of five ratios to a base in cents, the dearest of which ran in 4 % of rows."""
+    rng = np.random.default_rng(3)
+    ratio = rng.choice([0.8, 0.9, 1.0, 1.1, 1.25], n, p=[0.24, 0.24, 0.24, 0.24, 0.04])
+    base = rng.uniform(80, 240, n).round(2)
+    sold = (rng.random(n) < 0.5).astype(int)
+    busy = rng.random(n).round(3)
+    return pl.DataFrame(
+        {"busy": busy, "base": base, "price": (base * ratio).round(2), "sold": sold}
+    )
+
+
+def test_a_level_that_quantiles_leave_out_is_said(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    sold_at_ratios().write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0, err
+    assert "values = [0.8, 0.9, 1, 1.1]" in file.read_text()
+    said = (
+        r"over base: [345]\.\d % of the rows ran at about 1\.25, well above the highest arm, 1\.1;"
+    )
+    assert re.search(said, err)
+
+
+def test_two_columns_of_one_name_are_refused_as_a_check_refuses_them(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    rows = "".join(f"{i % 7},{i % 5},{100 + i % 3},{i % 2}\n" for i in range(200))
+    log.write_text(f"busy,busy,price,sold\n{rows}")
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code != 0
+    assert "two columns are named 'busy'" in err
+    assert not file.exists()
+
+
+def test_a_column_with_infinite_numbers_is_said_to_have_them(tmp_path: Path) -> None:
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    frame = sold_at_ratios(600)
+    heat = np.where(np.arange(600) % 10 == 4, np.inf, np.random.default_rng(0).normal(size=600))
+    frame.with_columns(heat=pl.Series(heat)).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0, err
+    assert 'left out: heat: it holds numbers of which some are infinite, such as "inf"' in err

@@ -14,6 +14,8 @@ from gdcb.errors import InvalidInput, UnknownField
 from gdcb.instance import LARGEST_ACTION, Instance
 from gdcb.parts import check_choice, check_number, check_text, numbers
 
+LOG_OF = "a price p is log(p / base)"  # what a label is that was meant as an action
+
 
 class _Polars(Protocol):
     def to_dicts(self) -> list[dict[str, Any]]: ...
@@ -64,20 +66,37 @@ def outcome_of(instance: Instance, outcome: Any) -> list[float]:
     return values
 
 
-def label_of(instance: Instance, label: Any) -> list[float | None] | None:
-    """Return the scaler's labels, None where one was not seen; None: no label at all."""
+def label_of(
+    instance: Instance, label: Any, is_recorded: bool = False
+) -> list[float | None] | None:
+    """Return the scaler's labels, None where one was not seen; None: no label at all.
+
+    `is_recorded`: an old record may hold labels beyond today's limit of log δ, and must replay.
+    """
     if label is None:
         return None
     n = instance.scaler.n_labels
     if isinstance(label, str) or not isinstance(label, Sequence) or len(label) != n:
         raise InvalidInput(f"label: expected {numbers(n)} in a list, got {label!r}")
     plain = [float(value) if isinstance(value, np.number) else value for value in label]
+    most = None if is_recorded else instance.most_log
     for value in plain:
         if value is not None:
             check_number("label", value, -LARGEST_LABEL, LARGEST_LABEL)
+            if most is not None and abs(value) > most:
+                raise InvalidInput(f"label: {far_label(most)}, got {value:g}; {LOG_OF}")
     if all(value is None for value in plain):
         return None  # nothing was seen, which is no label
     return [None if value is None else float(value) for value in plain]
+
+
+def far_label(most: float) -> str:
+    """Say which labels are expected where they are log δ.
+
+    >>> far_label(6.9078)
+    'expected log δ between -6.9 and 6.9'
+    """
+    return f"expected log δ between {-most:.1f} and {most:.1f}"
 
 
 def check_weight(weight: Any) -> None:
@@ -103,7 +122,7 @@ def check_outcome(instance: Instance, event: ev.OutcomeObserved) -> None:
         check_weight(float(event.weight[i]))
         if event.label is not None:
             values = event.label[i].tolist()
-            label_of(instance, [None if np.isnan(value) else value for value in values])
+            label_of(instance, [None if np.isnan(value) else value for value in values], True)
 
 
 def check_correction(instance: Instance, event: ev.OutcomeCorrected) -> None:

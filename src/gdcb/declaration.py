@@ -66,6 +66,12 @@ MOST_NAMED = 10_000  # columns that the parts of one table name together
 MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands of δ included
 # Signs that end a line for people and not for TOML, or show what follows in another order.
 MISLEADING = re.compile("[\x85\u2028-\u202e\u2066-\u2069]")
+# Signs in a name that nobody sees, or that turn the order of what follows; an escape writes them.
+# Joiners (U+200C, U+200D) are letters of some scripts.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _WHOLE = 2**63  # TOML's whole numbers have 64 bits; longer ones cannot even be printed
 _TOKEN = re.compile(  # groups 2 to 5 are the ends of texts
     r'''
@@ -309,7 +315,11 @@ def _check_arms(arms: Any, context: Schema) -> None:
 
 
 def _check_names(instance: Instance) -> None:
-    """Refuse long names of what a decision names: arms, gates, columns and categories."""
+    """Refuse long names of what a decision names: arms, gates, columns and categories.
+
+    Those that a declaration makes up must also read as they are shown. Columns and levels of the
+    context are those of a log, whatever it calls them.
+    """
     named = {"arms": [*instance.space.names], "context": [*instance.context.columns]}
     for kind in instance.context.columns.values():
         named["context"] += getattr(kind, "levels", ())
@@ -317,6 +327,15 @@ def _check_names(instance: Instance) -> None:
     named["gates"] = [n for gate in instance.chain.gates for n in (gate.name, gate.version)]
     for where, names in named.items():
         check_size(where, "letters in a name", max(map(len, names), default=0), most=LONGEST_NAME)
+    named["reward"] = [*instance.reward.outcome]
+    for where in ("arms", "composition", "gates", "reward"):
+        for name in named[where]:
+            found = _HIDDEN.search(name)
+            if found is not None:
+                raise InvalidInput(
+                    f"{where}: expected names that read as they are shown, got the invisible sign "
+                    f"U+{ord(found[0]):04X} in {name!a}"
+                )
 
 
 def _check_columns(where: str, part: Any, context: Schema) -> None:

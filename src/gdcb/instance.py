@@ -25,6 +25,7 @@ from gdcb.parts import (
     check_settings,
     check_text,
     column,
+    require_of_new,
     take_all,
 )
 from gdcb.records import Rows
@@ -199,6 +200,12 @@ class Instance:
         object.__setattr__(self, "space", arms)
         check_arms(self.composition, arms)
         object.__setattr__(self, "actions", self.composition.columns(arms))
+        for action in self.actions:
+            require_of_new(
+                action.name not in self.context.columns,
+                f"composition: the action is called '{action.name}', as a context column is; a "
+                "log's column of that name would be read as both. Give the action another name",
+            )
         if self.scaler.n_arms not in (1, arms.n):
             raise InvalidInput(
                 f"scaler: its arm axis has {self.scaler.n_arms}, expected 1 or {arms.n} arms"
@@ -308,6 +315,12 @@ class Instance:
         if hasattr(self.scaler, "check_start"):
             at = getattr(self.scaler, "features", ())
             self.scaler.check_start(self.context.corners(at), self.context.without_range(at))
+
+    @property
+    def most_log(self) -> float | None:
+        """Largest |log δ| that a new label may say where δ is a factor; None: any number."""
+        most: float | None = getattr(self.scaler, "most_log", None)
+        return most if self.composition.joins == "product" else None
 
     def realised(self, outcome: Array, action: Array, x: Array) -> Array:
         """Return r = φ(y) of executed actions: (N,); where nothing ran, the null's reward."""

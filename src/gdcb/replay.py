@@ -174,7 +174,7 @@ def _check_said(agent: Fold, record: Record, event: Said) -> None:
         if record.label is not None:
             raise Conflict(f"decision {one} was observed twice")
         record.check_ran("outcome")
-        if label_of(agent.instance, event.label) is None:
+        if label_of(agent.instance, event.label, is_recorded=True) is None:
             raise InvalidInput(f"label: expected one, got {event.label}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
 
+from gdcb import Agent, Bounds, CurveThompson, Number, Schema
 from gdcb.arms import ArmList, Arms, Grid
 from gdcb.arrays import Array
 from gdcb.composition import Add, Composition, Identity, KalmanGain, Multiply, Prompt
 from gdcb.errors import InvalidInput
 from gdcb.kalman.riccati import gain, riccati
+from tests.builders import pricing
 from tests.parts.builders import bytes_of, fixed, rng_of
 
 LIST = ArmList(values=(0.8, 0.9, 1.0, 1.15, 1.25)).build()
@@ -417,3 +420,15 @@ def test_a_prompt_is_rendered_with_as_many_examples_as_it_asks_for() -> None:
     text = phi.render(TOOLS, e[0], "why?", ("a", "b", "c"))
     assert text == "[template 2] Use the tool 'search'.\nExample: a\nExample: b\nQuery: why?"
     assert "Example" not in phi.render(TOOLS, e[1], "why?", ("a",))
+
+
+def test_a_base_of_zero_is_decided_without_a_warning() -> None:
+    """What runs there is no multiple of the base: no arm is credited with it."""
+    instance = pricing(context=Schema({"base": Number(0, 1000)}), gate=Bounds(low=50, high=300))
+    agent = Agent(instance, CurveThompson(), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        case = agent.decide({"base": 0})
+        assert case.executed == {"price": 50.0}
+        agent.observe(case.id, {"booked": 1})
+        assert agent.decide({"base": 100}).proposed is not None

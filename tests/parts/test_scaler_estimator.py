@@ -111,7 +111,13 @@ def test_the_digest_tells_models_apart_and_knows_the_same_one() -> None:
     x, _ = rows(20, 4)
     texts = [
         json.dumps(describe(EstimatorScaler.from_history((0, 1), model, x)), sort_keys=True)
-        for model in (forest(), forest(), forest(1), forest(n=11), LinearRegression().fit(x, x))
+        for model in (
+            forest(),
+            forest(),
+            forest(1),
+            forest(n=11),
+            LinearRegression().fit(x, x[:, 0]),
+        )
     ]
     assert texts[0] == texts[1]
     assert len(set(texts)) == 4
@@ -130,16 +136,16 @@ def test_addresses_in_parameters_do_not_reach_the_digest() -> None:
     assert fits[0] == fits[1]
 
 
-def test_several_outputs_are_several_features() -> None:
-    """A model of two outputs and one δ: φ = (1, f̂₁, f̂₂), and δ starts neutral."""
+def test_a_model_of_other_outputs_is_refused() -> None:
+    """Two outputs and one δ: which of them is log δ nobody can tell, and δ started neutral."""
     x, _ = rows(30, 6)
-    model = LinearRegression().fit(x, x)
-    scaler = EstimatorScaler.from_history((0, 1), model, x, reference=x)
-    assert scaler.init(1).theta.tolist() == [[[0.0, 0.0, 0.0]]]
-    assert not scaler.is_informed
-    np.testing.assert_allclose(scaler.phi(x)[:, 1:], x, atol=1e-12)
-    delta = scaler.predict(scaler.fit(x, x[:, :1]), zero(30), x)
-    assert abs(np.log(delta).mean()) < 1e-12
+    two = LinearRegression().fit(x, x)
+    with pytest.raises(
+        InvalidInput, match=r"expected a regressor with one output; got one with 2$"
+    ):
+        EstimatorScaler(two, features=(0, 1))
+    with pytest.raises(InvalidInput, match=r"one output or 3, one for each .*; got one with 2$"):
+        EstimatorScaler.from_history((0, 1), two, x, n_arms=3)
 
 
 class Wild:

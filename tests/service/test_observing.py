@@ -347,6 +347,16 @@ def test_labels_teach_the_scaler_and_refit_it_when_due() -> None:
         made.check()
 
 
+def test_a_label_far_from_any_log_delta_refuses_all_outcomes_beside_it() -> None:
+    with office(learning()) as made:
+        made.decide("a")
+        made.decide("b")
+        told = [Outcome("a", {"booked": 1}, [0.1]), Outcome("b", {"booked": 1}, [139.0])]
+        says = "label: expected log δ between -6.9 and 6.9, got 139"
+        refused(made, InvalidInput, says, observing.observe, told, "shop")
+        made.check()
+
+
 def test_a_label_may_come_later_with_the_same_outcome() -> None:
     with office(learning(REPLACE)) as made:
         made.decide("a")

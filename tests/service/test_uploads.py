@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_many_units_are_refused() -> None:
         (b";" * 1_000, "at most 1,000 columns, got 1,001"),
         (b'"a\n' + b"," * 2_000 + b'"' + b",b" * 1_500, "at most 1,000 columns, got 1,501"),
         (b"\x1f\x8b\x08\x00", "expected plain text, got a compressed file"),
+        *((zlib.compress(b"price\n1\n", level), "got a compressed file") for level in (0, 3, 6, 9)),
         (b"price\n" + b"x" * 1_001 + b"\n", "'price': expected texts of at most 1,000 bytes"),
         (b"p" * 1_001 + b"\n1\n", "names of columns of at most 1,000 bytes"),
     ],
@@ -121,6 +123,13 @@ def test_a_csv_beyond_the_limits_is_refused(raw: bytes, says: str) -> None:
     with pytest.raises(InvalidInput, match=r"^history.csv: ") as refused:
         read_upload(raw, ".csv", everything)
     assert says in str(refused.value)
+
+
+def test_a_first_column_called_like_the_first_bytes_of_zlib_is_read() -> None:
+    """'x^' is how a zlib stream may begin, and what Polars then tries to unpack."""
+    read = read_upload("x^2,größe\n4,1\n9,2\n".encode(), ".csv", everything)
+    assert read.names == ["x^2", "größe"]
+    assert read.data["x^2"].cast(pl.Int64).to_list() == [4, 9]
 
 
 @pytest.mark.parametrize(

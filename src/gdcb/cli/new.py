@@ -192,7 +192,7 @@ def _inferred(
     """Return the file's text, and what was guessed and left out."""
     from gdcb.history.columns import hint, look
     from gdcb.history.infer import propose
-    from gdcb.history.instance_file import toml
+    from gdcb.history.instance_file import beyond, toml
     from gdcb.history.roles import roles_of
 
     try:
@@ -210,6 +210,7 @@ def _inferred(
         fail(str(error))
     guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
     notices = [*found.notices, *(f"{name}: {asked}?" for name, asked in found.pointed.items())]
+    notices += [beyond(found)] if beyond(found) else []
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
     why = {role: roles.why(role) for role in guessed}
     for role in {"time", "outcome_time"} & {*guessed}:

@@ -111,6 +111,7 @@ class Multiply:
             return _nearest(arms, _divided(e[:, :, None, :], unit[:, None], q))
         return arms.locate(_divided(e, unit, q))
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def relative(self, e: Array, x: Array) -> Array:
         """Return e / base; only the columns that δ scales are on its scale."""
         base = base_of(self.base, x)
@@ -123,6 +124,8 @@ class Multiply:
         return float(largest * (1.0 if base is None else np.abs(base).max()))
 
 
+# A base of 0 leaves no action relative to it; whoever asks then is answered with infinity or NaN.
+@np.errstate(divide="ignore", invalid="ignore")
 def _divided(e: Array, unit: Array, q: int) -> Array:
     if q == e.shape[-1]:
         whole: Array = e / unit

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
-from gdcb.history.cells import MISSING, as_text, numbers
+from gdcb.history.cells import MISSING, NOT_FINITE, as_text, numbers
 from gdcb.history.database import query_of
 from gdcb.history.files import files_at
 from gdcb.history.frames import frame_of
@@ -52,7 +53,8 @@ class Column:
     missing : share of all rows that are empty
     low, high : smallest and largest number of all rows
     n_odd, odd : cells of a column of numbers that are none; and the first: (row from 1, text)
-    looks : 'amount' or 'date' where texts look like numbers or dates that are not read as such
+    looks : 'amount' or 'date' where texts look like numbers or dates that are not read as such;
+        'infinite' where more cells of numbers are infinite than may be odd
     example : one of these texts
     """
 
@@ -79,6 +81,11 @@ class Column:
         """Whether it never varies."""
         return self.n_different < 2
 
+    @cached_property
+    def middle(self) -> float:
+        """The median of what is known."""
+        return float(np.nanmedian(self.values))
+
 
 def hint(column: Column) -> str:
     """Say what is to be mended in a column's text; '' where there is nothing.
@@ -94,6 +101,11 @@ def hint(column: Column) -> str:
         )
     if column.looks == "amount":
         return f'{column.name} holds text such as "{column.example}"; write it as a number'
+    if column.looks == "infinite":
+        return (
+            f'{column.name} holds numbers, and some are infinite, such as "{column.example}"; '
+            "leave such cells empty"
+        )
     return ""
 
 
@@ -162,6 +174,7 @@ def look(given: Any, query: str | None = None) -> Look:
         table = frame_of(given)
     else:
         table = files_at(given)
+        table.refuse_doubles(table.columns())
     names = table.columns()
     running = {name: _Running() for name in names}
     kept: list[pl.DataFrame] = []
@@ -210,6 +223,11 @@ def _column(series: pl.Series, seen: _Running, n_rows: int) -> Column:
         low, high = float(seen.low), float(seen.high)
         odd = (seen.n_odd, seen.odd)
         return Column(name, kind, values, two, different, missing, low, high, *odd)
+    odd_rows = dict(reasons)
+    infinite = odd_rows.pop(NOT_FINITE, None)
+    if infinite is not None and sum(mask.sum() for mask in odd_rows.values()) <= _ODD * n:
+        cell = str(series[int(infinite.argmax())])
+        return Column(name, "text", empty, (), 2, missing, looks="infinite", example=cell)
     text = as_text(series).str.strip_chars().replace("", None)
     some = text.drop_nulls()
     if len(some) == 0:

@@ -153,9 +153,7 @@ class LogFiles:
     def agree(self, needed: Sequence[str]) -> None:
         """Refuse a name that two columns have, and files that mean different things by one."""
         first = self.files[0]
-        for name in needed:
-            if first.kind == "CSV" and f"{name}_duplicated_0" in first.schema:
-                raise InvalidInput(f"{first.path}: two columns are named {name!r}")
+        self.refuse_doubles(needed)
         for file in self.files[1:]:
             for name in needed:
                 mine, other = _meaning(first.schema[name]), _meaning(file.schema[name])
@@ -166,6 +164,13 @@ class LogFiles:
                     f"{self.name}: {zones}the files have different types: {name!r} is {mine} in "
                     f"{_short(first.path)} and {other} in {_short(file.path)}"
                 )
+
+    def refuse_doubles(self, needed: Sequence[str]) -> None:
+        """Refuse a name that two columns have: Polars gives the second another one."""
+        for file in self.files:
+            for name in needed:
+                if file.kind == "CSV" and f"{name}_duplicated_0" in file.schema:
+                    raise InvalidInput(f"{file.path}: two columns are named {name!r}")
 
     def count(self) -> int:
         """Return the number of rows."""

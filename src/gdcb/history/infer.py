@@ -11,7 +11,7 @@ from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.history.column_names import BASES, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
-from gdcb.history.pairs import asked_of_pairs, made_of_pairs, told_jointly
+from gdcb.history.pairs import Moved, asked_of_pairs, made_of_pairs, told_jointly
 from gdcb.history.roles import (
     Roles,
     called,
@@ -112,7 +112,8 @@ def propose(log: Look, roles: Roles) -> Proposal:
             others[name], is_doubtful = left_out(column, roles, log)
             doubtful += [name] if others[name] and is_doubtful else []
     kept = [log.columns[name] for name, why in others.items() if not why]
-    pairs = made_of_pairs(log, roles, kept)
+    moved = Moved(action)
+    pairs = made_of_pairs(log, roles, kept, moved)
     pairs |= told_jointly(log, roles, [one for one in kept if one.name not in pairs])
     others |= pairs
     without = {name: why for name, why in others.items() if why}
@@ -120,7 +121,7 @@ def propose(log: Look, roles: Roles) -> Proposal:
     if not context:
         raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
     found = Proposal(log, roles, context, without, [*doubtful, *pairs])
-    beside = asked_of_pairs(log, roles, list(context.values()))
+    beside = asked_of_pairs(log, roles, list(context.values()), moved)
     asked = {k: pointed(one, roles, log) or beside.get(one.name, "") for k, one in context.items()}
     found.pointed = {name: why for name, why in asked.items() if why}
     _outcome(found)

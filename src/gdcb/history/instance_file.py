@@ -18,6 +18,8 @@ from gdcb.history.roles import Roles, called
 
 MOST_ARMS = 12  # different numbers up to which each is an arm
 _QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
+_BY_QUANTILES = "quantiles of what ran (5 to 95 %)"
+_FEW_RAN = 0.01  # share of rows beyond the outermost arms from which it is said
 _MOST_FEATURES = 12  # columns that a scaler reads
 
 
@@ -96,6 +98,35 @@ def _declared(name: str, column: Column) -> str:
     return f'{_key(name)} = {{ type = "number", low = {_number(low)}, high = {_number(high)} }}'
 
 
+def beyond(found: Proposal) -> str:
+    """Say how many rows ran well beyond the outermost arms that are proposed; '' where few did.
+
+    Quantiles leave out what ran in less than 5 % of the rows, such as the dearest of a few levels.
+    """
+    if found.is_choice:
+        return ""
+    values, why = _values(found)
+    known = found.values[np.isfinite(found.values)]
+    if why != _BY_QUANTILES or values.size < 2:
+        return ""
+    said = []
+    for sign, arm, inner in ((-1, values[0], values[1]), (1, values[-1], values[-2])):
+        off = sign * (known - arm) > 0.5 * abs(arm - inner)
+        if off.mean() >= _FEW_RAN:
+            word = "above the highest" if sign > 0 else "below the lowest"
+            far = _number(_digits(float(np.median(known[off]))))
+            said.append(
+                f"{100 * off.mean():.1f} % of the rows ran at about {far}, well {word} arm, "
+                f"{_number(float(arm))}"
+            )
+    if not said:
+        return ""
+    over = f" over {' × '.join(found.base)}" if found.base else ""
+    return (
+        f"arms are quantiles of {found.action.name}{over}: {' and '.join(said)}; add an arm there"
+    )
+
+
 def _arms(found: Proposal) -> list[str]:
     if found.is_choice:
         levels = found.action.levels
@@ -106,18 +137,7 @@ def _arms(found: Proposal) -> list[str]:
             'part = "list"',
             f"names = {_list(levels)}",
         ]
-    known = found.values[np.isfinite(found.values)]
-    # 96/120 and 0.8 are one arm, whatever the last bit says.
-    values = np.unique([_digits(float(one), 9) for one in np.unique(known)[: 100 * MOST_ARMS]])
-    if values.size > MOST_ARMS:
-        wanted = np.quantile(known, _QUANTILES)
-        values = np.unique([_rounded(float(one), float(np.ptp(wanted))) for one in wanted])
-        why = "quantiles of what ran (5 to 95 %)"
-    else:
-        why = "the values that ran"
-    values = _merged(values, found)
-    if values.size < 2:
-        values = np.array([known.min(), known.max()])
+    values, why = _values(found)
     over = f", over {' × '.join(found.base)}" if found.base else ""
     return [
         "",
@@ -126,6 +146,23 @@ def _arms(found: Proposal) -> list[str]:
         'part = "list"',
         f"values = [{', '.join(_number(float(value)) for value in values)}]",
     ]
+
+
+def _values(found: Proposal) -> tuple[Array, str]:
+    """Return the numbers that are proposed as arms, and where they come from."""
+    known = found.values[np.isfinite(found.values)]
+    # 96/120 and 0.8 are one arm, whatever the last bit says.
+    values = np.unique([_digits(float(one), 9) for one in np.unique(known)[: 100 * MOST_ARMS]])
+    if values.size > MOST_ARMS:
+        wanted = np.quantile(known, _QUANTILES)
+        values = np.unique([_rounded(float(one), float(np.ptp(wanted))) for one in wanted])
+        why = _BY_QUANTILES
+    else:
+        why = "the values that ran"
+    values = _merged(values, found)
+    if values.size < 2:
+        values = np.array([known.min(), known.max()])
+    return values, why
 
 
 def _merged(values: Array, found: Proposal) -> Array:

@@ -70,6 +70,7 @@ class Layout:
     outcome_time: str = ""
     matures_after: float | None = None
     guessed: tuple[str, ...] = ()
+    most_log: float | None = None
 
     @property
     def roles(self) -> dict[str, list[str]]:
@@ -154,6 +155,7 @@ def layout_of(instance: Instance, columns: LogColumns, found: Sequence[str], whe
         has_faults=FAULT in found,
         outcome_time=_optional("outcome_time", columns.outcome_time, found),
         matures_after=_maturity(columns, found),
+        most_log=instance.most_log,
     )
     named = {role for role in _ROLES if getattr(columns, role)}
     named |= {"context"} if set(columns.context) == set(instance.context.columns) else set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gdcb.history.relations import (
     ASKED,
     BANDS,
     FEW,
+    GROUPS,
     RARE,
     TELLS,
     by_group,
@@ -36,6 +37,7 @@ from gdcb.history.roles import EMPTY, Roles, is_row_number, targets
 # Words of a ratio, whatever else its name says.
 _RATIOS = {"vs", "versus", "ratio", "factor", "multiple", "multiplier", "relative", "rel", "index"}
 _RATIOS |= {"pct", "percent", "percentage", "share", "uplift", "markup", "premium", "quote"}
+_MAYBE = 0.3  # of a ratio's variance, at most, that codes may leave in some rows
 _OTHER_SIZE = 0.7  # |log| of a median: of two columns, this much farther from the action's size
 
 # Of what columns tell together, the most that may be left without any one of them. Of two equal
@@ -50,7 +52,29 @@ _LOSS = 0.02  # of a share, that makes no difference
 _ROUNDS, _DEPTH, _SHRINK, _RIDGE = 20, 4, 0.3, 2.0  # of the boosted trees
 
 
-def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
+@dataclass
+class Moved:
+    """How much of a column the action tells beside a base, each pair worked out once."""
+
+    action: Column
+    _known: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def __call__(self, column: Column, base: Column) -> float:
+        """Return the share; 0 where the column is the base itself."""
+        pair = column.name, base.name
+        if pair not in self._known:
+            self._known[pair] = self._share(column, base)
+        return self._known[pair]
+
+    def _share(self, column: Column, base: Column) -> float:
+        if {*tokens(column.name)} & FIRST_KNOWN or _is_nearer(column, base, self.action):
+            return 0.0
+        some = slice(None, None, max(1, -(-column.values.size // MOVED)))
+        x, e, other = (one.values[some] for one in (column, self.action, base))
+        return moves_with(x, e, other, is_kind=column.kind == "text")
+
+
+def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) -> dict[str, str]:
     """Return why columns are left out that the action or the outcome makes up with another one.
 
     The ratio of a price to its base is such a column, and so is a total. Where column, other column
@@ -126,7 +150,7 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
             for one in bases
             if one.name != target and (one.name not in found or _size(one, action) <= _OTHER_SIZE)
         ]
-        beside = next((one for one in bases if _moved(column, action, one) >= ALIKE), None)
+        beside = next((one for one in bases if moved(column, one) >= ALIKE), None)
         if beside is not None:
             found[column.name] = (
                 f"it follows the ratio or the difference of '{roles.action}' and '{beside.name}', "
@@ -135,7 +159,7 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, s
     return found
 
 
-def asked_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:
+def asked_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) -> dict[str, str]:
     """Return what is asked of context columns that nearly tell the action beside a base."""
     numbers = _numbers(log)
     action = numbers.get(roles.action)
@@ -146,9 +170,7 @@ def asked_of_pairs(log: Look, roles: Roles, context: list[Column]) -> dict[str, 
     for column in context:
         bases = [one for one in context if one.name in numbers and one not in (column, action)]
         for one in bases:
-            if one.name != target and (
-                _moved(column, action, one) >= ASKED or _names(column, action, one)
-            ):
+            if one.name != target and (moved(column, one) >= ASKED or _names(column, action, one)):
                 asked[column.name] = (
                     f"it nearly tells '{action.name}' once '{one.name}' is known: is it known when "
                     "the decision is taken"
@@ -167,19 +189,15 @@ def _numbers(log: Look) -> dict[str, Column]:
     return {one.name: one for one in some}
 
 
-def _moved(column: Column, action: Column, base: Column) -> float:
-    """Return how much of a column the action tells beside a base; 0 where it is the base itself."""
-    if {*tokens(column.name)} & FIRST_KNOWN or _is_nearer(column, base, action):
-        return 0.0
-    some = slice(None, None, max(1, -(-column.values.size // MOVED)))
-    x, e, other = (one.values[some] for one in (column, action, base))
-    return moves_with(x, e, other, is_kind=column.kind == "text")
-
-
 def _names(column: Column, action: Column, base: Column) -> bool:
+    """Whether a column's few values name a ratio to the base: some rows first, then all."""
     if {*tokens(column.name)} & FIRST_KNOWN or _is_nearer(column, base, action):
         return False
-    return names_action(column.values, action.values, base.values)
+    if column.n_different > GROUPS + 1:  # one may be what stands for nothing
+        return False
+    x, e, other = column.values, action.values, base.values
+    some = slice(None, None, max(1, -(-x.size // MOVED)))
+    return names_action(x[some], e[some], other[some], _MAYBE) and names_action(x, e, other)
 
 
 def _is_nearer(column: Column, other: Column, action: Column) -> bool:
@@ -192,7 +210,7 @@ def _is_nearer(column: Column, other: Column, action: Column) -> bool:
 @np.errstate(divide="ignore", invalid="ignore")
 def _size(column: Column, action: Column) -> float:
     """Return |log| of how many times as large as the action a column is, by their medians."""
-    return float(abs(np.log(abs(np.nanmedian(action.values) / np.nanmedian(column.values)))))
+    return float(abs(np.log(abs(np.float64(action.middle) / column.middle))))
 
 
 def told_jointly(log: Look, roles: Roles, context: list[Column]) -> dict[str, str]:

@@ -29,7 +29,7 @@ ALIKE = 0.98  # of a column, that a curve which only rises or falls tells: it is
 ASKED = 0.9  # the same, from which it is asked whether the column was known
 _ALONE = 2e-5  # of a column, at most, that the action alone leaves where it is a function of it
 _GAIN = 0.2  # of what action and base leave alone, at most, that their ratio leaves
-_GROUPS = 30  # different values up to which each may stand for an action
+GROUPS = 30  # different values up to which each may stand for an action
 _FILLED = 10  # rows for each of them, at least
 
 
@@ -300,26 +300,34 @@ def makes_up(column: Array, first: Array, second: Array) -> bool:
     column, first, second = column[known], first[known], second[known]
     if len(column) < FEWEST or any(map(is_constant, (column, first, second))):
         return False
-    rounded = 1.5 * rounding(column) ** 2 / 12.0  # variance of what rounding took away
-    alone = _unexplained(column, second)
-    if alone <= min(rounded, _LEFT * float(column.var())):  # the second makes it up alone
+    alone, variance = _unexplained(column, second), float(column.var())
+
+    def rounded() -> float:
+        return 1.5 * rounding(column) ** 2 / 12.0  # variance of what rounding took away
+
+    if alone <= _LEFT * variance and alone <= rounded():  # the second makes it up alone
         return False
-    limit = max(_LEFT * alone, min(rounded, 10.0 * _LEFT * alone))
+    most = 10.0 * _LEFT * alone  # that the limit may be
     product = first * second
-    tried = [np.stack(pair, axis=1) for pair in ((first, second), (product, second))]
-    if any(_unexplained(column, made) <= limit for made in tried):
-        return True
-    # The error of a rounded `first`, relative to it, is that of both ratios.
-    is_rounded = np.unique(first).size > _COUNTED
-    step = rounding(first) if is_rounded else 0.0
+    for pair in ((first, second), (product, second)):
+        if _nearly_unexplained(column, *pair) > 2.0 * most:
+            continue
+        limit = max(_LEFT * alone, min(rounded(), most))
+        if _unexplained(column, np.stack(pair, axis=1)) <= limit:
+            return True
     for above, below in ((first, second), (second, first)):
         if (below == 0).any() or (first == 0).any():
             continue
         ratio = above / below
+        left = _unexplained(column, ratio)
+        if left > most + _LOST * alone:
+            continue
+        # The error of a rounded `first`, relative to it, is that of both ratios.
+        step = rounding(first) if np.unique(first).size > _COUNTED else 0.0
         lost = float(((ratio / first) ** 2).mean()) * step**2 / 12.0
         slope = _slope(column, ratio)
-        allowed = limit + min(1.5 * slope**2 * lost, _LOST * alone)
-        if _unexplained(column, ratio) <= allowed:
+        limit = max(_LEFT * alone, min(rounded(), most))
+        if left <= limit + min(1.5 * slope**2 * lost, _LOST * alone):
             return True
     return False
 
@@ -368,10 +376,8 @@ def moves_with(column: Array, action: Array, other: Array, is_kind: bool = False
     column, action, other = column[known], action[known], other[known]
     if len(column) < FEWEST or any(map(is_constant, (column, action, other))):
         return 0.0
-    if by_group(column, np.zeros(len(column), dtype=np.int64))[1] < RARE:
-        return 0.0
     told = max(told_by(column, one, is_kind) for one in (action / other, action - other))
-    if told < ASKED:
+    if told < ASKED or by_group(column, np.zeros(len(column), dtype=np.int64))[1] < RARE:
         return 0.0
     alone = max(told_by(column, one, is_kind) for one in (action, other))
     return told if 1.0 - told <= _GAIN * (1.0 - alone) else 0.0
@@ -395,7 +401,7 @@ def told_by(column: Array, by: Array, is_kind: bool = False) -> float:
     values, code = np.unique(column, return_inverse=True)
     x = column.astype(np.float64)
     tried = [] if is_kind else [np.clip(x, *np.quantile(x, (0.01, 0.99)))]
-    if values.size <= _GROUPS and (is_kind or values.size > 2):
+    if values.size <= GROUPS and (is_kind or values.size > 2):
         order = np.lexsort((by, code))
         ends = np.cumsum(np.bincount(code))
         middle = by[order][(ends + np.concatenate(([0], ends[:-1]))) // 2]
@@ -414,10 +420,11 @@ def told_by(column: Array, by: Array, is_kind: bool = False) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def names_action(column: Array, action: Array, other: Array) -> bool:
+def names_action(column: Array, action: Array, other: Array, most: float | None = None) -> bool:
     """Return whether each of a column's few values goes with one ratio of action to other nearly.
 
     Several values may go with the same ratio. It is not so where each goes with one action.
+    `most`: only ask whether the values leave at most that share of the ratio's variance.
 
     >>> rng = np.random.default_rng(0)
     >>> base, code = rng.uniform(40, 90, 300), rng.integers(0, 6, 300)
@@ -427,7 +434,7 @@ def names_action(column: Array, action: Array, other: Array) -> bool:
     known = np.isfinite(column) & np.isfinite(action) & np.isfinite(other) & (other != 0)
     column, action, other = column[known], action[known], other[known]
     values, code = np.unique(column, return_inverse=True)
-    if not 1 < values.size <= min(_GROUPS, len(column) // _FILLED):
+    if not 1 < values.size <= min(GROUPS, len(column) // _FILLED):
         return False
     n = np.bincount(code)
 
@@ -437,6 +444,8 @@ def names_action(column: Array, action: Array, other: Array) -> bool:
         rest = float(((one - mean[code]) ** 2).sum()) / (one.size - values.size)
         return rest / float(one.var(ddof=1)) if not is_constant(one) else 1.0
 
+    if most is not None:
+        return left(action / other) <= most
     return left(action / other) <= min(1.0 - ALIKE, _GAIN * left(action))
 
 
@@ -454,9 +463,22 @@ def _unexplained(column: Array, by: Array) -> float:
     scale = x.std(axis=0)
     if not np.isfinite(scale).all() or (scale <= 0).any():
         return float(column.var())
-    z = np.concatenate((np.ones((len(column), 1)), (x - x.mean(axis=0)) / scale), axis=1)
-    fitted = z @ np.linalg.lstsq(z, column, rcond=None)[0]
-    return float(((column - fitted) ** 2).mean())
+    z = (x - x.mean(axis=0)) / scale
+    rest = column - column.mean()
+    slopes = np.linalg.lstsq(z, rest, rcond=None)[0] if z.shape[1] > 1 else z.T @ rest / len(z)
+    return float(((rest - z @ slopes) ** 2).mean())
+
+
+def _nearly_unexplained(column: Array, first: Array, second: Array) -> float:
+    """Return about the variance that a line in two others leaves; 0 where they are nearly one."""
+    c, a, b = (one - one.mean() for one in (column, first, second))
+    aa, bb, ab, ca, cb = a @ a, b @ b, a @ b, c @ a, c @ b
+    apart = aa * bb - ab * ab
+    if not np.isfinite(apart) or apart <= 1e-9 * aa * bb:
+        return 0.0
+    told = (ca * ca * bb - 2.0 * ca * cb * ab + cb * cb * aa) / apart
+    left = float(c @ c - told) / len(column)
+    return left if np.isfinite(left) else 0.0
 
 
 def rounding(column: Array) -> float:

@@ -374,6 +374,8 @@ def _cannot(column: Column) -> str:
         return "it never varies"
     if column.missing > EMPTY:
         return f"{100 * column.missing:.0f} % of it is empty"
+    if column.looks == "infinite":
+        return f'it holds numbers of which some are infinite, such as "{column.example}"'
     if column.kind == "text" and len(column.levels) == 0:
         return f"it has {column.n_different:,} different texts and more"
     if column.kind == "text" and len(column.levels) > MOST_LEVELS:

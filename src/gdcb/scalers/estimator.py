@@ -15,10 +15,9 @@ import numpy as np
 from gdcb.arrays import Array
 from gdcb.errors import InvalidInput
 from gdcb.parts import Column, name_of, take_all
-from gdcb.scalers.head import LinearHead, RidgeState
+from gdcb.scalers.head import FAR, LinearHead, RidgeState
 from gdcb.scalers.history import settle
 
-_FAR = 1e3  # a δ further than this from 1, up or down, is no factor that anybody meant
 _FIRST_DOUBT = 2.0  # a model of δ itself, near 1, is taken for one of log δ near e = 2.7
 
 
@@ -94,7 +93,7 @@ class EstimatorScaler(LinearHead):
     estimator : the fitted regressor itself, or `FittedEstimator.of(model, sample)`, whose digest is
         read from contexts of yours and so tells models apart that differ only there. A model with
         one output starts every entry of δ; one with an output for every entry starts each at its
-        own. With any other number its outputs are features only, and δ starts neutral
+        own. Any other number is refused
     features : context columns, the inputs of f̂ in order
     link, penalty, every, growth, centre, floor, per, n_arms, n_columns, noise : as of
         `RidgeScaler`; `centre` is the mean of f̂ over a frozen reference sample
@@ -154,6 +153,12 @@ class EstimatorScaler(LinearHead):
             width = getattr(self.estimator, "n_features_in_", len(self.features))
             fitted = FittedEstimator.of(self.estimator, _sample(width))
             object.__setattr__(self, "estimator", fitted)
+        k, m = self.estimator.n_outputs, self.n_labels
+        if k not in (1, m):
+            each = f" or {m}, one for each entry of δ" if m > 1 else ""
+            raise InvalidInput(
+                f"estimator: expected a regressor with one output{each}; got one with {k}"
+            )
         # What a data frame called its columns; the context may call them something else.
         names = [str(name) for name in getattr(self.estimator.model, "feature_names_in_", ())]
         given = [name_of(one) for one in self.features]
@@ -181,16 +186,16 @@ class EstimatorScaler(LinearHead):
         x : (N, p) contexts at the ends and in the middle of the declared ranges
         without_range : columns that the model reads and that may be any number
         """
-        if not self.is_informed or not self.is_positive:
+        if not self.is_positive:
             return
         at_once = replace(self, estimator=replace(self.estimator, by_row=False))
         delta = at_once.predict(at_once.init(1), np.zeros(x.shape[0], dtype=np.int64), x)
         low, high, middle = float(delta.min()), float(delta.max()), float(np.median(delta))
         found = f"δ = exp(prediction) goes from {low:.3g} to {high:.3g}"
-        if low < 1.0 / _FAR or high > _FAR:
+        if low < 1.0 / FAR or high > FAR:
             raise InvalidInput(
-                f"scaler: over the declared ranges of its features {found}, expected {1.0 / _FAR:g}"
-                f" to {_FAR:g}. The model must predict log δ: was it fitted on δ, or on actions? "
+                f"scaler: over the declared ranges of its features {found}, expected {1.0 / FAR:g}"
+                f" to {FAR:g}. The model must predict log δ: was it fitted on δ, or on actions? "
                 "Fit it on np.log(δ). If it does predict log δ, declare narrower ranges in the "
                 "context"
             )
@@ -208,14 +213,12 @@ class EstimatorScaler(LinearHead):
     @property
     def is_informed(self) -> bool:
         """Whether δ starts at the model."""
-        return self.theta_before is not None
+        return True
 
     @cached_property
-    def theta_before(self) -> Array | None:
-        """Return slope 1 on the model's output and intercept 0: (m, d); None: it has too many."""
+    def theta_before(self) -> Array:
+        """Return slope 1 on the model's output and intercept 0: (m, d)."""
         m, k = self.n_labels, self.estimator.n_outputs
-        if k not in (1, m):
-            return None
         start = np.zeros((m, k + 1))
         start[np.arange(m), 1 + np.arange(m) % k] = 1.0
         return start

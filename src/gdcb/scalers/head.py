@@ -13,7 +13,8 @@ from gdcb.parts import Column, check_choice, check_number, check_size, column, n
 from gdcb.regression import CentredSums, RidgeSums
 from gdcb.scalers.settings import check_whole, columns_of, numbers_of
 
-_MOST = 100.0  # log δ beyond this is a broken label; δ must stay above 0, and finite
+FAR = 1e3  # a δ further than this from 1, up or down, is no factor that anybody meant
+_MOST = 100.0  # log δ never goes beyond this; δ must stay above 0, and finite
 
 
 def positive(log_delta: Array) -> Array:
@@ -100,6 +101,11 @@ class LinearHead:
     def n_labels(self) -> int:
         """One label an arm and column of δ."""
         return self.n_arms * self.n_columns
+
+    @property
+    def most_log(self) -> float | None:
+        """Return the largest |log δ| that a new label may say; None: labels are not log δ."""
+        return float(np.log(FAR)) if self.link == "exp" else None
 
     @property
     def width(self) -> int:

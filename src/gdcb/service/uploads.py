@@ -8,6 +8,7 @@ columns, is told which of them are needed, and writes those to a file that is sa
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import math
 import os
@@ -42,6 +43,7 @@ AT_ONCE = 2  # files that are read at the same time by one process of the servic
 _BATCH = 2**16
 _FOLDER = "gdcb-upload-"
 _LEFT = 3600.0  # seconds after which a folder belongs to a process that was killed
+_START = 256  # bytes that tell text from what is packed
 # What compressed files begin with: Polars would unpack them, whatever they are called.
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
@@ -127,10 +129,12 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
     name = f"history{suffix}"
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path, out = Path(folder) / name, Path(folder) / "read.arrow"
-        path.write_bytes(raw)
         try:
             if suffix == ".csv":
                 _check_text(name, raw)
+                if raw.startswith(_PACKED):  # with a mark of text Polars takes it for text, too
+                    raw = codecs.BOM_UTF8 + raw
+            path.write_bytes(raw)
             with _Child(path, out) as child:
                 names = child.answer()["columns"]
                 child.tell(asdict(choose(names)))
@@ -181,13 +185,26 @@ def rows_for(width: int) -> int:
 
 def _check_text(name: str, raw: bytes) -> None:
     """Refuse a CSV whose header is too long, before anything else reads it."""
-    if raw.startswith(_PACKED):
+    if raw.startswith(_PACKED) and not _is_text(raw):
         raise InvalidInput(f"{name}: expected plain text, got a compressed file; unpack it first")
     end = raw.find(b"\n", 0, HEADER)
     if end < 0 and len(raw) > HEADER:
         raise InvalidInput(f"{name}: expected a first line of at most {HEADER // 1024} KiB")
     header = raw[: end if end >= 0 else len(raw)]
     _check_columns(name, 1 + max(header.count(one) for one in (b",", b";", b"\t")))
+
+
+def _is_text(raw: bytes) -> bool:
+    r"""Return whether a file begins with text, as that of a column called 'x^2' does.
+
+    >>> _is_text(b"x^2,price\n"), _is_text(b"x^\x8b\xd0")
+    (True, False)
+    """
+    try:
+        start = codecs.getincrementaldecoder("utf-8")().decode(raw[:_START])
+    except UnicodeDecodeError:
+        return False
+    return all(sign.isprintable() or sign in "\t\r\n" for sign in start)
 
 
 def _check_columns(name: str, n: int) -> None:
