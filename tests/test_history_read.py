@@ -433,7 +433,7 @@ def test_a_label_far_from_any_log_delta_breaks_the_schema() -> None:
     """A price in a column of log δ; where δ is added, a label may be any number."""
     frame = nights(20).with_columns(label=pl.Series([0.1] * 18 + [None, 139.0]))
     batch, report = read(frame, listing(scaler=RidgeScaler(features=("weekend",))))
-    far = "expected log δ between -6.9 and 6.9; a price p is log(p / base)"
+    far = "expected log δ between -20.7 and 6.9; a price p is log(p / base)"
     assert [(one["reason"], one["examples"]) for one in report.reasons] == [(far, [(20, 139.0)])]
     assert batch.n == 19
     added = RidgeScaler(features=("weekend",), link="identity")

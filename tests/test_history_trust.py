@@ -39,7 +39,7 @@ def market(n_arms: int = 4, levels: tuple[int, ...] = (), numbers: int = 1) -> I
     }
     return Instance(
         context=Schema(
-            fields | {"abcdefghijklmnopqrstuvwxyz"[j]: Number(-50, 50) for j in range(numbers)}
+            fields | {"abcdfghijklmnopqrstuvwxyz"[j]: Number(-50, 50) for j in range(numbers)}
         ),
         arms=ArmList(values=tuple(np.arange(1.0, n_arms + 1))),
         composition=Multiply(names=("e",)),

@@ -83,7 +83,7 @@ def label_of(
     for value in plain:
         if value is not None:
             check_number("label", value, -LARGEST_LABEL, LARGEST_LABEL)
-            if most is not None and abs(value) > most:
+            if most is not None and not least_log(most) <= value <= most:
                 raise InvalidInput(f"label: {far_label(most)}, got {value:g}; {LOG_OF}")
     if all(value is None for value in plain):
         return None  # nothing was seen, which is no label
@@ -94,9 +94,17 @@ def far_label(most: float) -> str:
     """Say which labels are expected where they are log δ.
 
     >>> far_label(6.9078)
-    'expected log δ between -6.9 and 6.9'
+    'expected log δ between -20.7 and 6.9'
     """
-    return f"expected log δ between {-most:.1f} and {most:.1f}"
+    return f"expected log δ between {least_log(most):.1f} and {most:.1f}"
+
+
+def least_log(most: float) -> float:
+    """Return the smallest label where they are log δ.
+
+    It may be far below 0: of a variance it is the logarithm of a square that may be nearly 0.
+    """
+    return -3.0 * most
 
 
 def check_weight(weight: Any) -> None:

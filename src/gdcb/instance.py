@@ -318,7 +318,7 @@ class Instance:
 
     @property
     def most_log(self) -> float | None:
-        """Largest |log δ| that a new label may say where δ is a factor; None: any number."""
+        """Largest log δ that a new label may say where δ is a factor; None: any number."""
         most: float | None = getattr(self.scaler, "most_log", None)
         return most if self.composition.joins == "product" else None
 

@@ -352,7 +352,7 @@ def test_a_label_far_from_any_log_delta_refuses_all_outcomes_beside_it() -> None
         made.decide("a")
         made.decide("b")
         told = [Outcome("a", {"booked": 1}, [0.1]), Outcome("b", {"booked": 1}, [139.0])]
-        says = "label: expected log δ between -6.9 and 6.9, got 139"
+        says = "label: expected log δ between -20.7 and 6.9, got 139"
         refused(made, InvalidInput, says, observing.observe, told, "shop")
         made.check()
 

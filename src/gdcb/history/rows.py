@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdcb.arguments import LOG_OF, far_label
+from gdcb.arguments import LOG_OF, far_label, least_log
 from gdcb.arrays import Array
 from gdcb.composition import ActionColumn
 from gdcb.context import Category, Number
@@ -138,11 +138,12 @@ def parse(
         )
     if layout.label:
         batch.label = np.empty((n, len(layout.label)))
-        most, expected = LARGEST_LABEL, ""
+        least, most, expected = -LARGEST_LABEL, LARGEST_LABEL, ""
         if layout.most_log is not None:
-            most, expected = layout.most_log, f"{far_label(layout.most_log)}; {LOG_OF}"
+            least, most = least_log(layout.most_log), layout.most_log
+            expected = f"{far_label(most)}; {LOG_OF}"
         for j, column in enumerate(layout.label):
-            batch.label[:, j] = _numbers(check, column, -most, most, True, expected=expected)
+            batch.label[:, j] = _numbers(check, column, least, most, True, expected=expected)
     if layout.reward:
         batch.reward = _numbers(check, layout.reward, optional=True, truths=True)
     late = _late(frame, layout, time)

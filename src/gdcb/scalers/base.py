@@ -27,8 +27,9 @@ class Scaler(Protocol):
 
     One that starts from a δ known beforehand says so by `is_informed`; it is then in force before
     any row. One whose labels are log δ says by `most_log` how large they may be: in products, a new
-    label beyond ±`most_log` is refused. One whose labels are not (log) δ itself says what they are
-    by `made_labels(rng, x, delta)`: labels of rows in which δ is true, which it can be tried with.
+    label above it, or below three times its negative, is refused. One whose labels are not (log) δ
+    itself says what they are by `made_labels(rng, x, delta)`: labels of rows in which δ is true,
+    which it can be tried with.
     """
 
     learns_from: ClassVar[str]

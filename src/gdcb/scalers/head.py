@@ -104,7 +104,7 @@ class LinearHead:
 
     @property
     def most_log(self) -> float | None:
-        """Return the largest |log δ| that a new label may say; None: labels are not log δ."""
+        """Return the largest log δ that a new label may say; None: labels are not log δ."""
         return float(np.log(FAR)) if self.link == "exp" else None
 
     @property

@@ -17,7 +17,7 @@ class RidgeScaler(LinearHead):
     """δ_θ(x) = g(θᵀ(φ(x) − φ̄)), θ by ridge regression of the label on φ(x) = (1, columns).
 
     Labels are on the scale of the linear predictor: log δ for `link='exp'`, δ for
-    `link='identity'`. Where δ is a factor a new label beyond ±log 1000 is refused.
+    `link='identity'`. Where δ is a factor a new label above log 1000 (or far below) is refused.
 
     θ̂ = (Σ w φφᵀ + λI)⁻¹ Σ w φ·label, the posterior mean under θ ~ N(0, σ²/λ); the intercept is
     penalised like the rest. Sums are kept, so a batch and any order of rows give the same fit.
