@@ -32,7 +32,9 @@ from gdcb.records import Rows
 from tests.builders import Fickle, FickleRule, choosing, letting, live, night, pricing, worked
 
 HUGE = 10**400
-_FAR = r"^label: expected log δ between -20\.7 and 6\.9, got (139|-21); a price p is log\(p / base\)$"
+_FAR = (
+    r"^label: expected log δ between -20\.7 and 6\.9, got (139|-21); a price p is log\(p / base\)$"
+)
 ODD: Any = object()
 Call = Callable[[Agent], object]
 
