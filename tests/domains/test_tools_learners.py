@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from gdcb import checks
 from gdcb.arms import ArmList
+from gdcb.arrays import Array
 from gdcb.bandits.relevance import RelevanceThompson
 from gdcb.errors import InvalidInput
 from gdcb.instances.tools import learners
@@ -18,10 +19,12 @@ from gdcb.instances.tools.columns import DESCRIPTION, EXAMPLES, LATENCY, PAST, P
 from gdcb.instances.tools.domain import instance
 from gdcb.instances.tools.relevance import RelevanceScaler, best_heads, inputs
 from gdcb.instances.tools.reward import Latency
+from gdcb.instances.tools.world import Routing
 from gdcb.protocol.block import run_task
 from gdcb.protocol.record import Record
 from gdcb.protocol.task import Task
 from gdcb.records import Evidence, Rows, Setting, copy, to_bytes
+from gdcb.scalers.neural import Trunk
 from gdcb.streams import Stream
 
 TOOLS = ArmList(names=("a", "b", "c")).build()
@@ -303,11 +306,24 @@ def test_the_pilot_gives_the_stored_map() -> None:
     except InvalidInput:
         pytest.skip("bfcl-eval is not here; make bfcl")
     stored, found = json.loads(fit.MAP.read_text("utf-8")), fit.fitted()
-    np.testing.assert_allclose(found["theta"], stored["theta"], atol=1e-6)
     for name in ("mean", "scale"):
         np.testing.assert_allclose(found["trunk"][name], stored["trunk"][name], atol=1e-6)
-    for ours, theirs in zip(found["trunk"]["weights"], stored["trunk"]["weights"], strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    x, rated = fit.pilot(Routing("mis"))
+    ours, theirs = _relevance(found, x), _relevance(stored, x)
+    assert np.sqrt(np.mean((ours - theirs) ** 2)) < 0.02  # their sd is 0.37
+    assert np.mean((ours - rated) ** 2) == pytest.approx(np.mean((theirs - rated) ** 2), rel=0.005)
+
+
+def _relevance(fitted: dict[str, Any], x: Array) -> Array:
+    """Return what a fitted map says of the pilot's rows.
+
+    Weights differ by a tenth between processors: 300 steps of a network with kinks carry the
+    rounding of each along. What they say differed by 0.002 to 0.004 on three of them.
+    """
+    behind = Trunk.read(fitted["trunk"]).forward(x)
+    features = np.concatenate((np.ones((len(x), 1)), x, behind), axis=1)
+    said: Array = features @ np.array(fitted["theta"])
+    return said
 
 
 def test_a_success_pays_what_latency_leaves_of_it() -> None:
