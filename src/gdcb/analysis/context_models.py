@@ -87,7 +87,57 @@ def line_through(
 def logistic_bias(
     rows: ArmRows, penalty: float, pooling: float | None, freedom: Array
 ) -> tuple[Array, Array]:
-    """Return b̂ (G, K) = E_hist[m̂ | a] − E_ref[m̂], m̂ = σ(v̂_a + θ̂_aᵀφ), and its variance.
+    """Return b̂ (G, K) = E_hist[m̂ | a] − E_ref[m̂], m̂ = σ(v̂_a + θ̂_aᵀφ), and its variance."""
+    odds = _odds_of(rows, penalty, pooling)
+    variance = variance_of(odds.inverse, odds.shared, odds.pooled)
+    error2 = odds.moved**2 / odds.weight + quadratic(odds.gradient, variance)
+    return odds.bias, error2 + _met(rows, odds.predicted, freedom)
+
+
+def unread_logistic_bias(
+    rows: ArmRows, read: Array, penalty: float, pooling: float | None, freedom: Array
+) -> tuple[Array, Array]:
+    """Return b̂ (G, K) of what the log odds of the columns `read` (p,) leave, and its variance.
+
+    It is b̂ under all columns less b̂ under those that are read, each as in `logistic_bias`: by how
+    much a learner of those log odds is off in the contexts of the reference. The two share their
+    rows, so that the variance is that of the difference, Σ of squared influences of rows.
+    """
+    some = rows._replace(phi=rows.phi[:, read], reference=rows.reference[..., read])
+    odds, less = _odds_of(rows, penalty, pooling), _odds_of(some, penalty, pooling)
+    error2 = np.zeros(rows.shape)
+    for a in range(rows.shape[1]):
+        influence = _influence(rows, odds, a) - _influence(some, less, a)
+        error2[:, a] = np.bincount(rows.group, influence**2, rows.shape[0])
+    return odds.bias - less.bias, error2 + _met(rows, odds.predicted - less.predicted, freedom)
+
+
+class _Odds(NamedTuple):
+    """m̂ = σ(v̂_a + θ̂_aᵀφ) of all rows, and what b̂ owes to it: (G, K, …).
+
+    Parameters
+    ----------
+    bias : b̂, cross-fitted
+    predicted : (N,) m̂ of the rows, of all of them
+    mean : φ̄_a, weighted by m̂(1 − m̂)
+    weight : of the arm's rows, so weighted
+    inverse, shared, pooled : of `slopes_of`
+    moved, gradient : ∂b/∂v_a, and ∂b/∂θ_a where v̂_a is the mean target less φ̄ᵀθ̂_a
+    """
+
+    bias: Array
+    predicted: Array
+    mean: Array
+    weight: Array
+    inverse: Array
+    shared: Array
+    pooled: Array
+    moved: Array
+    gradient: Array
+
+
+def _odds_of(rows: ArmRows, penalty: float, pooling: float | None) -> _Odds:
+    """Fit the log odds.
 
     An arm's level v_a has a prior worth one row of the group's mean outcome in its mean context, so
     that an arm that always won has one. The mode is that of all rows; each fold's model is one
@@ -108,7 +158,6 @@ def logistic_bias(
 
     final, inverse, shared = slopes_of(whole, pooled, penalty * unit)
     level = middle - (mean * final).sum(axis=-1)
-    variance = variance_of(inverse, shared, pooled)
     m = logistic(
         _odds(rows.phi, level.reshape(-1)[rows.place], final.reshape(size, -1)[rows.place])
     )
@@ -119,11 +168,37 @@ def logistic_bias(
     # v̂_a is the mean target less φ̄ᵀθ̂_a: what b̂ owes to it is theirs to share.
     gradient, moved = slope_here - slope_there[0], here - there
     gradient = gradient - moved[..., None] * mean
-    error2 = moved**2 / np.where(whole.n > 0, whole.n, 1.0) + quadratic(gradient, variance)
-    square = np.bincount(rows.place, rows.weight * (m - ran.reshape(-1)[rows.place]) ** 2, size)
-    square = square.reshape(shape)
-    met = (square + (square.sum(axis=1) / freedom)[:, None]) / n**2
-    return bias, error2 + met
+    weight = np.where(whole.n > 0, whole.n, 1.0)
+    return _Odds(bias, m, mean, weight, inverse, shared, pooled, moved, gradient)
+
+
+def _influence(rows: ArmRows, odds: _Odds, arm: int) -> Array:
+    """Return by how much each row (N,) moves b̂ of an arm in its group."""
+    shape, size, p = rows.shape, rows.shape[0] * rows.shape[1], rows.phi.shape[1]
+    # ∂b/∂θ_a·τB_a⁻¹·shared·τB_b⁻¹: by way of the slope that all arms share.
+    drawn = odds.pooled[:, None, None, None] * odds.inverse
+    by_way = odds.gradient[:, arm, None] @ drawn[:, arm] @ odds.shared
+    slope = (by_way[:, None] @ drawn)[:, :, 0]
+    slope[:, arm] += (odds.gradient[:, arm, None] @ odds.inverse[:, arm])[:, 0]
+    level = np.zeros(shape)
+    level[:, arm] = odds.moved[:, arm] / odds.weight[:, arm]
+    off = rows.phi - odds.mean.reshape(size, p)[rows.place]
+    by_row = level.reshape(-1)[rows.place] + (off * slope.reshape(size, p)[rows.place]).sum(axis=1)
+    return np.asarray(by_row * rows.weight * (rows.y - odds.predicted))
+
+
+def _met(rows: ArmRows, predicted: Array, freedom: Array) -> Array:
+    """Return the variance (G, K) of the mean of m̂ over the contexts that an arm happened to meet.
+
+    One row more with the variance of all arms: an arm seen once has none of its own.
+    """
+    size = rows.shape[0] * rows.shape[1]
+    n = np.bincount(rows.place, rows.weight, size)
+    n = np.where(n > 0, n, 1.0)
+    mean = np.bincount(rows.place, rows.weight * predicted, size) / n
+    square = np.bincount(rows.place, rows.weight * (predicted - mean[rows.place]) ** 2, size)
+    square, n = square.reshape(rows.shape), n.reshape(rows.shape)
+    return np.asarray((square + (square.sum(axis=1) / freedom)[:, None]) / n**2)
 
 
 def logistic_folds(rows: ArmRows, penalty: float, pooling: float | None) -> tuple[Array, Array]:
@@ -150,7 +225,7 @@ def linear_folds(rows: ArmRows, penalty: float, pooling: float | None) -> tuple[
 def _logistic_folds(
     rows: ArmRows, penalty: float, pooling: float | None
 ) -> tuple[Array, Array, Array, Array, Moments, Array, Array]:
-    """Return the folds' levels and slopes, and what `logistic_bias` needs beside."""
+    """Return the folds' levels and slopes, and what `_odds_of` needs beside."""
     n_folds = int(rows.fold.max(initial=1)) + 1
     more = _with_prior(rows, n_folds)
     level, slopes, unit = _mode(more, penalty)

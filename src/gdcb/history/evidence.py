@@ -37,6 +37,9 @@ from gdcb.history.weights import Weighing, weighing
 
 _ROUNDING = 1e-9  # of a constant outcome's square: less variance is that of arithmetic
 _DOUBT = 1.645  # standard deviations of missing outcomes
+# Rows that the slope common to all arms is worth. With the number that predicts best, b̂ of arms
+# whose slopes differ is drawn to 0, and its interval held in one of ten logs.
+_POOLED = 4.0
 GUARD = 1  # segments after a change that are left out too: its date is not exact
 
 
@@ -148,14 +151,14 @@ def measured(plan: Plan, statistics: Statistics, level: float, margin: float) ->
         overrides = 1.0 if contrast is None else contrast.posterior
     sums = arm_sums(moments, overrides, first)
     simultaneous = 1.0 - threshold / max(instance.space.n, 1)
-    bias, line = _bias(plan, sums, simultaneous, first, overrides)
+    bias, tested, line = _bias(plan, sums, simultaneous, first, overrides)
     tests = _tests(
         law,
         dependence,
         gates,
         contrast,
         missing_p,
-        bias if plan.is_judged else None,
+        tested if plan.is_judged else None,
         threshold,
         rows.since(first),
         len(plan.features.names),
@@ -275,16 +278,16 @@ def robustness_of_scores(statistics: Statistics, rows: LawRows) -> Array:
 
 def _bias(
     plan: Plan, sums: ArmSums, level: float, first: int, overrides: float
-) -> tuple[ContextBias, Line | None]:
-    """Return b̂: a line from the sums, or log odds of classes from the pilot's rows.
+) -> tuple[ContextBias, ContextBias, Line | None]:
+    """Return b̂, the one that is tested, and the line: from the sums, or log odds of classes.
 
-    What a learner does not read is valued by a line for classes, too: log odds do not fall into
-    parts.
+    Of a learner that reads the context, it is b̂ of what lines, or log odds, of what it reads leave.
+    That no arm has a bias is tested under the slopes that predict best, which finds more of them:
+    where none has one, nothing is lost by drawing it to 0.
     """
     if plan.instance.reward.target != "class":
-        return bias_of(sums, level, plan.part)
-    if plan.part is not None:
-        return bias_of(sums, level, plan.part)[0], None
+        found, line = bias_of(sums, level, plan.part)
+        return found, found, line
     batch = plan.pilot
     keep = np.flatnonzero(plan.segment(batch.time) >= first)
     batch = batch.take(keep)
@@ -297,7 +300,8 @@ def _bias(
     phi = plan.features(batch.x)
     some = phi[:: max(1, batch.n // 2000)]
     reference = np.concatenate((some, np.zeros((some.shape[0], off.shape[1]))), axis=1)
-    found = context_bias(
+    under = partial(
+        context_bias,
         np.concatenate((phi, off), axis=1),
         np.where(known, arm, -1),
         np.where(known, y, 0.0),
@@ -307,8 +311,9 @@ def _bias(
         link="logistic",
         folds=FOLDS,
         level=level,
+        read=None if plan.part is None else plan.is_read,
     )
-    return found, None
+    return under(pooling=_POOLED), under(pooling=None), None
 
 
 def _tests(

@@ -107,6 +107,8 @@ class Plan:
     part : (q, q) the part of φ, and of the distances behind it, that such a learner does not read:
         φ·part is what is left of φ beyond a line in the columns that it reads. Where arms were
         chosen by that, its rows mislead it. None: it reads no x, or reads δ̂, too
+    is_read : (q,) which of φ and of the distances are such columns; of classes what their log odds
+        leave is tested, and not a part of a line
     maturity : which rows are too young for their outcomes; neither the pilot nor the sums have them
     read : the pilot with those rows; None: it has none
     """
@@ -128,6 +130,7 @@ class Plan:
     members: tuple[bool, ...] = (False,)
     unread: tuple[str, ...] = ()
     part: Array | None = None
+    is_read: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     limits: DeltaLimits = field(default_factory=lambda: DeltaLimits.none(1, 1, 1))
     maturity: Maturity = field(default_factory=Maturity)
     read: Batch | None = None
@@ -290,7 +293,11 @@ def plan_of(
     if plan.reads_context and not any(by_delta):
         left = features.columns[~np.all(by_x, axis=0)]
         plan.unread = tuple(instance.context.names[at] for at in left)
-        plan.part = _unread_part(phi, np.all(by_x, axis=0), instance.space.n_coords, bandit)
+        is_read = np.all(by_x, axis=0)
+        plan.part = _unread_part(phi, is_read, instance.space.n_coords, bandit)
+        plan.is_read = np.zeros(plan.part.shape[0], dtype=bool)
+        plan.is_read[np.flatnonzero(is_read)] = True
+        plan.is_read[phi.shape[1] :] = bandit.is_curve
     return plan
 
 

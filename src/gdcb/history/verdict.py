@@ -116,13 +116,16 @@ def _arms(plan: Plan, found: Evidence, margin: float) -> tuple[tuple[ArmFinding,
                 shares[a] = leaning[one] if can_adjust else 1.0
                 worth = n[one] * leaning[one] if can_adjust else found.weights.ess[one]
                 uncovered = float(found.weights.uncovered[one])
+                cut = float(found.weights.bias_bound[one])
+                if plan.reads_context:  # cut weights leave no more of b̂ than no weights at all
+                    cut = min(cut, float(max(abs(low[one]), abs(high[one]))))
                 if worth < LEAST_ROWS:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "overlap"
                     said.append(say.overlap_too_small(name, float(worth), LEAST_ROWS))
-                elif not can_adjust and found.weights.bias_bound[one] > MOST_CUT * sigma:
+                elif not can_adjust and cut > MOST_CUT * sigma:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "weights"
-                    cut = (float(found.weights.bias_bound[one]), float(n[one] / n.sum()))
-                    said.append(say.cut_too_much(name, *cut, found.weights.is_logged))
+                    part = float(n[one] / n.sum())
+                    said.append(say.cut_too_much(name, cut, part, found.weights.is_logged))
                 elif uncovered > MOST_UNCOVERED:
                     verdict, shares[a], kinds[a] = "refuse", 0.0, "contexts"
                     said.append(say.hardly_ever_ran(name, uncovered))
@@ -216,7 +219,8 @@ def _whole(
     said = [say.verdict(verdict), say.arms_judged(judged)]
     said += [found.maturity.says] if found.maturity.set_aside else []
     reads = plan.reads_context and used
-    said += [say.context_read(plan.is_judged, plan.form)] if reads else []
+    is_class = plan.instance.reward.target == "class"
+    said += [say.context_read(plan.is_judged, plan.form, is_class)] if reads else []
     unread = _not_implied(plan)
     if unread and used:
         said.append(say.columns_unread(unread, plan.form))

@@ -97,8 +97,8 @@ def form(
     reads = "The learner reads the context by a model of its own."
     if reads_context and not is_judged:
         return reads
-    if reads_context:  # what it leaves is valued by lines, that of classes, too
-        return f"{reads} Beyond that: {form(False, False, no_squares, no_products)}"
+    if reads_context:
+        return f"{reads} Beyond that: {form(is_class, False, no_squares, no_products)}"
     start = f"{'The log odds of the outcome are' if is_class else 'The outcome is'} fitted by"
     if not (no_squares or no_products):
         return f"{start} the context, its squares and its products."

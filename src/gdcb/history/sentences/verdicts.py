@@ -103,10 +103,11 @@ def columns_unread(names: Sequence[str], form: str = FORM) -> str:
     return f"{said}: whether that misleads it was tested, too, {tells}."
 
 
-def context_read(is_judged: bool, form: str = FORM) -> str:
+def context_read(is_judged: bool, form: str = FORM, is_class: bool = False) -> str:
     """Say why the contexts in which arms ran do not mislead a learner that reads the context.
 
     `form`: what must hold of the context's worth, so that the test could find what is beyond lines.
+    `is_class`: it learns classes, by lines of their log odds.
 
     >>> context_read(False)
     'The learner reads the context itself, so that arms which ran in better contexts do not mislead
@@ -114,7 +115,8 @@ def context_read(is_judged: bool, form: str = FORM) -> str:
     """
     if is_judged:
         return (
-            "The learner reads the context itself: a straight line in the columns that it reads "
+            "The learner reads the context itself: a straight line "
+            f"{'of log odds ' if is_class else ''}in the columns that it reads "
             f"does not mislead it, {given(OUTSIDE)} and its model has such a line for each arm. "
             "What the contexts of an arm are worth beyond that line was tested, which tells only "
             f"{given(OUTSIDE, INDEPENDENT, CARRY_OVER, form)}."
