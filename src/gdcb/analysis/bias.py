@@ -109,8 +109,8 @@ def context_bias(
     penalty : rows that the common slope's ridge is worth
     pooling : rows that the common slope is worth beside an arm's own; None: the one of 4, 20,
         100 and 1,000 that predicts the other folds best, group by group. Where slopes differ
-        between arms it draws them too far to each other, and intervals that leave that out held b
-        in one of ten logs (with 4 in 92 % and more)
+        between arms it draws them too far to each other, and intervals that leave that out hold b
+        far less often than they say; with 4 they hold
     level : of the intervals
     read : (p,) logistic: the columns whose log odds the posterior learns itself, arm by arm; b(a)
         is what they leave, E_ref of its own fit to the arm's rows less E_ref of that by all

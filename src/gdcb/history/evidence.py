@@ -38,7 +38,7 @@ from gdcb.history.weights import Weighing, weighing
 _ROUNDING = 1e-9  # of a constant outcome's square: less variance is that of arithmetic
 _DOUBT = 1.645  # standard deviations of missing outcomes
 # Rows that the slope common to all arms is worth. With the number that predicts best, b̂ of arms
-# whose slopes differ is drawn to 0, and its interval held in one of ten logs.
+# whose slopes differ is drawn to 0, and its interval holds far less often than it says.
 _POOLED = 4.0
 GUARD = 1  # segments after a change that are left out too: its date is not exact
 
