@@ -14,6 +14,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Connection, create_engine, text
 
+from gdcb import events as ev
+from gdcb.codec import to_body
 from gdcb.errors import BrokenChain, StoreUnavailable
 from gdcb.ledger import Entry, link
 from gdcb.ledger.audit import verify_chain
@@ -144,6 +146,16 @@ def puts_on(at: Connection, entries: list[Entry]) -> None:
     put(at, link(ROOMS, len(entries), last.hash, Draft("Paused", b"{}", b"", last.at, "eve")))
 
 
+def forges(at: Connection, entries: list[Entry]) -> None:
+    """Put an entry on that has its own right hash, behind one that was never there."""
+    last = entries[-1]
+    forged = Draft("Paused", to_body(ev.Paused("forged")), b"", last.at, "eve")
+    entry = link(ROOMS, len(entries), b"\x11" * 32, forged)
+    put(at, entry)
+    head = {"size": entry.seq + 1, "hash": entry.hash}
+    at.execute(text("UPDATE chains SET size = :size, hash = :hash WHERE name = 'rooms'"), head)
+
+
 def cuts_the_head(at: Connection, _: list[Entry]) -> None:
     at.execute(text("UPDATE chains SET hash = :hash WHERE name = 'rooms'"), {"hash": b"?" * 32})
 
@@ -171,6 +183,7 @@ CHANGES: dict[str, Change] = {
     "duplicated": duplicates,
     "swapped": swaps,
     "put on": puts_on,
+    "forged": forges,
     "the head's hash": cuts_the_head,
 }
 
@@ -344,3 +357,34 @@ def tile(template: Path, folder: Path, change: Change) -> str:
         page = visitor(site, "eve", *((role, "*") for role in ROLES)).get(f"/i/{ROOMS}")
         assert page.status_code == 200
         return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page.text)))
+
+
+@pytest.mark.parametrize("is_look", [True, False])
+def test_a_running_desk_does_not_go_by_an_entry_that_does_not_follow(
+    written: Path, tmp_path: Path, is_look: bool
+) -> None:
+    """It was folded, and decisions were acknowledged behind it that no restart could read."""
+    path = Path(shutil.copy(written, tmp_path / "rooms.db"))
+    store = SqlStore(path)
+    office = Office(store, ROOMS, Clock())
+    size = office.size
+    spoil(path, forges)
+    for _ in range(2):
+        with pytest.raises(BrokenChain, match=f"entry {size} is not as it was written; nothing"):
+            office.look(lambda live: live.paused) if is_look else office.decide("next", night())
+    assert store.head(ROOMS).size == size + 1  # the forged one
+    office.desk.close()
+    store.close()
+
+
+def test_a_snapshot_is_not_gone_on_from_by_an_entry_that_does_not_follow(
+    written: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(written, tmp_path / "rooms.db"))
+    store = SqlStore(path)
+    store.put_snapshot(opened(store, ROOMS).to_snapshot(store.head(ROOMS).hash))
+    size = store.head(ROOMS).size
+    spoil(path, forges)
+    with pytest.raises(BrokenChain, match=f"entry {size} is not as it was written; nothing"):
+        opened(store, ROOMS)
+    store.close()

@@ -534,20 +534,31 @@ def begun(store: Store, chain: str) -> Live:
     return Live(store, chain, declaration.parse(event.declaration, is_recorded=True), event.seed)
 
 
-def follow(live: Live, entries: Iterable[Entry]) -> None:
-    """Fold entries that come next; refuse to go by one that somebody has changed."""
-    last: bytes | None = None
+def follow(live: Live, entries: Iterable[Entry], last: bytes | None = None) -> None:
+    """Fold entries that come next; refuse to go by one that somebody has changed.
+
+    `last` is the hash of the entry before them; it is read from the store where it is not given.
+    """
     for entry in entries:
         if entry.seq != len(live.events):
             raise BrokenChain(f"entry {entry.seq} came where {len(live.events)} was expected")
+        if last is None:
+            last = _hash_before(live.store, entry)
         _check_written(entry, last)
         last = entry.hash
         live.take(live.event_of(entry), entry.at, entry.by)
 
 
-def _check_written(entry: Entry, before: bytes | None) -> None:
+def _hash_before(store: Store, entry: Entry) -> bytes:
+    if entry.seq == 0:
+        return GENESIS
+    (before,) = store.get(entry.chain, [entry.seq - 1])
+    return before.hash
+
+
+def _check_written(entry: Entry, before: bytes) -> None:
     """Refuse an entry that has not the hash of what it says, or does not follow the one before."""
-    if not is_as_written(entry) or before not in (None, entry.prev):
+    if not is_as_written(entry) or entry.prev != before:
         raise BrokenChain(
             f"chain '{entry.chain}': entry {entry.seq} is not as it was written; nothing is done "
             "by it. Check with gdcb ledger verify what was changed, and put a backup back"

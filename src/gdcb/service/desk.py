@@ -430,7 +430,7 @@ def _follow(live: Live, last: bytes, head: Head, read: Callable[[int], Iterable[
     if known is None or known.hash != last:
         raise _SetBack(size, last)
     for entry in found:
-        follow(live, [entry])
+        follow(live, [entry], last)
         last = entry.hash
     return last
 
