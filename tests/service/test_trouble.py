@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -264,6 +265,54 @@ def test_a_backup_that_is_copied_over_the_open_file(
     desk = Desk(store, CHAIN)
     assert operating.acknowledge(desk, "an old backup was put back", "cy").result()
     desk.close()
+    store.close()
+
+
+@pytest.mark.parametrize("is_folder", [False, True], ids=["the file", "its folder"])
+def test_a_backup_that_is_copied_over_the_open_file_of_a_link(
+    sqlite_file: Path, tmp_path: Path, is_folder: bool
+) -> None:
+    """The log was looked for beside the link, and what was acknowledged was lost."""
+    link = tmp_path / "link"
+    link.symlink_to(sqlite_file.parent if is_folder else sqlite_file)
+    with site(link / sqlite_file.name if is_folder else link) as there:
+        assert [there.decide().status_code for _ in range(3)] == [201] * 3
+        kept = backed_up(sqlite_file)
+        assert [there.decide().status_code for _ in range(3)] == [201] * 3
+        put_in_place(kept, sqlite_file)
+        check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
+        assert {there.decide().status_code for _ in range(3)} == {503}
+    with closing(sqlite3.connect(sqlite_file)) as found:
+        assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_link_that_is_led_elsewhere(
+    sqlite_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also to the same file under another name, beside which there is no log."""
+    link, same = tmp_path / "link.db", sqlite_file.with_name("same.db")
+    link.symlink_to(sqlite_file)
+
+    def lead(target: Path) -> None:
+        beside = tmp_path / "beside"
+        beside.symlink_to(target)
+        beside.rename(link)
+
+    with site(link) as there:
+        assert [there.decide().status_code for _ in range(3)] == [201] * 3
+        kept = backed_up(sqlite_file)
+        assert [there.decide().status_code for _ in range(3)] == [201] * 3
+        os.link(sqlite_file, same)
+        lead(same)
+        assert {there.decide().status_code for _ in range(3)} == {503}
+        assert "'link.db' was removed or replaced while it was open" in caplog.text
+        lead(sqlite_file)
+        assert there.decide().status_code == 201
+        lead(kept)
+        check_refused(there, there.decide(), 503, "ledger_put_back", "an earlier state back")
+    store = SqlStore(sqlite_file)
+    made = check_ledger(store, CHAIN).records
+    assert [f"d{i}" in made for i in range(1, 12)] == [True] * 6 + [False] * 3 + [True, False]
     store.close()
 
 

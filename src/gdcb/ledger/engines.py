@@ -90,17 +90,23 @@ class OpenFiles:
 
     Parameters
     ----------
-    paths : of the database and, where it is written to, of its log and of the log's index
+    file : path at which the database was opened; it may be a link, or lead through one
+    paths : of the database and, where it is written to, of its log and of the log's index, with
+        links followed as they were when it was opened: SQLite lays the log beside the real file
     opened : device and number of each, as the connection found them
     is_replaced : whether one was found to be another, or gone
     """
 
+    file: Path
     paths: tuple[Path, ...]
     opened: tuple[tuple[int, int] | None, ...]
     is_replaced: bool = False
 
     def replaced(self) -> Path | None:
         """Return the first path where the open file no longer is; None: all are in place."""
+        if _followed(self.file) != self.paths[0]:
+            self.is_replaced = True
+            return self.file
         for path, opened in zip(self.paths, self.opened, strict=True):
             if opened != _identity(path):
                 self.is_replaced = True
@@ -112,7 +118,7 @@ class OpenFiles:
         path = self.replaced()
         if path is not None:
             raise StoreUnavailable(
-                f"store '{self.paths[0]}': '{path.name}' was removed or replaced while it was "
+                f"store '{self.file}': '{path.name}' was removed or replaced while it was "
                 "open; what was being written is lost, ask again with the same id"
             )
 
@@ -170,7 +176,6 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
     opened only once all that have the old files open are closed.
     """
     ends = ("",) if mode == "ro" else ("", "-wal", "-shm")
-    paths = tuple(file.with_name(f"{file.name}{end}") for end in ends)
     known: dict[int, OpenFiles] = {}
     lock = Lock()
     latest: tuple[tuple[int, int] | None, ...] = ()  # the files that were opened last
@@ -189,7 +194,10 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
                     f"store '{file}': it was removed or replaced, and others in this process still "
                     "read what it was; ask again"
                 )
-        before = record.info["before"] = _found(paths)
+        real = _followed(file)
+        paths = tuple(real.with_name(f"{real.name}{end}") for end in ends)
+        before = _found(paths)
+        record.info["before"] = paths, before
         is_another = bool(latest) and before[0] not in (None, latest[0])
         if mode != "ro" and is_another and before[1] is not None and before[1] == latest[1]:
             raise StoreUnavailable(
@@ -198,8 +206,8 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
                 f"'{paths[1].name}' and '{paths[2].name}'"
             )
         asked = "rw" if latest and mode == "rwc" else mode
-        still = "&immutable=1" if mode == "ro" and _is_still(file) else ""
-        given[0] = f"{_address(file)}?mode={asked}{still}"
+        still = "&immutable=1" if mode == "ro" and _is_still(real) else ""
+        given[0] = f"{_address(real)}?mode={asked}{still}"
 
     @event.listens_for(engine, "connect")
     def remember(connection: sqlite3.Connection, record: Any) -> None:
@@ -207,9 +215,10 @@ def _stay_with(engine: Engine, file: Path, mode: str) -> None:
         if mode != "ro":
             # A log that is not there yet is made with the first look into the database.
             connection.execute("PRAGMA schema_version").fetchall()
-        before, files = record.info.pop("before"), OpenFiles(paths, _found(paths))
+        paths, before = record.info.pop("before")
+        files = OpenFiles(file, paths, _found(paths))
         if before[0] not in (None, files.opened[0]):
-            _close_apart(connection, OpenFiles(paths, before))
+            _close_apart(connection, OpenFiles(file, paths, before))
             raise StoreUnavailable(
                 f"store '{file}': it was replaced while it was opened; ask again"
             )
@@ -272,6 +281,10 @@ def _close_apart(connection: sqlite3.Connection, files: OpenFiles) -> None:
 
 def _found(paths: Sequence[Path]) -> tuple[tuple[int, int] | None, ...]:
     return tuple(_identity(path) for path in paths)
+
+
+def _followed(file: Path) -> Path:
+    return Path(os.path.realpath(file))
 
 
 def _address(file: Path) -> str:
