@@ -187,6 +187,25 @@ def test_the_columns_of_an_older_log_are_replaced(history: str) -> None:
     assert declaration.parse(found).columns.outcome == ("outcome_booked",)
 
 
+@pytest.mark.parametrize("history", ["", '[history]\naction = ["tariff"]\noutcome = ["sold"]\n'])
+def test_a_declaration_with_line_ends_of_windows_is_exported(
+    history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken, decided by, and could not be written out."""
+    text = replay.LISTED + history
+    monkeypatch.setattr(replay, "LISTED", text.replace("\n", "\r\n"))
+    store = open_store("memory:")
+    writer = replay.Writer(store, "list", together=6)
+    writer.singles(6)
+    writer.desk.close()
+    assert "\r\n" in export.declared_at(store, writer.chain, 1)[1]
+    export_chain(store, writer.chain, tmp_path / "out")
+    store.close()
+    declared = declaration.read(tmp_path / "out" / "instance.toml")
+    assert declared.columns.action == ("executed_price",)
+    assert b"\r" not in (tmp_path / "out" / "instance.toml").read_bytes()
+
+
 def test_an_export_names_its_own_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = '[history]\naction = ["tariff"]\noutcome = ["sold"]\n'
     monkeypatch.setattr(replay, "LISTED", replay.LISTED + history)

@@ -176,7 +176,7 @@ def _without_history(text: str) -> str:
     """Take the table of a log's columns out of a declaration, and leave the rest as it stands."""
     data = declaration.read_toml(text)
     rest = {name: value for name, value in data.items() if name != "history"}
-    lines, first = text.rstrip("\n").split("\n"), 0
+    lines, first = text.replace("\r\n", "\n").rstrip("\n").split("\n"), 0
     while first < len(lines):
         after = _after_history(lines, first, rest) if _HISTORY.match(lines[first]) else None
         if after is None:
