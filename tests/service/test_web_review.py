@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdcb import events as ev
+from gdcb.ledger import story
+from gdcb.ledger.entry import Entry
+from gdcb.ledger.memory import MemoryStore
 from gdcb.ledger.sql import SqlStore
 from gdcb.service import answering, observing, showing
 from gdcb.service.access import ROLES
@@ -483,6 +486,66 @@ def test_what_is_decided_later_does_not_change_what_is_typical() -> None:
         for i in range(30):
             made.decide(f"later{i}", night(0.8))
         assert table(made, "one") == before
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the numbers of entries that are fetched from a store in memory from here on."""
+    numbers: list[int] = []
+    real = MemoryStore.get
+
+    def get(self: MemoryStore, chain: str, seqs: Sequence[int]) -> list[Entry]:
+        numbers.extend(seqs)
+        return real(self, chain, seqs)
+
+    monkeypatch.setattr(MemoryStore, "get", get)
+    return numbers
+
+
+def test_what_is_typical_is_read_of_few_events(fetched: list[int]) -> None:
+    """Two hundred were read, whatever their size, while decisions waited."""
+    with office(desks.learning()) as made:
+        for i in range(40):
+            made.decide(f"batch{i}", [night(i / 100)] * 100)
+        made.decide("one", night(0.9))
+        made.snapshot()
+        made.restart()
+        fetched.clear()
+        seen = made.look(lambda live: showing._before(live, live.records["one"]))
+        assert [round(100 * busy) for busy in seen[::100, 1]] == [90, 39, 38, 37, 36]
+        assert len(seen) == 500
+        assert 0 < len(fetched) < 40
+        fetched.clear()
+        made.look(lambda live: showing._before(live, live.records["one"]))
+        assert not fetched
+
+
+def test_events_that_do_not_fit_into_memory_are_fetched_once(
+    fetched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "CACHED_BYTES", 1)
+    with office(desks.plain()) as made:
+        for i in range(100):
+            made.decide(f"d{i}", night(0.1))
+        made.restart()
+        fetched.clear()
+        numbers = made.look(lambda live: [len(live.events), len(live.events[:150])])
+        assert numbers[1] == 150 < numbers[0]
+        assert sorted(fetched) == list(range(150))
+
+
+def test_what_is_typical_is_read_of_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing of what is read tells it."""
+    monkeypatch.setattr(showing, "_BYTES", 20_000)
+    with office(desks.learning()) as made:
+        made.decide("early", [night(0.3)] * 10)
+        for i in range(20):
+            made.decide(f"many{i}", [night(0.1)] * 20)
+        made.observe({f"many{i}.{j}": 1.0 for i in range(20) for j in range(20)})
+        made.decide("one", night(0.9))
+        seen = made.look(lambda live: showing._before(live, live.records["one"]))
+        assert seen[0, 1] == 0.9
+        assert 1 <= len(seen) < 100
 
 
 def test_after_a_refit_the_recorded_delta_stays() -> None:

@@ -68,7 +68,7 @@ class Story:
     def __getitem__(self, at: int | slice) -> ev.Event | Sequence[ev.Event]:
         """Return one event, or some; what is not in memory is fetched."""
         if isinstance(at, slice):
-            return [self[i] for i in self._missing(range(*at.indices(self._size)))]
+            return self._some(range(*at.indices(self._size)))
         if not 0 <= at < self._size:
             raise IndexError(f"event {at} of {self._size}")
         found = self._cached.get(at)
@@ -80,13 +80,17 @@ class Story:
             self._cached.move_to_end(at)
         return found
 
-    def _missing(self, numbers: range) -> range:
-        """Fetch in one go what is not in memory, where that is not too much."""
-        wanted = [number for number in numbers if number not in self._cached]
+    def _some(self, numbers: range) -> list[ev.Event]:
+        """Return some events; what is not in memory is fetched in one go where that is not much."""
+        found = {number: self._cached[number] for number in numbers if number in self._cached}
+        for number in found:
+            self._cached.move_to_end(number)
+        wanted = [number for number in numbers if number not in found]
         if 1 < len(wanted) <= 1_000:
             for entry in self.store.get(self.chain, wanted):
-                self._keep(entry.seq, self.event_of(entry))
-        return numbers
+                found[entry.seq] = self.event_of(entry)
+                self._keep(entry.seq, found[entry.seq])
+        return [found[number] if number in found else self[number] for number in numbers]
 
     def event_of(self, entry: Entry) -> ev.Event:
         """Read an entry's event, with all that its keys still open."""
@@ -118,13 +122,13 @@ class Story:
 
     def _keep(self, number: int, event: ev.Event) -> None:
         self._cached[number] = event
-        self._bytes += _size(event)
+        self._bytes += size_of(event)
         while self._bytes > CACHED_BYTES and len(self._cached) > 64:
             _, old = self._cached.popitem(last=False)
-            self._bytes -= _size(old)
+            self._bytes -= size_of(old)
 
 
-def _size(event: ev.Event) -> int:
+def size_of(event: ev.Event) -> int:
     """Return about how much memory an event takes."""
     values = (getattr(event, name) for name in event.columns)
     total = 500

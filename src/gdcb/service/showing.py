@@ -19,12 +19,16 @@ from gdcb.instance import Instance
 from gdcb.ledger.evidence import factors_of
 from gdcb.ledger.live import Live
 from gdcb.ledger.sealing import ERASED
+from gdcb.ledger.story import size_of
 from gdcb.records import HELD, STATUS, Rows, Setting
 from gdcb.service.holding import offered
 from gdcb.streams import PROPENSITY
 from gdcb.valuation import Valuation
 
 DRAWS = 256
+_TYPICAL = 500  # rows that say what is typical
+_FAR, _STEP = 200, 8  # events that are gone back for them, at most and at a time
+_BYTES = 2**24  # of events, after which it goes back no further
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +169,25 @@ def _typical(kind: Any, seen: Array) -> tuple[Array, Array]:
     return typical, np.stack((seen.min(axis=0), seen.max(axis=0)))
 
 
-def _before(live: Live, record: Record, most: int = 200) -> Array:
-    """Return contexts of the decisions up to this one: they stay the same while others are made."""
-    until = record.judged_at if record.judged_at >= 0 else len(live.events)
-    found = [
-        event.x[np.isfinite(event.x).all(axis=1)]
-        for event in reversed(live.events[max(0, until - most) : until])
-        if isinstance(event, ev.DecisionMade)
-    ]
-    return np.concatenate(found)[:500] if found else np.zeros((0, live.instance.context.width))
+def _before(live: Live, record: Record) -> Array:
+    """Return contexts of the decisions up to this one: they stay the same while others are made.
+
+    Decisions wait meanwhile, so it goes back in small steps, and no further than it has to.
+    """
+    stop = record.judged_at if record.judged_at >= 0 else len(live.events)
+    last = max(0, stop - _FAR)
+    found: list[Array] = []
+    rows = size = 0
+    while stop > last and rows < _TYPICAL and size < _BYTES:
+        start = max(last, stop - _STEP)
+        for event in reversed(live.events[start:stop]):
+            size += size_of(event)
+            if isinstance(event, ev.DecisionMade):
+                found.append(event.x[np.isfinite(event.x).all(axis=1)])
+                rows += len(found[-1])
+        stop = start
+    width = live.instance.context.width
+    return np.concatenate(found)[:_TYPICAL] if found else np.zeros((0, width))
 
 
 @dataclass(frozen=True, slots=True)
