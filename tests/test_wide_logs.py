@@ -16,7 +16,7 @@ import gdcb
 from gdcb.analysis.ratio import variance_ratio
 from gdcb.arrays import Array
 from gdcb.cli.app import app
-from gdcb.history import open_log, relations
+from gdcb.history import leakage, open_log, read, relations
 from gdcb.history.certification import certify
 from gdcb.history.columns import look
 from gdcb.history.infer import propose
@@ -121,6 +121,65 @@ part = "beta-thompson"
     assert ran.exit_code == 3, ran.output
     assert "Refused for too few rows: arms a0, a1," in " ".join(ran.output.split())
     assert "Refused for too few rows: arms a0, a1," in page.read_text()
+
+
+def priced(columns: int, n: int = 400) -> tuple[gdcb.Instance, pl.DataFrame]:
+    """Return prices of three rates on a base, beside columns that know nothing."""
+    rng = np.random.default_rng(0)
+    base, rate = rng.uniform(50, 150, n), rng.choice([0.9, 1.0, 1.1], n)
+    x = {f"c{i}": rng.normal(size=n) for i in range(columns)}
+    instance = gdcb.Instance(
+        context=gdcb.Schema(
+            {**{name: gdcb.Number(-10, 10) for name in x}, "base": gdcb.Number(1, 1000)}
+        ),
+        arms=gdcb.ArmList(values=(0.9, 1.0, 1.1)),
+        composition=gdcb.Multiply(base=("base",), names=("price",)),
+        gate=[],
+        reward=gdcb.Payoff(outcome=("sold",), action=0),
+    )
+    sold = (rng.random(n) < 0.3).astype(int)
+    return instance, pl.DataFrame({**x, "base": base, "price": base * rate, "sold": sold})
+
+
+@pytest.mark.parametrize(("columns", "pairs"), [(99, 99 * 99), (400, 99 * 99)])
+def test_columns_are_compared_in_a_bounded_number_of_pairs(
+    columns: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the base they are 100, or 401; each but the base is held against 99 others.
+
+    A service certifies logs of up to 1,000 columns: 12 minutes of a processor.
+    """
+    tried = []
+
+    def moves_with(*given: object) -> float:
+        tried.append(given)
+        return 0.0
+
+    monkeypatch.setattr(leakage, "makes_up", lambda *_: False)
+    monkeypatch.setattr(leakage, "moves_with", moves_with)
+    instance, frame = priced(columns)
+    report = read(frame, instance)[1]
+    assert len(tried) == pairs
+    said = [one for one in report.warnings if "compared in pairs" in one]
+    whole = (
+        "Only the 100 of 401 context columns that tell most of the action or the outcome were "
+        "compared in pairs: another column may be made of the action and a second column."
+    )
+    assert said == [whole] * (columns > 99)
+
+
+def test_of_many_columns_those_are_compared_that_tell_of_the_action(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leakage, "COMPARED", 5)
+    instance, frame = priced(40)
+    frame = frame.with_columns(c17=pl.col("price") / pl.col("base"))
+    certificate = certify(open_log(frame, instance), instance, gdcb.BetaThompson())
+    for said in (
+        "The context column 'c17' is made of the executed 'price' and 'base'",
+        "Only the 5 of 41 context columns that tell most of the action or the outcome",
+    ):
+        assert len([one for one in certificate.as_json()["leaks"] if said in one]) == 1
 
 
 @pytest.mark.soak

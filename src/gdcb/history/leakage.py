@@ -7,6 +7,7 @@ may determine the outcome because it was written after it, or because the world 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isqrt
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from gdcb.history.relations import (
 LARGEST = 2**15  # rows of the sample
 PAIRED = 2_000  # rows, about, in which a column is held against pairs of others
 MOVED = 1_000  # the same for curves that only rise or fall
+COMPARED = 100  # columns, at most, of which each is held against each other one
+_PAIRS = 40_000  # pairs of columns that are tried for all actions together, about: a ms each
 
 
 @dataclass(slots=True)
@@ -117,7 +120,12 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
     some = slice(None, None, max(1, -(-rows.n // PAIRED)))
     few = slice(None, None, max(1, -(-rows.n // MOVED)))
     ask = "was it known before the decision?"
-    numbers = {one.name: rows.x[:, one.positions[0]] for one in layout.context if is_number(one)}
+    compared = _compared(rows.take(some), layout)
+    numbers = {
+        one.name: rows.x[:, one.positions[0]]
+        for one in layout.context
+        if is_number(one) and one.name in compared
+    }
     said = []
     for part in layout.context:
         column = codes_of(rows.x, part)
@@ -141,7 +149,7 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
                 )
         for j, action in enumerate(layout.actions):
             e = rows.action[:, j]
-            if follows(column[some], e[some]):
+            if part.name not in compared or follows(column[some], e[some]):
                 continue
             rest = [(name, x) for name, x in numbers.items() if name != part.name]
             made = ""
@@ -157,7 +165,31 @@ def suspects_of(sample: Sample, layout: Layout) -> list[str]:
                     f"The context column '{part.name}' is made of the executed '{action.name}' and "
                     f"'{made}': {ask}"
                 )
+    if len(compared) < len(layout.context):
+        said.append(
+            f"Only the {len(compared)} of {len(layout.context):,} context columns that tell most "
+            "of the action or the outcome were compared in pairs: another column may be made of "
+            "the action and a second column."
+        )
     return said
+
+
+def _compared(rows: Batch, layout: Layout) -> set[str]:
+    """Return the columns that are held against each other: bases, and those that tell most."""
+    most = min(COMPARED, isqrt(_PAIRS // max(len(layout.actions), 1)))
+    if len(layout.context) <= most:
+        return {one.name for one in layout.context}
+    targets = [y for y in (*rows.action.T, *rows.outcome.T) if not is_constant(y)]
+
+    def told(part: ContextColumn) -> float:
+        if part.positions[0] in layout.bases:
+            return np.inf
+        column = codes_of(rows.x, part)
+        known = ((np.isfinite(y), y) for y in targets)
+        shares = [tells(column[seen], y[seen]) for seen, y in known]
+        return float(np.nan_to_num(shares, nan=0.0).max(initial=0.0))
+
+    return {one.name for one in sorted(layout.context, key=told, reverse=True)[:most]}
 
 
 def is_number(part: ContextColumn) -> bool:
