@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from gdcb.protocol.files import _COLUMNS
 from gdcb.protocol.methods import DEFAULT
 from gdcb.protocol.summary import EXTRAS, SETTINGS
 from gdcb.records import STATUS
-from gdcb.service import models
+from gdcb.service import models, uploads
 from gdcb.service.pages import render
+from gdcb.service.policy import Policy
 
 ROOT = Path(__file__).parents[1]
 
@@ -173,6 +175,17 @@ def test_the_example_of_analysis_finds_what_its_page_says() -> None:
     assert (apart.uppers > truth).all()
     assert estimate(*cells, design="adaptive").upper < 0.8
     assert 0.5 < ran["ratio"].ratio < 0.8
+
+
+def test_the_unit_for_systemd_has_room_for_what_the_defaults_allow() -> None:
+    """Three times `memory` while room is made, an upload at its limit, and 512 MiB for the rest."""
+    unit = ConfigParser(interpolation=None)
+    unit.read(ROOT / "deploy" / "gdcb.service", encoding="utf-8")
+    most = int(unit["Service"]["MemoryMax"].removesuffix("G")) * 1024
+    assert 3 * Policy().memory + uploads.MEMORY // 2**20 + 512 <= most
+    assert unit["Service"]["OOMPolicy"] == "continue"
+    page = (ROOT / "docs" / "service" / "index.md").read_text(encoding="utf-8")
+    assert f"| `memory` | {Policy().memory} |" in page
 
 
 def test_readme_names_the_two_commands() -> None:

@@ -154,6 +154,17 @@ def test_a_reader_without_memory_or_time_ends_alone(
         read_upload(b"price\n1\n", ".csv", everything)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whom it ends first")
+def test_where_memory_runs_out_a_reader_ends_first() -> None:
+    """Linux ended the largest process: the service."""
+    code = (
+        "from pathlib import Path; from gdcb.service import uploads; "
+        "uploads._confine(2**32, 60.0); print(Path('/proc/self/oom_score_adj').read_text())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "1000"
+
+
 def test_what_is_read_is_what_the_file_says() -> None:
     log = pl.DataFrame({"price": [1.5, None], "day": ["mon", "tue"], "n": [1, 2]})
     found = read_upload(parquet(log), ".parquet", lambda names: Wanted(["day", "price"], 10))

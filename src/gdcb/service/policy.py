@@ -166,7 +166,7 @@ class Policy(_Table):
     refit_every: Seconds | None = None
     personal: tuple[str, ...] = ()
     batch: Annotated[int, Field(ge=1, le=10_000)] = 5_000
-    memory: Annotated[int, Field(ge=1, le=1_000_000)] = 2_048
+    memory: Annotated[int, Field(ge=1, le=1_000_000)] = 512
 
 
 def policy_of(table: dict[str, Any], instance: Instance) -> Policy:

@@ -331,6 +331,8 @@ def _confine(memory: int, seconds: float) -> None:
     import resource
 
     os.nice(10)
+    with suppress(OSError):  # Linux: where memory runs out, this process ends and no other
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     limits = {
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_CPU: math.ceil(seconds),
