@@ -1214,3 +1214,35 @@ def test_a_column_with_infinite_numbers_is_said_to_have_them(tmp_path: Path) -> 
     code, _, err = call("mine", "--from", str(log), "--out", str(file))
     assert code == 0, err
     assert 'left out: heat: it holds numbers of which some are infinite, such as "inf"' in err
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u00ad", "\ufeff", "\U000e0041"])
+@pytest.mark.parametrize("role", ["price", "sold"])
+def test_invisible_signs_in_a_header_are_said_and_left_out(
+    role: str, sign: str, tmp_path: Path
+) -> None:
+    """The declaration has the name as it is shown, and [history] the log's; both are read."""
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    raw = role + sign
+    sold_at_ratios(600).rename({role: raw}).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0, err
+    said = f"the column {raw!a} has an invisible sign in its name: here it is called '{role}'"
+    assert said in err
+    text = file.read_text(encoding="utf-8")
+    assert f"# NOTE: {said}" in text
+    assert sign not in text
+    declared = read(file)
+    assert [one.name for one in declared.instance.actions] == ["price"]
+    assert declared.instance.reward.outcome == ("sold",)
+    report = open_log(str(log), declared.instance, columns=declared.columns).report
+    assert report.read == report.valid == 600
+
+
+def test_an_invisible_sign_in_a_category_that_is_an_arm_is_refused() -> None:
+    words = np.random.default_rng(0).choice(["a", "b\u200b"], 1500)
+    frame = priced().drop("price", "base_price").with_columns(tool=pl.Series(words))
+    with pytest.raises(
+        InvalidInput, match=r"'tool' has the category 'b\\u200b', with an invisible"
+    ):
+        proposed(frame, action="tool")
