@@ -148,8 +148,10 @@ def propose(log: Look, roles: Roles) -> Proposal:
         raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
     found = Proposal(log, roles, context, without, [*doubtful, *pairs])
     beside = asked_of_pairs(log, roles, list(context.values()), moved)
-    asked = {k: pointed(one, roles, log) or beside.get(one.name, "") for k, one in context.items()}
-    found.pointed = {name: why for name, why in asked.items() if why}
+    for name, column in context.items():
+        asked = (pointed(column, roles, log), beside.get(column.name, ""))
+        if any(asked):
+            found.pointed[name] = " ".join(one for one in asked if one)
     _outcome(found)
     found.is_choice = action.kind != "number"
     found.values = action.values

@@ -63,7 +63,7 @@ def _context(found: Proposal) -> list[str]:
     pointed = found.pointed
     for name, column in found.context.items():
         if name in pointed:
-            lines.append(f"# CHOOSE: {_comment(name)}: {pointed[name]}?")
+            lines.append(f"# CHOOSE: {_comment(name)}: {pointed[name]}")
         empty = ""
         if column.missing > 0:
             gone = round(column.missing * found.log.rows)
@@ -76,7 +76,8 @@ def _context(found: Proposal) -> list[str]:
     if found.doubtful:
         lines += [
             "# CHOOSE: left out in doubt. What was known before the decision comes back by taking",
-            "# the '#' off the line under its name; what was written after it must stay out.",
+            "# the '#' off the line under its name; what was written after it must stay out. What",
+            "# the action was set by must come back, or its effect is taken for the action's.",
         ]
     for name in found.doubtful:
         lines.append(f"# - {_comment(called(name))}: {found.without[name]}")
