@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from gdcb.arrays import logistic
 from gdcb.cli import app
 from gdcb.declaration import parse, read
 from gdcb.errors import InvalidInput
-from gdcb.history import open_log
+from gdcb.history import certify, open_log
 from gdcb.history import read as read_log
 from gdcb.history.columns import look
 from gdcb.history.infer import propose
@@ -647,6 +648,12 @@ def test_a_base_of_another_name_does_not_hide_what_names_the_arm() -> None:
     assert "tier" not in parse(proposed(frame)).instance.context.columns
 
 
+OR_SET_BY = (
+    "is it known when the decision is taken? Leave it out if it was written after it; keep it if "
+    "'price' was set by it, or what it does to the outcome is taken for what 'price' does."
+)
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -657,8 +664,85 @@ def test_a_base_of_another_name_does_not_hide_what_names_the_arm() -> None:
 def test_what_nearly_tells_the_arm_is_asked_about_and_stays(make: Any) -> None:
     """Three codes an arm, or 4 % noise: perhaps it was the reason for the price."""
     text = proposed(priced(lean=make))
-    asked = "it nearly tells 'price' once 'base_price' is known: is it known when the decision is"
-    assert f"# CHOOSE: lean: {asked} taken?\nlean = " in text
+    asked = "it nearly tells 'price' once 'base_price' is known"
+    assert f"# CHOOSE: lean: {asked}: {OR_SET_BY}\nlean = " in text
+
+
+def set_by(n: int, named: str) -> pl.DataFrame:
+    """Return prices that a rule set by the column 'seen', give or take."""
+    rng = np.random.default_rng(0)
+    base, kind = rng.uniform(80, 150, n).round(2), rng.integers(0, 3, n)
+    noise, busy = rng.uniform(0.97, 1.03, n), rng.random(n).round(2)
+    ratio, levels = np.array([0.9, 1.0, 1.1])[kind], np.array([5.0, 30.0, 90.0])[kind]
+    wish = rng.choice([0.9, 1.0, 1.1], n)
+    text = np.array(["mid", "low", "high"])[kind]
+    seen, price = {
+        "grade": (text, levels + rng.uniform(-2, 2, n)),
+        "grade number": (kind, levels + rng.uniform(-2, 2, n)),
+        "product": (text, (levels * rng.uniform(1.2, 2.0, n)).round(2)),
+        "room": (text, (np.array([60, 110, 240])[kind] * wish).round(0)),
+        "occupancy": (busy, (base * (0.8 + 0.5 * busy) * noise).round(0)),
+        "occupancy in steps": (busy.round(1), base * (0.8 + 0.5 * busy.round(1)) * noise**0.5),
+        "multiplier": (ratio, base * ratio * noise**0.5),
+        "season": (text, base * np.where(rng.random(n) < 0.03, wish, ratio)),
+        "season with noise": (text, base * ratio * noise),
+    }[named]
+    frame = pl.DataFrame({"day": rng.integers(0, 7, n), "seen": seen, "price": price.round(2)})
+    if named not in ("grade", "grade number", "product", "room"):
+        frame = frame.with_columns(base=pl.Series(base))
+    sold = rng.random(n) < 0.3 + 0.4 * (kind / 2 + busy) / 2
+    return frame.with_columns(sold=pl.Series(sold.astype(int)))
+
+
+@pytest.mark.parametrize("n", [600, 6000])
+@pytest.mark.parametrize(
+    "named",
+    [
+        *("grade", "grade number", "product", "room", "occupancy", "occupancy in steps"),
+        *("multiplier", "season", "season with noise"),
+    ],
+)
+def test_what_a_rule_set_the_price_by_stays_and_is_asked_about(named: str, n: int) -> None:
+    """Without it nobody could tell what it does to the outcome from what the price does."""
+    log = look(set_by(n, named))
+    found = propose(log, roles_of(log, {}))
+    assert found.without == {}
+    assert [*found.pointed] == ["seen"]
+    assert OR_SET_BY in found.pointed["seen"]
+    assert f"# CHOOSE: seen: {found.pointed['seen']}\nseen = " in toml("mine", found)
+
+
+def test_where_a_rule_set_the_price_a_check_refuses_arms(tmp_path: Path) -> None:
+    """The season sells, and sets the price: without it the certificate takes all arms."""
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    frame = set_by(4000, "season with noise")
+    rng = np.random.default_rng(1)
+    high = frame["seen"].replace_strict({"low": 0.5, "mid": 0.0, "high": 1.0}).to_numpy()
+    sold = rng.random(4000) < logistic(3.0 * high - 1.0)
+    frame.with_columns(sold=pl.Series(sold.astype(int))).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0
+    assert f"seen: it nearly tells 'price' once 'base' is known: {OR_SET_BY}" in err
+    text = file.read_text(encoding="utf-8")
+    without = proposed(pl.read_csv(log).drop("seen"))
+    refused = []
+    for one in (parse(text), parse(without)):
+        source = open_log(str(log), one.instance, columns=one.columns)
+        document = certify(source, one.instance, one.bandit, full=False).as_json()
+        refused.append([arm["verdict"] for arm in document["arms"]].count("refuse"))
+    assert refused[0] >= 3
+    assert refused[1] == 0
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+def test_what_only_looks_like_a_rule_is_a_leak(n: int) -> None:
+    """Codes that alternate from price to price, and bands of equal steps."""
+    rng = np.random.default_rng(0)
+    price = rng.choice([10.0, 20.0, 30.0, 40.0], n)
+    for told in (ARMS[(price / 10).astype(int) % 2], ARMS[(price > 20).astype(int)], price > 20):
+        frame = pl.DataFrame({"x": rng.random(n), "told": told, "price": price})
+        text = proposed(frame.with_columns(sold=pl.Series(rng.integers(0, 2, n))))
+        assert "# - told: it is a function of the executed 'price'" in text
 
 
 def driven(seed: int) -> pl.DataFrame:
@@ -1214,3 +1298,35 @@ def test_a_column_with_infinite_numbers_is_said_to_have_them(tmp_path: Path) -> 
     code, _, err = call("mine", "--from", str(log), "--out", str(file))
     assert code == 0, err
     assert 'left out: heat: it holds numbers of which some are infinite, such as "inf"' in err
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u00ad", "\ufeff", "\U000e0041"])
+@pytest.mark.parametrize("role", ["price", "sold"])
+def test_invisible_signs_in_a_header_are_said_and_left_out(
+    role: str, sign: str, tmp_path: Path
+) -> None:
+    """The declaration has the name as it is shown, and [history] the log's; both are read."""
+    log, file = tmp_path / "log.csv", tmp_path / "mine.toml"
+    raw = role + sign
+    sold_at_ratios(600).rename({role: raw}).write_csv(log)
+    code, _, err = call("mine", "--from", str(log), "--out", str(file))
+    assert code == 0, err
+    said = f"the column {raw!a} has an invisible sign in its name: here it is called '{role}'"
+    assert said in err
+    text = file.read_text(encoding="utf-8")
+    assert f"# NOTE: {said}" in text
+    assert sign not in text
+    declared = read(file)
+    assert [one.name for one in declared.instance.actions] == ["price"]
+    assert declared.instance.reward.outcome == ("sold",)
+    report = open_log(str(log), declared.instance, columns=declared.columns).report
+    assert report.read == report.valid == 600
+
+
+def test_an_invisible_sign_in_a_category_that_is_an_arm_is_refused() -> None:
+    words = np.random.default_rng(0).choice(["a", "b\u200b"], 1500)
+    frame = priced().drop("price", "base_price").with_columns(tool=pl.Series(words))
+    with pytest.raises(
+        InvalidInput, match=r"'tool' has the category 'b\\u200b', with an invisible"
+    ):
+        proposed(frame, action="tool")

@@ -228,6 +228,27 @@ def test_no_value_where_a_decisive_proposal_may_have_been_missed() -> None:
     assert held >= 8
 
 
+def test_rare_weights_do_not_decide_where_rows_differ_by_more() -> None:
+    """Rewards are the price, give or take 0.1, and a cap of 4 changes the tenth of 5.
+
+    That alone gives the difference a standard error of √(0.1·0.9/400) = 0.015. Weights above 2
+    stand for about 0.1 % of what would run: they move it by 0.001·4 = 0.004 at most.
+    """
+    prices = (1.0, 2.0, 4.0, 5.0)
+    instance = plain(gdcb.Cap(9.0, name="limit"), values=prices)
+    held = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x, price = rng.normal(size=400), rng.choice(prices, 400, p=(0.4, 0.3, 0.2, 0.1))
+        reward = price + 0.1 * rng.normal(size=400)
+        log = gated_log(instance, x[:, None], price[:, None], price[:, None], reward)
+        answer = ask(instance, log, ReplaceGate("limit", gdcb.Cap(4.0)), conditions=QUICK)
+        assert answer.value is not None, (seed, answer.says)
+        assert answer.difference is not None
+        held += answer.difference.low <= -0.1 <= answer.difference.high
+    assert held >= 16
+
+
 def test_what_never_ran_is_bounded_or_refused() -> None:
     """Every 4 was cut to 2. Without the cap a third of the rows would run what nobody has seen.
 

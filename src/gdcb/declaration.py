@@ -68,7 +68,7 @@ MOST_HELD = 64_000_000  # bytes of what is learned of one unit, gates and bands 
 MISLEADING = re.compile("[\x85\u2028-\u202e\u2066-\u2069]")
 # Signs in a name that nobody sees, or that turn the order of what follows; an escape writes them.
 # Joiners (U+200C, U+200D) are letters of some scripts.
-_HIDDEN = re.compile(
+HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -330,7 +330,7 @@ def _check_names(instance: Instance) -> None:
     named["reward"] = [*instance.reward.outcome]
     for where in ("arms", "composition", "gates", "reward"):
         for name in named[where]:
-            found = _HIDDEN.search(name)
+            found = HIDDEN.search(name)
             if found is not None:
                 raise InvalidInput(
                     f"{where}: expected names that read as they are shown, got the invisible sign "

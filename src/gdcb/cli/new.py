@@ -169,7 +169,8 @@ def new(
         notice(f"left out, look at it: {called(column)}: {found['left_out'][column]}")
     if doubtful:
         notice(
-            f"in {target} each has a line that puts it back, if it was known before the decision"
+            f"in {target} each has a line that puts it back, if it was known before the decision; "
+            "what the action was set by must go back, or its effect is taken for the action's"
         )
     without = [pair for pair in found["left_out"].items() if pair[0] not in doubtful]
     for column, why in without[:_SHOWN]:
@@ -209,7 +210,7 @@ def _inferred(
                 notice(hint(column))
         fail(str(error))
     guessed = {role: getattr(roles, role) for role in roles.guessed if getattr(roles, role)}
-    notices = [*found.notices, *(f"{name}: {asked}?" for name, asked in found.pointed.items())]
+    notices = [*found.notices, *(f"{name}: {asked}" for name, asked in found.pointed.items())]
     notices += [beyond(found)] if beyond(found) else []
     said = {"rows": seen.rows, "context": list(found.context), "guessed": guessed}
     why = {role: roles.why(role) for role in guessed}

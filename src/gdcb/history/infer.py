@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gdcb.arrays import Array
+from gdcb.declaration import HIDDEN
 from gdcb.errors import InvalidInput
 from gdcb.history.column_names import BASES, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look, hint
@@ -74,6 +75,15 @@ class Proposal:
                     f"{column.n_odd:,} {'is' if column.n_odd == 1 else 'are'} not, such as row "
                     f'{row:,}: "{text}"; they will be rejected'
                 )
+        said += [
+            f"the column {column.name!a} has an invisible sign in its name: here it is called "
+            f"'{name}', and [history] says so; better rename the column"
+            for column, name in (
+                (self.action, self.shown_action),
+                (self.target, self.shown_target),
+            )
+            if name != column.name
+        ]
         said += [one for column in self.log.columns.values() if (one := one_sided(column))]
         said += [
             f"{why}; name it with --propensity then"
@@ -88,6 +98,16 @@ class Proposal:
         role = self.roles.outcome if self.is_class or self.roles.outcome else self.roles.reward
         return self.log.columns[role]
 
+    @property
+    def shown_action(self) -> str:
+        """The action's name as it is shown; [history] has its column."""
+        return HIDDEN.sub("", self.action.name) or "action"
+
+    @property
+    def shown_target(self) -> str:
+        """The same of what is learned."""
+        return HIDDEN.sub("", self.target.name) or "outcome"
+
 
 def propose(log: Look, roles: Roles) -> Proposal:
     """Sort the columns of a log, and find out how its action and its outcome are made."""
@@ -100,6 +120,12 @@ def propose(log: Look, roles: Roles) -> Proposal:
         raise InvalidInput(
             f"the action '{action.name}' has {action.n_different:,} different texts; expected "
             f"numbers, or at most {MOST_LEVELS} categories"
+        )
+    level = next((one for one in action.levels if HIDDEN.search(one)), None)
+    if action.kind == "text" and level is not None:
+        raise InvalidInput(
+            f"the action {action.name!a} has the category {level!a}, with an invisible sign that "
+            "no arm's name may have; rename it in the log"
         )
     chosen = log.columns[roles.outcome or roles.reward]
     if chosen.kind not in ("flag", "number") or chosen.is_constant:
@@ -122,8 +148,10 @@ def propose(log: Look, roles: Roles) -> Proposal:
         raise InvalidInput("no column of the log can be context; all others: " + _reasons(without))
     found = Proposal(log, roles, context, without, [*doubtful, *pairs])
     beside = asked_of_pairs(log, roles, list(context.values()), moved)
-    asked = {k: pointed(one, roles, log) or beside.get(one.name, "") for k, one in context.items()}
-    found.pointed = {name: why for name, why in asked.items() if why}
+    for name, column in context.items():
+        asked = (pointed(column, roles, log), beside.get(column.name, ""))
+        if any(asked):
+            found.pointed[name] = " ".join(one for one in asked if one)
     _outcome(found)
     found.is_choice = action.kind != "number"
     found.values = action.values

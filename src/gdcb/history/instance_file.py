@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gdcb.arrays import Array
-from gdcb.declaration import MISLEADING
+from gdcb.declaration import HIDDEN
 from gdcb.history.columns import Column
 from gdcb.history.infer import Proposal
 from gdcb.history.relations import rounding
@@ -63,7 +63,7 @@ def _context(found: Proposal) -> list[str]:
     pointed = found.pointed
     for name, column in found.context.items():
         if name in pointed:
-            lines.append(f"# CHOOSE: {_comment(name)}: {pointed[name]}?")
+            lines.append(f"# CHOOSE: {_comment(name)}: {pointed[name]}")
         empty = ""
         if column.missing > 0:
             gone = round(column.missing * found.log.rows)
@@ -76,7 +76,8 @@ def _context(found: Proposal) -> list[str]:
     if found.doubtful:
         lines += [
             "# CHOOSE: left out in doubt. What was known before the decision comes back by taking",
-            "# the '#' off the line under its name; what was written after it must stay out.",
+            "# the '#' off the line under its name; what was written after it must stay out. What",
+            "# the action was set by must come back, or its effect is taken for the action's.",
         ]
     for name in found.doubtful:
         lines.append(f"# - {_comment(called(name))}: {found.without[name]}")
@@ -234,9 +235,9 @@ def _features(found: Proposal) -> list[tuple[str, float, float]]:
 
 def _composition(found: Proposal) -> list[str]:
     if found.is_choice:
-        name = f"name = {_text(found.action.name)}"
+        name = f"name = {_text(found.shown_action)}"
         return ["", "[composition]", 'part = "identity"', "severity = false", name]
-    names = f"names = [{_text(found.action.name)}]"
+    names = f"names = [{_text(found.shown_action)}]"
     if found.action.low <= 0:
         return ["", "[composition]", 'part = "add"', names]
     why = "# CHOOSE: the columns whose product the action is a multiple of; [] for none."
@@ -299,7 +300,7 @@ def _gates(found: Proposal) -> list[str]:
 
 
 def _reward(found: Proposal) -> list[str]:
-    target = _text(found.target.name)
+    target = _text(found.shown_target)
     if not found.is_class:
         return ["", "[reward]", 'part = "scaled"', f"outcome = [{target}]"]
     lines = ["", "[reward]", 'part = "payoff"', f"outcome = [{target}]"]
@@ -429,8 +430,12 @@ def _key(name: str) -> str:
 
 
 def _text(value: str) -> str:
-    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return MISLEADING.sub(lambda sign: f"\\u{ord(sign[0]):04x}", written)
+    return HIDDEN.sub(_escaped, json.dumps(value, ensure_ascii=False))
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    code = ord(sign[0])
+    return f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}"
 
 
 def _list(values: Any) -> str:
@@ -439,4 +444,4 @@ def _list(values: Any) -> str:
 
 def _comment(name: str) -> str:
     """Return a column's name as it may stand in a comment: on one line."""
-    return re.sub(r"[\x00-\x1f\x7f]", " ", MISLEADING.sub(" ", name))
+    return HIDDEN.sub(" ", name)

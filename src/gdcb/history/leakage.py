@@ -104,7 +104,7 @@ def leaks_of(sample: Sample, layout: Layout) -> list[str]:
                 said.append(
                     f"The context column '{part.name}' is a function of the executed "
                     f"'{action.name}' in {int(ran.sum()):,} sampled rows: it was written after the "
-                    "decision, or each of its values was given one action only."
+                    "decision, or the action was set by it."
                 )
     return said
 

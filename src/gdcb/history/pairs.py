@@ -9,7 +9,7 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.history.batch import Batch
-from gdcb.history.column_names import FIRST_KNOWN, tokens
+from gdcb.history.column_names import BASES, FIRST_KNOWN, tokens
 from gdcb.history.columns import MOST_LEVELS, Column, Look
 from gdcb.history.layout import Layout
 from gdcb.history.leakage import MOVED, PAIRED, Sample, codes_of, is_number
@@ -26,13 +26,14 @@ from gdcb.history.relations import (
     is_nearly_ratio,
     makes_up,
     makes_up_alone,
+    moves_exactly,
     moves_with,
     names_action,
     rises_within,
     stands_for,
     tells,
 )
-from gdcb.history.roles import EMPTY, Roles, is_row_number, targets
+from gdcb.history.roles import EMPTY, Roles, is_row_number, may_set, targets
 
 # Words of a ratio, whatever else its name says.
 _RATIOS = {"vs", "versus", "ratio", "factor", "multiple", "multiplier", "relative", "rel", "index"}
@@ -73,13 +74,20 @@ class Moved:
         x, e, other = (one.values[some] for one in (column, self.action, base))
         return moves_with(x, e, other, is_kind=column.kind == "text")
 
+    def leaves_nothing(self, column: Column, base: Column) -> bool:
+        """Whether action and base make a column up, but for rounding: nothing else is in it."""
+        if self(column, base) < ALIKE:
+            return False
+        return moves_exactly(column.values, self.action.values, base.values)
+
 
 def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) -> dict[str, str]:
     """Return why columns are left out that the action or the outcome makes up with another one.
 
     The ratio of a price to its base is such a column, and so is a total. Where column, other column
     and action determine each other, the numbers do not say which of the two came first: a name may
-    ('base', 'list', 'previous'), else both are left out.
+    ('base', 'list', 'previous'), else both are left out. What only follows them nearly may be what
+    the action was set by: it stays, and `asked_of_pairs` asks.
     """
     known = _compared(log)
     numbers = _numbers(log)
@@ -92,7 +100,8 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) 
     found: dict[str, str] = {}
     action = numbers.get(roles.action)
     for column in context:
-        if action is not None and column.kind == "number":
+        is_cause = action is not None and _sets(column, action, numbers, target, moved)
+        if action is not None and column.kind == "number" and not is_cause:
             bases = [one for one in numbers.values() if one not in (column, action)]
             bases = [one for one in bases if one.name != target and one.name not in found]
             ratio_to = next((one for one in bases if _is_ratio(column, action, one, some)), None)
@@ -106,6 +115,8 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) 
             continue
         x = column.values[some]
         for source in sources:
+            if is_cause and source == roles.action:
+                continue
             y = numbers[source].values[some]
             others = [one for one in numbers.values() if one.name not in (column.name, source)]
             others = [one for one in others if one.name not in found and column.kind == "number"]
@@ -137,7 +148,8 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) 
     for column in context:
         if action is None or column.name in found or {*tokens(column.name)} & FIRST_KNOWN:
             continue
-        if stands_for(column.values[some], action.values[some], column.kind == "text"):
+        follows = stands_for(column.values[some], action.values[some], column.kind == "text")
+        if follows and not may_set(column, action):
             found[column.name] = (
                 f"it is nearly a function of '{action.name}', as if it had been written after the "
                 "decision: a leak"
@@ -150,7 +162,7 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) 
             for one in bases
             if one.name != target and (one.name not in found or _size(one, action) <= _OTHER_SIZE)
         ]
-        beside = next((one for one in bases if moved(column, one) >= ALIKE), None)
+        beside = next((one for one in bases if moved.leaves_nothing(column, one)), None)
         if beside is not None:
             found[column.name] = (
                 f"it follows the ratio or the difference of '{roles.action}' and '{beside.name}', "
@@ -160,7 +172,11 @@ def made_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) 
 
 
 def asked_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved) -> dict[str, str]:
-    """Return what is asked of context columns that nearly tell the action beside a base."""
+    """Return what is asked of context columns that nearly tell the action, alone or beside a base.
+
+    They stay: what was written after the decision shows, for such a context leaves no choice. A
+    cause that is left out shows nowhere.
+    """
     numbers = _numbers(log)
     action = numbers.get(roles.action)
     target = roles.outcome or roles.reward
@@ -168,15 +184,46 @@ def asked_of_pairs(log: Look, roles: Roles, context: list[Column], moved: Moved)
         return {}
     asked = {}
     for column in context:
-        bases = [one for one in context if one.name in numbers and one not in (column, action)]
-        for one in bases:
-            if one.name != target and (moved(column, one) >= ASKED or _names(column, action, one)):
-                asked[column.name] = (
-                    f"it nearly tells '{action.name}' once '{one.name}' is known: is it known when "
-                    "the decision is taken"
-                )
+        is_base = column.kind == "number" and bool({*tokens(column.name)} & {*BASES})
+        if may_set(column, action) and not is_base:
+            asked[column.name] = f"each of its values has a range of '{action.name}' of its own"
+        for one in numbers.values():
+            if column.name in asked:
                 break
+            if one in (column, action) or one.name == target:
+                continue
+            told = moved(column, one)
+            if told >= (ASKED if one in context else ALIKE) or (
+                one in context and _names(column, action, one)
+            ):
+                asked[column.name] = f"it nearly tells '{action.name}' once '{one.name}' is known"
+        if column.name in asked:
+            asked[column.name] += (
+                ": is it known when the decision is taken? Leave it out if it was written after "
+                f"it; keep it if '{action.name}' was set by it, or what it does to the outcome is "
+                f"taken for what '{action.name}' does."
+            )
     return asked
+
+
+def _sets(
+    column: Column,
+    action: Column,
+    numbers: dict[str, Column],
+    target: str,
+    moved: Moved,
+) -> bool:
+    """Whether the action may have been set by a column of few values, alone or beside a base.
+
+    It is not so where action and some base make the column up.
+    """
+    if column.n_different > GROUPS:
+        return False
+    bases = [one for one in numbers.values() if one not in (column, action) and one.name != target]
+    bases = [one for one in bases if moved(column, one) >= ALIKE]
+    if any(moved.leaves_nothing(column, one) for one in bases):
+        return False
+    return bool(bases) or may_set(column, action)
 
 
 def _compared(log: Look) -> list[Column]:

@@ -5,6 +5,8 @@ Each question is asked of plain columns, with room for rounding, noise and rows 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from gdcb.arrays import Array
@@ -31,6 +33,9 @@ _ALONE = 2e-5  # of a column, at most, that the action alone leaves where it is 
 _GAIN = 0.2  # of what action and base leave alone, at most, that their ratio leaves
 GROUPS = 30  # different values up to which each may stand for an action
 _FILLED = 10  # rows for each of them, at least
+_APART = 2.0  # times as wide as any within, from which a gap between two values' actions is one
+_OFF = 1e-4  # of a column, at most, that a curve leaves where nothing is rounded
+_ROUNDED = 2.0  # times what rounding takes away of a column, that may be left
 
 
 def determines(column: Array, outcome: Array) -> bool:
@@ -142,11 +147,12 @@ def rises_with(column: Array, action: Array) -> bool:
     return wrong <= _ERRORS * len(action)
 
 
-def stands_for(column: Array, action: Array, is_kind: bool = False) -> bool:
+def stands_for(column: Array, action: Array, is_kind: bool = False, is_near: bool = False) -> bool:
     """Return whether a column (N,) tells of the action (N,) by a curve that only rises or falls.
 
     A category's levels each stand for a range of actions, such as 'low' and 'high'. Of numbers next
-    to nothing may be left, for a base alone moves with the action.
+    to nothing may be left, for a base alone moves with the action; `is_near`: a fiftieth may.
+    Actions may also have been set by a grade; `renames` says where they were not.
 
     >>> rng = np.random.default_rng(0)
     >>> e = rng.uniform(50, 150, 300)
@@ -154,7 +160,7 @@ def stands_for(column: Array, action: Array, is_kind: bool = False) -> bool:
     (True, True, False)
     """
     known = np.isfinite(column) & np.isfinite(action)
-    column, action = column[known], action[known]
+    column, action = column[known].astype(np.float64), action[known]
     if len(column) < FEWEST or is_constant(column) or is_constant(action):
         return False
     usual = by_group(column, np.zeros(len(column), dtype=np.int64))[1]
@@ -162,7 +168,86 @@ def stands_for(column: Array, action: Array, is_kind: bool = False) -> bool:
         return False
     # Where the action is rounded, a curve leaves what the rounding took away.
     lost = rounding(action) ** 2 / 12.0 / float(action.var()) if not is_kind else 0.0
-    return told_by(column, action, is_kind) >= 1.0 - max(_ALONE, min(1.5 * lost, 10.0 * _ALONE))
+    left = 1.0 - ALIKE if is_near else max(_ALONE, min(1.5 * lost, 10.0 * _ALONE))
+    return told_by(column, action, is_kind) >= 1.0 - left
+
+
+def renames(column: Array, by: Array, lost: Array | float = 0.0) -> bool:
+    """Return whether a column's few values (N,) are other names of numbers (N,), or bands of them.
+
+    Names: each value goes with one number, up to what rounding `lost` (N,). Bands: the ranges of
+    two values' numbers do not overlap, and no gap parts them that is wider than those within. What
+    is neither may have set the numbers: a grade whose rates lie about one of its own, a season with
+    some exceptions. It is not asked whether the column tells anything of the numbers.
+
+    >>> rng = np.random.default_rng(0)
+    >>> e, grade = rng.uniform(50, 150, 300), rng.integers(0, 3, 300)
+    >>> rate = 5.0 + 2.0 * grade
+    >>> renames(e > 90, e), renames(grade, rate), renames(grade, rate + rng.uniform(-0.5, 0.5, 300))
+    (True, True, False)
+    """
+    return _kind_of(column, by, lost) in ("names", "bands")
+
+
+def _kind_of(column: Array, by: Array, lost: Array | float) -> str:
+    """Return what a column's few values are of numbers: 'names', 'bands', 'apart' or 'mixed'.
+
+    'apart': no ranges overlap, and a gap parts some that is wider than those within.
+    """
+    known = np.isfinite(column) & np.isfinite(by)
+    slack = np.broadcast_to(np.asarray(lost, dtype=np.float64), by.shape)[known]
+    values, code = np.unique(column[known], return_inverse=True)
+    if not 1 < values.size <= GROUPS:
+        return "mixed"
+    v = by[known].round(9)
+    places = np.lexsort((v, code))
+    parts = np.split(places, np.cumsum(np.bincount(code))[:-1])
+    near = float(np.median(slack)) + 1e-9
+    off = sum(int((abs(v[i] - v[i[i.size // 2]]) > slack[i] + near).sum()) for i in parts)
+    if off <= _ERRORS * v.size:
+        return "names"
+    # A few exceptions at the ends of a range are none of it.
+    ranges = [v[i][int(_ERRORS * i.size) : i.size - int(_ERRORS * i.size)] for i in parts]
+    ranges.sort(key=lambda one: float(one[one.size // 2]))
+    gaps = np.array([upper[0] - lower[-1] for lower, upper in pairwise(ranges)])
+    if (gaps < -near).any():
+        return "mixed"
+    within = np.array([np.diff(one).max(initial=0.0) for one in ranges])
+    return "apart" if (gaps > _APART * np.maximum(within[1:], within[:-1])).any() else "bands"
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def moves_exactly(column: Array, action: Array, other: Array) -> bool:
+    """Return whether action/other or action − other leave nothing of a column (N,) but rounding.
+
+    Ask it where `moves_with` says that they tell nearly all of it. Few values are names or bands of
+    them; of many a curve leaves no more than twice the variance that rounding took away. What
+    follows them less closely may be what the action was set by.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base, busy = rng.uniform(80, 150, 900), rng.random(900)
+    >>> price = base * (0.8 + 0.5 * busy)
+    >>> moves_exactly(np.log(price.round(1) / base), price.round(1), base)
+    True
+    >>> moves_exactly(busy, (price * rng.uniform(0.98, 1.02, 900)).round(1), base)
+    False
+    """
+    known = np.isfinite(column) & np.isfinite(action) & np.isfinite(other) & (other != 0)
+    column, action, other = column[known].astype(np.float64), action[known], other[known]
+    step = rounding(action)
+    tried = (
+        (action / other, 0.5 * step / abs(other)),
+        (action - other, np.full(other.size, 0.5 * step)),
+    )
+    if np.unique(column).size <= GROUPS:
+        kinds = [_kind_of(column, by, lost) for by, lost in tried]
+        return "names" in kinds or ("bands" in kinds and "apart" not in kinds)
+    for by, lost in tried:
+        taken = _slope(column, by) ** 2 * float((lost**2).mean()) / 3.0 + rounding(column) ** 2 / 12
+        most = _OFF + _ROUNDED * taken / float(column.var())
+        if 1.0 - told_by(column, by) <= min(most, 1.0 - ALIKE):
+            return True
+    return False
 
 
 def rises_within(column: Array, action: Array, kind: Array) -> bool:

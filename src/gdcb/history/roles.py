@@ -27,14 +27,18 @@ from gdcb.history.column_names import (
     words_of,
 )
 from gdcb.history.columns import MOST_LEVELS, Column, Look
+from gdcb.history.leakage import PAIRED
 from gdcb.history.relations import (
+    GROUPS,
     POINTED,
     TELLS,
     adds_up,
     determines,
     follows,
     implies,
+    renames,
     rises_with,
+    stands_for,
     tells,
 )
 
@@ -464,9 +468,8 @@ def pointed(column: Column, roles: Roles, log: Look) -> str:
         shares.append(tells(column.values[known], one[known]))
     if max(shares) <= POINTED:
         return ""
-    return (
-        f"it tells {100 * max(shares):.0f} % of the outcome: is it known when the decision is taken"
-    )
+    told = f"it tells {100 * max(shares):.0f} % of the outcome"
+    return f"{told}: is it known when the decision is taken?"
 
 
 def targets(y: Array) -> list[Array]:
@@ -506,12 +509,25 @@ def _leaks(column: Column, target: Column, action: Column) -> str:
     if follows(x[both], ran[both]) or (
         column.kind != "text" and action.kind == "number" and rises_with(x[both], ran[both])
     ):
-        if _is_base(column, action):
+        if _is_base(column, action) or may_set(column, action):
             return ""
         return (
             f"it is a function of the executed '{action.name}', as if it had been written after it"
         )
     return ""
+
+
+def may_set(column: Column, action: Column) -> bool:
+    """Whether actions may have been set by a column of few values that they tell.
+
+    A curve in them tells it, but it is no other name of them and no band: a grade, say, each of
+    whose rates lies about one of its own.
+    """
+    if action.kind != "number" or column.n_different > GROUPS:
+        return False
+    x, ran = column.values, action.values
+    some = slice(None, None, max(1, -(-x.size // PAIRED)))
+    return stands_for(x[some], ran[some], is_kind=True, is_near=True) and not renames(x, ran)
 
 
 def _is_base(column: Column, action: Column) -> bool:

@@ -209,7 +209,9 @@ def _finish(asked: Asked, scores: Scores, changed: float, low: Array, high: Arra
     size = float(np.ptp(asked.log.reward))
     if asked.reward_range is not None:
         size = asked.reward_range[1] - asked.reward_range[0]
-    rare = in_words_if_rare(scores.rare, size, scores.noise)
+    rare = in_words_if_rare(
+        scores.rare, size, scores.least_error(asked.log.reward, asked.log.cluster)
+    )
     if rare:
         return asked.refused(f"{rare}.", *needed, changed=changed, **figures)
     if uncovered <= on.tolerance and not is_thin:

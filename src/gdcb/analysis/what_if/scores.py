@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdcb.analysis.interval import Interval
-from gdcb.analysis.off_policy.bootstrap import draw_again
+from gdcb.analysis.off_policy.bootstrap import draw_again, sums_of
 from gdcb.analysis.off_policy.estimators import Terms
 from gdcb.analysis.off_policy.no_interval import Rare, rarely_run
 from gdcb.arrays import Array
@@ -54,10 +54,18 @@ class Scores:
         self.second = float(square.sum()) / cell.size
         return self
 
-    @property
-    def noise(self) -> float:
-        """The standard error of the mean of weight·rest by the weights to be expected."""
-        return math.sqrt(self.second * float((self.rest**2).mean()) / self.rest.size)
+    def least_error(self, reward: Array, cluster: Array | None) -> float:
+        """Return the standard error of the value, or of its difference to what ran if smaller.
+
+        √(s² − s_w² + E weight²·mean rest²/n): s is that of the scores. What weight·rest adds to it,
+        s_w, is replaced by what the weights to be expected add, for what ran is luck. The rest is
+        how rows differ by what they kept and by what the model says of them; it counts as 0 where
+        it would make the error smaller.
+        """
+        drawn = self.second * float((self.rest**2).mean()) / self.rest.size
+        weighted = _standard_error(self.weight * self.rest, cluster)
+        seen = min(_standard_error(one, cluster) for one in (self.covered, self.covered - reward))
+        return math.sqrt(drawn + max(0.0, seen**2 - weighted**2))
 
     @property
     def covered(self) -> Array:
@@ -69,6 +77,11 @@ class Scores:
         """(Σw)²/Σw²; 0 where no row has a weight."""
         square = float((self.weight**2).sum())
         return float(self.weight.sum()) ** 2 / square if square > 0 else 0.0
+
+
+def _standard_error(score: Array, cluster: Array | None) -> float:
+    """Return the standard error of the mean of scores (rows or clusters)."""
+    return sums_of(Terms(score[:, None], np.ones((score.size, 1))), cluster).standard_error
 
 
 def limits(
