@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COLUMNS = 1_000
 ROWS = 1_000_000
 NUMBERS = 20_000_000  # rows × numbers of the context, once categories are spread out
+PRODUCTS = 2_000_000_000  # rows × those numbers squared: what a certificate multiplies
 HEADER = 256 * 1024  # bytes of a CSV's first line
 UNITS = 20_000  # different units, and different reviewers
 LETTERS = 1_000  # bytes of one text
@@ -178,9 +179,10 @@ def rows_for(width: int) -> int:
     """Return how many rows a log may have whose context has so many numbers.
 
     >>> rows_for(3), rows_for(1_000)
-    (1000000, 20000)
+    (1000000, 2000)
     """
-    return min(ROWS, NUMBERS // max(width, 1))
+    width = max(width, 1)
+    return min(ROWS, NUMBERS // width, PRODUCTS // width**2)
 
 
 def _check_text(name: str, raw: bytes) -> None:
@@ -315,7 +317,7 @@ def _read(path: str, out: str) -> None:
 
 def _check_rows(name: str, n: int, most: int) -> None:
     if n > most:
-        why = "" if most == ROWS else f" ({NUMBERS:,} numbers of the context)"
+        why = "" if most == ROWS else " with so many numbers of the context"
         raise InvalidInput(f"{name}: expected at most {most:,} rows{why}, got more")
 
 
