@@ -96,9 +96,7 @@ def test_many_equal_rows_are_refused_by_their_number() -> None:
 
 def test_a_wide_context_has_fewer_rows() -> None:
     raw = parquet(pl.select(price=pl.repeat(1.0, 2_001)))
-    with pytest.raises(
-        InvalidInput, match="at most 2,000 rows with so many numbers"
-    ):
+    with pytest.raises(InvalidInput, match="at most 2,000 rows with so many numbers"):
         read_upload(raw, ".parquet", lambda names: Wanted(names, rows_for(1_000)))
 
 
