@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from gdcb import Agent, declaration
 from gdcb import events as ev
 from gdcb import round as turn
+from gdcb.arguments import mask_of
 from gdcb.cases import made_event
 from gdcb.cli.app import app
 from gdcb.codec import from_body
@@ -194,6 +195,51 @@ def test_what_may_be_asked_for_is_read_in_about_a_second(text: str) -> None:
     except InvalidInput as error:
         assert "expected at most" not in str(error)  # noqa: PT017 (what it is refused for)
     assert time.process_time() - start < 5.0
+
+
+class Told(str):
+    """A name that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Told.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        (2_000, ""),
+        (0, "mask: no arm '0'; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, …"),
+        (1_999, "mask: expected each arm once, got '1999' twice"),
+    ],
+    ids=["all arms", "one that is none", "one twice"],
+)
+def test_a_long_mask_is_looked_up_and_not_searched(last: int, says: str) -> None:
+    """Each of 10,000 names was compared with 5,000 arms while nobody else was answered."""
+    arms = operating.read_declaration(with_arms(LISTED % numbers(2_000))).instance
+    mask = [Told(i) for i in range(1, 2_000)] + [Told(last)]
+    Told.compared = 0
+    if says:
+        with pytest.raises(InvalidInput) as refused:
+            mask_of(arms, mask, 1)
+        assert str(refused.value) == says
+    else:
+        allowed = mask_of(arms, mask, 2)
+        assert allowed is not None
+        assert allowed.all()
+        assert allowed.shape == (2, 2_000)
+    assert Told.compared < 20_000
+
+
+def test_an_arm_that_a_mask_names_twice_is_refused(fresh: Site) -> None:
+    said = {"id": "a1", "context": desks.night(), "mask": ["1", "0.8", "1"]}
+    answer = fresh.post(f"{AT}/decisions", fresh.shop, said)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == "mask: expected each arm once, got '1' twice"
+    fresh.decide("a1", mask=["1", "0.8"])
 
 
 def test_what_does_not_fit_into_memory_is_refused(
