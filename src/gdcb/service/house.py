@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -79,6 +80,7 @@ class House:
         self.limiter = Limiter(self.settings.rates)
         self.claims = Claims(store, clock)
         self.uploads = Slots()
+        self.large = asyncio.Semaphore(2)  # large bodies that are read and checked at a time
         self._tidying = Tidying(self.books, self.door.session_limits, self.claims, clock)
         self.metrics = Metrics()
         self._closed = Cursors(store, "windows")
