@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
+import selectors
 import shutil
 import sqlite3
 import sys
@@ -38,8 +39,10 @@ from gdcb.service import deciding, operating
 from gdcb.service.access import Rate
 from gdcb.service.api.health import Readiness
 from gdcb.service.desk import Desk
+from gdcb.service.envelope import limited
 from gdcb.service.house import Settings
 from gdcb.service.models import DecideMany
+from gdcb.service.problems import BadRequest
 from tests.service import desks
 from tests.service.http import BASE, PLENTY, ROOMS, Site, site, visitor
 
@@ -393,6 +396,112 @@ def test_a_body_of_too_many_values_is_refused(fresh: Site) -> None:
     answer = fresh.ask("POST", f"{AT}/decisions/batch", headers, content=body)
     assert answer.status_code == 400
     assert "more than 2,000,000 values" in answer.text
+
+
+@pytest.mark.parametrize(("n_keys", "mebibytes"), [(1, 64), (8, 256)])
+def test_bodies_in_memory_are_limited(fresh: Site, n_keys: int, mebibytes: int) -> None:
+    """40 connections of one key held 600 MiB, each for up to 26 minutes."""
+    json = {"content-type": "application/json"}
+    keys = [fresh.key(("decide", "*"), *[("audit", ROOMS)] * i) for i in range(n_keys)]
+    part = bytes(2**20)
+    small = b'{"context": {"base": 100, "busy": 0}}'
+
+    async def run() -> None:
+        is_over, idle = asyncio.Event(), [0]
+        answers: list[tuple[int, bytes | None]] = []
+
+        async def ask(who: dict[str, str], body: bytes, n: int) -> None:
+            left = n
+
+            async def receive() -> dict[str, Any]:
+                nonlocal left
+                if left == 0:  # all of it came but for the end
+                    idle[0] += 1
+                    await is_over.wait()
+                    return {"type": "http.disconnect"}
+                left -= 1
+                return {"type": "http.request", "body": body, "more_body": body is part}
+
+            async def send(message: Any) -> None:
+                if "status" in message:
+                    headers = dict(message["headers"])
+                    answers.append((message["status"], headers.get(b"retry-after")))
+
+            await fresh.app(scope_of(f"{AT}/decisions", who | json), receive, send)
+
+        waiting = [asyncio.ensure_future(ask(keys[i % n_keys], part, 15)) for i in range(40)]
+        while len(answers) + idle[0] < 40:
+            await asyncio.sleep(0.01)
+        assert mebibytes // 15 - n_keys <= idle[0] <= mebibytes // 14
+        assert set(answers) == {(429, b"1")}
+        answers.clear()
+        await ask(keys[0], small, 1)
+        assert answers == [(201, None)]  # there is always room for a decision
+        is_over.set()
+        await asyncio.gather(*waiting)
+        is_over.clear()
+        answers.clear()
+        idle[0] = 0
+        after = asyncio.ensure_future(ask(keys[0], part, 15))
+        while not idle[0]:
+            await asyncio.sleep(0.01)
+        assert answers == []
+        is_over.set()
+        await after
+
+    asyncio.run(run())
+
+
+def test_an_upload_is_refused_before_it_is_read(fresh: Site) -> None:
+    """Its 16 MiB were read into memory first, and then another was being read."""
+    fresh.house.uploads._names.add(ROOMS)
+    who = fresh.shop | {"content-type": "text/csv"}
+    assert asked_with(fresh, f"{AT}/history", who, b"a,b") == (429, 0)
+
+
+class Jumps(selectors.DefaultSelector):
+    """Waits for nothing: time is what it should have waited."""
+
+    at = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.at += timeout or 0.0
+        return super().select(0)
+
+
+class Jumping(asyncio.SelectorEventLoop):
+    """A loop whose time goes on only while nobody has anything to do, and then at once."""
+
+    def __init__(self) -> None:
+        self.jumps = Jumps()
+        super().__init__(self.jumps)
+
+    def time(self) -> float:
+        return self.jumps.at
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(100_000, 20.0), (15 * 2**20, 200.0)])
+def test_a_body_that_stops_is_waited_for_some_minutes_at_most(size: int, seconds: float) -> None:
+    """15 MiB might take 26 minutes, and whoever had sent them stayed as long."""
+    parts = [{"type": "http.request", "body": bytes(size), "more_body": True}]
+
+    async def receive() -> Any:
+        if parts:
+            return parts.pop()
+        return await asyncio.Event().wait()
+
+    async def read() -> None:
+        read_on = limited(receive, 16 * 2**20, 10.0)
+        await read_on()
+        with pytest.raises(BadRequest, match="the body did not come in time"):
+            await read_on()
+
+    loop = Jumping()
+    try:
+        loop.run_until_complete(read())
+        assert seconds * 0.9 <= loop.time() <= seconds * 1.1
+    finally:
+        loop.close()
 
 
 def test_what_does_not_fit_into_memory_is_refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
 from gdcb.service.access import NotAllowed, NotSignedIn, Principal, require
+from gdcb.service.access.rates import network
 from gdcb.service.desk import Desk
 from gdcb.service.house import House
 from gdcb.service.problems import BadRequest, body, problem_of
@@ -137,6 +138,14 @@ def house_of(request: Request) -> House:
 def address_of(request: Request) -> str:
     """Return where a request comes from, for whoever counts."""
     return request.client.host if request.client else "unknown"
+
+
+def sender_of(scope: MutableMapping[str, Any]) -> str:
+    """Return for whom the bytes of a body count: who is known, or else an address."""
+    known, client = scope["state"].get(_WHO), scope.get("client")
+    if known is not None:
+        return str(known.id)
+    return network(client[0]) if client else "unknown"
 
 
 async def found_out(request: Request, is_use: bool = True) -> Principal | None:

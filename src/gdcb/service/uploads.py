@@ -18,8 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,23 +153,27 @@ def remove_left() -> None:
 
 
 class Slots:
-    """Who may upload now: one file at a time for each instance, and few of all of them."""
+    """Who may upload now: one file at a time for each instance, and few of all of them are read.
+
+    Attributes
+    ----------
+    free : held while a file is read, once it has come: a slow one keeps nobody else waiting
+    """
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self.free = asyncio.Semaphore(AT_ONCE)
 
-    @asynccontextmanager
-    async def one(self, name: str) -> AsyncIterator[None]:
-        """Wait for a slot; refuse a second file for the same instance."""
+    @contextmanager
+    def one(self, name: str) -> Iterator[None]:
+        """Refuse a second file for an instance, from before the first has come until it is read."""
         from gdcb.service.line import Overloaded
 
         if name in self._names:
             raise Overloaded("history: another file is being read for this instance; wait for it")
         self._names.add(name)
         try:
-            async with self._free:
-                yield
+            yield
         finally:
             self._names.discard(name)
 
