@@ -1010,6 +1010,21 @@ def test_a_ledger_that_was_put_back_stops_the_instance(fresh: Site) -> None:
     assert verify_chain(fresh.house.store, ROOMS).ok
 
 
+def test_strangers_learn_nothing_of_a_ledger_that_was_put_back(fresh: Site) -> None:
+    """They were told the instance's name, and how many entries it had and has."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    ready = fresh.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+    assert ROOMS not in ready.text
+    assert not any(sign.isdigit() for sign in ready.text)
+    assert "somebody put an earlier state back" in ready.json()["why"]
+    told = fresh.post(f"{AT}/decisions", fresh.shop, {"context": desks.night()}).text
+    assert f"'{ROOMS}': its ledger had 7 entries and was found with 4" in told
+
+
 def test_a_second_one_stops_it_again(fresh: Site) -> None:
     """The first was acknowledged: a later one, even to before as many entries, is another."""
     said = {"reason": "seen, and on file"}
@@ -1226,7 +1241,8 @@ def test_it_stops_also_where_that_cannot_be_written_at_once(
         assert fresh.kinds(4) == []
         ready = fresh.get("/readyz")
         assert ready.status_code == 503
-        assert "could not be written into the ledger yet" in ready.json()["why"]
+        assert fresh.house.desk(ROOMS).set_back is not None
+        assert "could not be written into the ledger yet" in str(fresh.house.desk(ROOMS).set_back)
     assert stands_stopped(fresh)
 
 
