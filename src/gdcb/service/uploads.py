@@ -126,6 +126,8 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
     """
     import polars as pl
 
+    from gdcb.history.layout import FAULT
+
     name = f"history{suffix}"
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path, out = Path(folder) / name, Path(folder) / "read.arrow"
@@ -137,6 +139,9 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
             path.write_bytes(raw)
             with _Child(path, out) as child:
                 names = child.answer()["columns"]
+                if FAULT in names:  # readers of logs say in it what is wrong with a row
+                    said = f"expected no column called '{FAULT}'; rename or remove it"
+                    raise InvalidInput(f"{name}: {said}")
                 child.tell(asdict(choose(names)))
                 child.answer()
             return Upload(name, names, pl.read_ipc(out.read_bytes()))
