@@ -15,6 +15,7 @@ from gdcb.instance import LARGEST_ACTION, Instance
 from gdcb.parts import check_choice, check_number, check_text, numbers
 
 LOG_OF = "a price p is log(p / base)"  # what a label is that was meant as an action
+_SHOWN = 12  # names in a sentence
 
 
 class _Polars(Protocol):
@@ -44,11 +45,17 @@ def mask_of(instance: Instance, mask: Any, n: int) -> Array | None:
     names = instance.space.names
     if isinstance(mask, str) or not isinstance(mask, Sequence):
         raise InvalidInput(f"mask: expected a list of arm names, got {mask!r}")
-    unknown = [name for name in mask if name not in names]
-    if unknown:
-        hint = in_text("names", unknown[0])
-        raise UnknownField(f"mask: no arm {unknown[0]!r}; there are {', '.join(names)}{hint}")
-    return np.tile(np.isin(names, list(mask)), (n, 1))
+    known = set(names)
+    left = set(known)
+    for name in mask:
+        if not isinstance(name, str) or name not in known:
+            there = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+            hint = in_text("names", name)
+            raise UnknownField(f"mask: no arm {name!r}; there are {there}{hint}")
+        if name not in left:
+            raise InvalidInput(f"mask: expected each arm once, got {name!r} twice")
+        left.discard(name)
+    return np.tile([name not in left for name in names], (n, 1))
 
 
 def outcome_of(instance: Instance, outcome: Any) -> list[float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
+import selectors
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from typer.testing import CliRunner
 from gdcb import Agent, declaration
 from gdcb import events as ev
 from gdcb import round as turn
+from gdcb.arguments import mask_of
 from gdcb.cases import made_event
 from gdcb.cli.app import app
 from gdcb.codec import from_body
@@ -33,10 +36,15 @@ from gdcb.ledger.replaying import replay_chain
 from gdcb.ledger.sql import SqlStore
 from gdcb.ledger.store import Snapshot
 from gdcb.service import deciding, operating
+from gdcb.service.access import Rate
 from gdcb.service.api.health import Readiness
 from gdcb.service.desk import Desk
+from gdcb.service.envelope import limited
+from gdcb.service.house import Settings
+from gdcb.service.models import DecideMany
+from gdcb.service.problems import BadRequest
 from tests.service import desks
-from tests.service.http import ROOMS, Site, site, visitor
+from tests.service.http import BASE, PLENTY, ROOMS, Site, site, visitor
 
 AT = f"/v1/instances/{ROOMS}"
 
@@ -194,6 +202,306 @@ def test_what_may_be_asked_for_is_read_in_about_a_second(text: str) -> None:
     except InvalidInput as error:
         assert "expected at most" not in str(error)  # noqa: PT017 (what it is refused for)
     assert time.process_time() - start < 5.0
+
+
+class Told(str):
+    """A name that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Told.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        (2_000, ""),
+        (0, "mask: no arm '0'; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, …"),
+        (1_999, "mask: expected each arm once, got '1999' twice"),
+    ],
+    ids=["all arms", "one that is none", "one twice"],
+)
+def test_a_long_mask_is_looked_up_and_not_searched(last: int, says: str) -> None:
+    """Each of 10,000 names was compared with 5,000 arms while nobody else was answered."""
+    arms = operating.read_declaration(with_arms(LISTED % numbers(2_000))).instance
+    mask = [Told(i) for i in range(1, 2_000)] + [Told(last)]
+    Told.compared = 0
+    if says:
+        with pytest.raises(InvalidInput) as refused:
+            mask_of(arms, mask, 1)
+        assert str(refused.value) == says
+    else:
+        allowed = mask_of(arms, mask, 2)
+        assert allowed is not None
+        assert allowed.all()
+        assert allowed.shape == (2, 2_000)
+    assert Told.compared < 20_000
+
+
+def test_an_arm_that_a_mask_names_twice_is_refused(fresh: Site) -> None:
+    said = {"id": "a1", "context": desks.night(), "mask": ["1", "0.8", "1"]}
+    answer = fresh.post(f"{AT}/decisions", fresh.shop, said)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == "mask: expected each arm once, got '1' twice"
+    fresh.decide("a1", mask=["1", "0.8"])
+
+
+# Large bodies
+
+MEGABYTES = 15 * 2**20
+
+
+def scope_of(path: str, headers: dict[str, str]) -> dict[str, Any]:
+    """Return a request to post something, as a server hands it over."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("203.0.113.9", 1),
+    }
+
+
+def asked_with(there: Site, path: str, who: dict[str, str], *parts: bytes) -> tuple[int, int]:
+    """Send a large body whose parts are handed over as they are asked for: (status, how many)."""
+    headers = {"content-type": "application/json", "content-length": str(MEGABYTES)} | who
+    status, read = [0], [0]
+
+    async def receive() -> dict[str, Any]:
+        read[0] += 1
+        there_is = read[0] <= len(parts)
+        body = parts[read[0] - 1] if there_is else b""
+        return {"type": "http.request", "body": body, "more_body": read[0] < len(parts)}
+
+    async def send(message: Any) -> None:
+        status[0] = message.get("status", status[0])
+
+    asyncio.run(there.app(scope_of(path, headers), receive, send))
+    return status[0], read[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "role", "status"),
+    [
+        (f"{AT}/decisions/batch", "outcome", 403),
+        (f"{AT}/decisions", "outcome", 403),
+        ("/v1/instances/nope/decisions/batch", "outcome", 403),
+        ("/v1/instances/nope/decisions/batch", "decide", 404),
+    ],
+)
+def test_who_may_not_decide_has_no_body_read(
+    fresh: Site, path: str, role: str, status: int
+) -> None:
+    """15 MiB with a key of another role on an instance that is not there: 1.3 seconds for a 422."""
+    who = fresh.key((role, "*"))
+    assert asked_with(fresh, path, who, b"{}") == (status, 0)
+
+
+@pytest.mark.parametrize("path", ["decisions/batch", "outcomes", "pause"])
+def test_large_bodies_are_counted_by_their_size(
+    sqlite_template: Path, tmp_path: Path, path: str
+) -> None:
+    """They were counted when they had been read and checked, and not where that refused them."""
+    few = Rate(1e-3, 15_400.0)
+    rates = dataclasses.replace(PLENTY, decide=few)
+    with site(sqlite_template, tmp_path, settings=Settings(BASE, tick=0, rates=rates)) as there:
+        who = there.shop
+        assert asked_with(there, f"{AT}/{path}", who, b'{"zz": 1}') == (422, 1)
+        assert asked_with(there, f"{AT}/{path}", who, b'{"zz": 1}') == (429, 0)
+        left = 15_400 - MEGABYTES // 1024
+        answers = [there.post(f"{AT}/decisions", who, {"zz": 1}).status_code for _ in range(left)]
+        assert set(answers) == {422}
+        assert there.post(f"{AT}/decisions", who, {"zz": 1}).status_code == 429
+
+
+def test_a_batch_counts_as_its_rows_and_no_more(sqlite_template: Path, tmp_path: Path) -> None:
+    """Also where its rows are more than the burst: it passes when the bucket is full."""
+    for burst in (5_000.0, 300.0):
+        rates = dataclasses.replace(PLENTY, decide=Rate(1e-3, burst))
+        folder = tmp_path / f"{burst:g}"
+        folder.mkdir()
+        with site(sqlite_template, folder, settings=Settings(BASE, tick=0, rates=rates)) as there:
+            rows = {"contexts": [desks.night(i / 1e9, 100.0 + i / 1e3) for i in range(5_000)]}
+            answer = there.post(f"{AT}/decisions/batch", there.shop, rows | {"id": "all"})
+            assert answer.status_code == 201, answer.text
+            assert there.post(f"{AT}/decisions", there.shop, {"zz": 1}).status_code == 429
+
+
+def test_other_threads_run_while_a_large_body_is_checked() -> None:
+    """Within pydantic none does: 8,000,000 numbers held up everybody for 1.2 seconds."""
+    bodies: list[dict[str, Any]] = [
+        {"columns": {f"c{i}": [1.0, 2.0] for i in range(100)}},
+        {"contexts": [{"a": 1.0}] * 100},
+        {"contexts": [{"a": 1.0}], "incumbents": [{"a": 1.0}] * 100},
+        {"contexts": [{"a": 1.0}], "incumbent_columns": {f"c{i}": [1.0] for i in range(100)}},
+    ]
+    calls: list[str] = []
+    for body in bodies:
+        calls.clear()
+        sys.setprofile(lambda _, event, __: calls.append(event))
+        try:
+            DecideMany.model_validate(body)
+        finally:
+            sys.setprofile(None)
+        assert calls.count("call") >= 100
+
+
+def test_two_large_bodies_are_checked_at_a_time_and_not_on_the_loop(
+    fresh: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: set[int] = set()
+    most, gate = [0], threading.Semaphore(0)
+
+    def check(found: Any) -> Any:
+        checks.add(threading.get_ident())
+        most[0] = max(most[0], len(checks))
+        gate.acquire(timeout=10)
+        checks.discard(threading.get_ident())
+        raise InvalidInput("enough")
+
+    monkeypatch.setattr(DecideMany, "model_validate", check)
+    body = b'{"columns": {"busy": [' + b"0.25," * 50_000 + b"1]}}"
+    scope = scope_of(f"{AT}/decisions/batch", fresh.shop | {"content-type": "application/json"})
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    async def ask() -> None:
+        asked = [asyncio.ensure_future(fresh.app(dict(scope), receive, send)) for _ in range(5)]
+        while len(checks) < 2:
+            await asyncio.sleep(0.01)
+        assert threading.get_ident() not in checks
+        for _ in range(5):
+            await asyncio.sleep(0.05)
+            gate.release()
+        await asyncio.gather(*asked)
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
+    assert [one for one in statuses if one] == [422] * 5
+    assert most == [2]
+
+
+def test_a_body_of_too_many_values_is_refused(fresh: Site) -> None:
+    """No other thread runs while they are read."""
+    body = b'{"columns": {"busy": [' + b"1," * 2_000_001 + b"1]}}"
+    headers = fresh.shop | {"content-type": "application/json"}
+    answer = fresh.ask("POST", f"{AT}/decisions/batch", headers, content=body)
+    assert answer.status_code == 400
+    assert "more than 2,000,000 values" in answer.text
+
+
+@pytest.mark.parametrize(("n_keys", "mebibytes"), [(1, 64), (8, 256)])
+def test_bodies_in_memory_are_limited(fresh: Site, n_keys: int, mebibytes: int) -> None:
+    """40 connections of one key held 600 MiB, each for up to 26 minutes."""
+    json = {"content-type": "application/json"}
+    keys = [fresh.key(("decide", "*"), *[("audit", ROOMS)] * i) for i in range(n_keys)]
+    part = bytes(2**20)
+    small = b'{"context": {"base": 100, "busy": 0}}'
+
+    async def run() -> None:
+        is_over, idle = asyncio.Event(), [0]
+        answers: list[tuple[int, bytes | None]] = []
+
+        async def ask(who: dict[str, str], body: bytes, n: int) -> None:
+            left = n
+
+            async def receive() -> dict[str, Any]:
+                nonlocal left
+                if left == 0:  # all of it came but for the end
+                    idle[0] += 1
+                    await is_over.wait()
+                    return {"type": "http.disconnect"}
+                left -= 1
+                return {"type": "http.request", "body": body, "more_body": body is part}
+
+            async def send(message: Any) -> None:
+                if "status" in message:
+                    headers = dict(message["headers"])
+                    answers.append((message["status"], headers.get(b"retry-after")))
+
+            await fresh.app(scope_of(f"{AT}/decisions", who | json), receive, send)
+
+        waiting = [asyncio.ensure_future(ask(keys[i % n_keys], part, 15)) for i in range(40)]
+        while len(answers) + idle[0] < 40:
+            await asyncio.sleep(0.01)
+        assert mebibytes // 15 - n_keys <= idle[0] <= mebibytes // 14
+        assert set(answers) == {(429, b"1")}
+        answers.clear()
+        await ask(keys[0], small, 1)
+        assert answers == [(201, None)]  # there is always room for a decision
+        is_over.set()
+        await asyncio.gather(*waiting)
+        is_over.clear()
+        answers.clear()
+        idle[0] = 0
+        after = asyncio.ensure_future(ask(keys[0], part, 15))
+        while not idle[0]:
+            await asyncio.sleep(0.01)
+        assert answers == []
+        is_over.set()
+        await after
+
+    asyncio.run(run())
+
+
+def test_an_upload_is_refused_before_it_is_read(fresh: Site) -> None:
+    """Its 16 MiB were read into memory first, and then another was being read."""
+    fresh.house.uploads._names.add(ROOMS)
+    who = fresh.shop | {"content-type": "text/csv"}
+    assert asked_with(fresh, f"{AT}/history", who, b"a,b") == (429, 0)
+
+
+class Jumps(selectors.DefaultSelector):
+    """Waits for nothing: time is what it should have waited."""
+
+    at = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.at += timeout or 0.0
+        return super().select(0)
+
+
+class Jumping(asyncio.SelectorEventLoop):
+    """A loop whose time goes on only while nobody has anything to do, and then at once."""
+
+    def __init__(self) -> None:
+        self.jumps = Jumps()
+        super().__init__(self.jumps)
+
+    def time(self) -> float:
+        return self.jumps.at
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(100_000, 20.0), (15 * 2**20, 200.0)])
+def test_a_body_that_stops_is_waited_for_some_minutes_at_most(size: int, seconds: float) -> None:
+    """15 MiB might take 26 minutes, and whoever had sent them stayed as long."""
+    parts = [{"type": "http.request", "body": bytes(size), "more_body": True}]
+
+    async def receive() -> Any:
+        if parts:
+            return parts.pop()
+        return await asyncio.Event().wait()
+
+    async def read() -> None:
+        read_on = limited(receive, 16 * 2**20, 10.0)
+        await read_on()
+        with pytest.raises(BadRequest, match="the body did not come in time"):
+            await read_on()
+
+    loop = Jumping()
+    try:
+        loop.run_until_complete(read())
+        assert seconds * 0.9 <= loop.time() <= seconds * 1.1
+    finally:
+        loop.close()
 
 
 def test_what_does_not_fit_into_memory_is_refused(
@@ -702,6 +1010,21 @@ def test_a_ledger_that_was_put_back_stops_the_instance(fresh: Site) -> None:
     assert verify_chain(fresh.house.store, ROOMS).ok
 
 
+def test_strangers_learn_nothing_of_a_ledger_that_was_put_back(fresh: Site) -> None:
+    """They were told the instance's name, and how many entries it had and has."""
+    fresh.decide("a1")
+    kept = kept_copy(fresh)
+    fresh.decide("a2")
+    put_back(fresh, kept)
+    ready = fresh.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+    assert ROOMS not in ready.text
+    assert not any(sign.isdigit() for sign in ready.text)
+    assert "somebody put an earlier state back" in ready.json()["why"]
+    told = fresh.post(f"{AT}/decisions", fresh.shop, {"context": desks.night()}).text
+    assert f"'{ROOMS}': its ledger had 7 entries and was found with 4" in told
+
+
 def test_a_second_one_stops_it_again(fresh: Site) -> None:
     """The first was acknowledged: a later one, even to before as many entries, is another."""
     said = {"reason": "seen, and on file"}
@@ -918,7 +1241,8 @@ def test_it_stops_also_where_that_cannot_be_written_at_once(
         assert fresh.kinds(4) == []
         ready = fresh.get("/readyz")
         assert ready.status_code == 503
-        assert "could not be written into the ledger yet" in ready.json()["why"]
+        assert fresh.house.desk(ROOMS).set_back is not None
+        assert "could not be written into the ledger yet" in str(fresh.house.desk(ROOMS).set_back)
     assert stands_stopped(fresh)
 
 

@@ -187,6 +187,18 @@ def test_a_refusal_names_a_dozen_columns(here: Site) -> None:
     assert "c12" not in said
 
 
+@pytest.mark.parametrize("kind", ["text/csv", PARQUET])
+def test_a_file_has_no_say_on_its_own_rows(here: Site, kind: str) -> None:
+    """Its column of this name was taken for what the reader of a log says against a row."""
+    log = pl.read_csv(small_log()).with_columns(pl.lit("read me").alias("__fault__"))
+    raw = log.write_csv().encode() if kind == "text/csv" else parquet(log)
+    answer = here.ask("POST", AT, here.shop | {"content-type": kind}, content=raw)
+    assert answer.status_code == 422
+    said = problem(answer)["message"]
+    assert said.endswith("expected no column called '__fault__'; rename or remove it")
+    assert "read me" not in answer.text
+
+
 def test_an_instance_reads_one_file_at_a_time(here: Site) -> None:
     here.house.uploads._names.add(ROOMS)
     headers = here.shop | {"content-type": "text/csv"}

@@ -56,7 +56,8 @@ def serve(
             min=0.1,
             max=3600,
             help="Seconds in which the headers of a request must come, and its body beyond what it "
-            "takes at 10 kB a second; then the connection is closed, or the request refused.",
+            "takes at 10 kB a second (100 after 256 KiB); then the connection is closed, or the "
+            "request refused.",
         ),
     ] = 10.0,
 ) -> None:

@@ -14,14 +14,46 @@ from fastapi.responses import JSONResponse
 
 from gdcb.service.access import security_headers
 from gdcb.service.house import House
+from gdcb.service.line import Overloaded
 from gdcb.service.problems import BadRequest, problem_of
+from gdcb.service.routing import sender_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 SLOWEST = 10_000  # bytes a second at which a body may come
+_LARGE = 256 * 2**10  # bytes after which it must come ten times as fast
+_FREE = 64 * 2**10  # bytes of each body that are not counted, so that decisions always have room
 _ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
+
+
+class Bodies:
+    """How many bytes of bodies are in memory, of all requests and of each sender.
+
+    Parameters
+    ----------
+    most, most_each : bytes of all together, and of one key, person or address
+    """
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most, self._most_each, self._all = most, most_each, 0
+        self._each: dict[str, int] = {}
+
+    def take(self, who: str, size: int) -> None:
+        """Count bytes; Overloaded where there is no room for them."""
+        of_theirs = self._each.get(who, 0) + size
+        if of_theirs > self._most_each or self._all + size > self._most:
+            raise Overloaded("too many large bodies at once: try again in 1 second")
+        self._each[who] = of_theirs
+        self._all += size
+
+    def give(self, who: str, size: int) -> None:
+        """Forget bytes that are no longer in memory."""
+        self._all -= size
+        self._each[who] -= size
+        if not self._each[who]:
+            del self._each[who]
 
 
 class Envelope:
@@ -30,6 +62,7 @@ class Envelope:
     def __init__(self, app: App, house: House) -> None:
         self._app, self._house = app, house
         self._prefix, self._count = secrets.token_hex(4), itertools.count()
+        self._bodies = Bodies(house.settings.bodies, house.settings.bodies_each)
         self._timers: dict[tuple[str, int], Any] = {}
         is_https = house.door.is_https
         self._headers = _raw(security_headers(is_https=is_https))
@@ -64,14 +97,23 @@ class Envelope:
                 ]
             await send(message)
 
+        held: dict[str, int] = {}
+
+        def take(size: int) -> None:
+            who = sender_of(scope)
+            self._bodies.take(who, size)
+            held[who] = held.get(who, 0) + size
+
         # No database keeps it, and a program that sends it is looking for a hole.
         has_nul = "\0" in scope["path"] or b"%00" in scope["query_string"]
         app = _refuse_address if has_nul else self._app
         try:
             settings = self._house.settings
-            body = limited(receive, settings.largest, settings.timeout, announced)
+            body = limited(receive, settings.largest, settings.timeout, announced, take)
             await app(scope, body, sending)
         finally:
+            for who, size in held.items():
+                self._bodies.give(who, size)
             route = scope.get("route")
             path = getattr(route, "path", "other")
             timer = self._timers.get((path, status))
@@ -92,7 +134,11 @@ def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def limited(
-    receive: Receive, largest: int, timeout: float | None = None, announced: bytes = b""
+    receive: Receive,
+    largest: int,
+    timeout: float | None = None,
+    announced: bytes = b"",
+    take: Callable[[int], None] | None = None,
 ) -> Receive:
     """Return a body's stream that refuses more bytes than are allowed, and bytes that do not come.
 
@@ -100,8 +146,9 @@ def limited(
     ----------
     receive : the stream
     largest : bytes at most
-    timeout : seconds in which all of it must come, beyond `SLOWEST`; None: somebody else looks
+    timeout : seconds in which all of it must come, beyond `_needs`; None: somebody else looks
     announced : the length that the headers say, if any: then no byte is read where it is too large
+    take : is told how many bytes came, but for the first; raises where there is no room for them
     """
     seen, is_whole, deadline = 0, timeout is None, 0.0
 
@@ -119,14 +166,25 @@ def limited(
         else:
             deadline = deadline or asyncio.get_running_loop().time() + timeout
             try:
-                async with asyncio.timeout_at(deadline + seen / SLOWEST):
+                async with asyncio.timeout_at(deadline + _needs(seen)):
                     message = await receive()
             except TimeoutError:
                 raise BadRequest("the body did not come in time") from None
         if message["type"] == "http.request":
-            seen += len(message.get("body", b""))
+            before, seen = max(seen, _FREE), seen + len(message.get("body", b""))
             is_whole = is_whole or not message.get("more_body", False)
             check(seen)
+            if take is not None and seen > before:
+                take(seen - before)
         return message
 
     return next_part
+
+
+def _needs(size: int) -> float:
+    """Return how many seconds so many bytes may take: the more they are, the faster they come.
+
+    >>> _needs(100_000), round(_needs(2**18 + 1_000_000), 1)
+    (10.0, 36.2)
+    """
+    return min(size, _LARGE) / SLOWEST + max(0, size - _LARGE) / (10 * SLOWEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -39,7 +40,9 @@ class Settings:
     base_url : scheme, host and port where people reach it
     waiting : commands that may wait at a desk; more are turned away with 429
     largest : bytes of a request at most
-    timeout : seconds in which a body must come, beyond what it takes at 10 kB a second
+    bodies, bodies_each : bytes of bodies in memory, of all requests and of one sender
+    timeout : seconds in which a body must come, beyond what it takes at 10 kB a second, or at 100
+        from 256 KiB on
     tick : seconds between two looks at what is due; 0: this process looks after nothing
     rates : how often who may ask
     allow_local_hooks : whether webhooks may go to this machine and its network, for trying out
@@ -48,6 +51,8 @@ class Settings:
     base_url: str = "http://127.0.0.1:8000"
     waiting: int = 512
     largest: int = LARGEST
+    bodies: int = 256 * 2**20
+    bodies_each: int = 64 * 2**20
     timeout: float = 10.0
     tick: float = 1.0
     rates: RateLimits = field(default_factory=RateLimits)
@@ -79,6 +84,7 @@ class House:
         self.limiter = Limiter(self.settings.rates)
         self.claims = Claims(store, clock)
         self.uploads = Slots()
+        self.large = asyncio.Semaphore(2)  # large bodies that are read and checked at a time
         self._tidying = Tidying(self.books, self.door.session_limits, self.claims, clock)
         self.metrics = Metrics()
         self._closed = Cursors(store, "windows")

@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from gdcb.service.envelope import Message, Receive, Send
-from gdcb.service.routing import StrictRequest, check_known, refusal, request_id
+from gdcb.service.routing import StrictRequest, check_known, enter, refusal, request_id
 
 if TYPE_CHECKING:
     from gdcb.service.app import Application
@@ -64,7 +64,8 @@ class Lane:
         request = StrictRequest(scope, receive)
         try:
             await check_known(request)
-            asked = model.model_validate(await request.json())
+            await enter(request, found[1], "decide", kind="decide", n=request.weight())
+            asked = await request.read(model.model_validate)
             answer = await endpoint(found[1], request, asked)
         except Exception as error:  # whatever it is, the one error body says so
             status, said, headers = refusal(error, request_id(request))

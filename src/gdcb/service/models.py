@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+def _pause(value: Any) -> Any:
+    """Do nothing, in Python: between its calls other threads may run, and within pydantic none."""
+    return value
+
+
+_PAUSE = BeforeValidator(_pause)
 
 Id = Annotated[
     str,
@@ -25,9 +33,9 @@ Words = Annotated[str, Field(max_length=2_000)]
 Reason = Annotated[str, Field(min_length=1, max_length=2_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Value = bool | Number | Annotated[str, Field(max_length=2_000)]
-Context = Annotated[dict[str, Value], Field(max_length=2_000)]
+Context = Annotated[dict[str, Value], Field(max_length=2_000), _PAUSE]
 ActionValue = Number | Annotated[str, Field(max_length=200)]
-Action = Annotated[dict[str, ActionValue], Field(max_length=200)]
+Action = Annotated[dict[str, ActionValue], Field(max_length=200), _PAUSE]
 # The first wrong value of a list is named, and the rest is not looked at: thousands of wrong values
 # would make millions of errors.
 _FIRST = Field(fail_fast=True)
@@ -74,7 +82,7 @@ class DecideMany(Body):
     contexts: Annotated[list[Context], _FIRST, Field(min_length=1, max_length=10_000)] | None = None
     columns: (
         Annotated[
-            dict[str, Annotated[list[Value], _FIRST, Field(max_length=10_000)]],
+            dict[str, Annotated[list[Value], _FIRST, Field(max_length=10_000), _PAUSE]],
             Field(max_length=2_000),
         ]
         | None
@@ -90,7 +98,7 @@ class DecideMany(Body):
     )
     incumbent_columns: (
         Annotated[
-            dict[str, Annotated[list[ActionValue], _FIRST, Field(max_length=10_000)]],
+            dict[str, Annotated[list[ActionValue], _FIRST, Field(max_length=10_000), _PAUSE]],
             Field(max_length=200),
         ]
         | None
@@ -227,7 +235,7 @@ class ExecutedBody(Body):
 class OutcomeBody(Body):
     """What came of a decision."""
 
-    outcome: dict[str, bool | Number]
+    outcome: Annotated[dict[str, bool | Number], _PAUSE]
     label: Annotated[list[Number | None], _FIRST, Field(max_length=1_000)] | None = None
     weight: Annotated[Number, Field(ge=0)] = 1.0
     reason: Words = Field("", description="Why, where this corrects an outcome")

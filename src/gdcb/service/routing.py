@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from gdcb.errors import GdcbError
 from gdcb.ledger.live import Live
 from gdcb.service.access import NotAllowed, NotSignedIn, Principal, require
+from gdcb.service.access.rates import network
 from gdcb.service.desk import Desk
 from gdcb.service.house import House
 from gdcb.service.problems import BadRequest, body, problem_of
@@ -27,7 +28,7 @@ from gdcb.service.turn import Turn
 
 log = logging.getLogger("gdcb.service")
 T = TypeVar("T")
-_WHO, _OURS = "gdcb_principal", "gdcb_is_ours"
+_WHO, _OURS, _PAID = "gdcb_principal", "gdcb_is_ours", "gdcb_paid"
 _OBJECT = "expected a JSON object with named fields"
 # What the checker of models says in words of Python, said in words of JSON.
 _SAYS = {
@@ -46,26 +47,52 @@ _UNION = {
     "none": "null",
 }
 _WRITES = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_LARGE = 256 * 2**10
+_LARGE = 64 * 2**10  # bytes of a body from which on it is read and checked in a thread
+_KIB = 2**10
 _PLAIN = {404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 413: "too_large"}
 
 
 class StrictRequest(Request):
-    """A request whose JSON is read strictly."""
+    """A request whose JSON is read strictly, and checked as it is read."""
+
+    async def read(self, check: Callable[[Any], T]) -> T:
+        """Return what a check makes of the body, which is JSON; `json` returns the same then.
+
+        NaN is refused, a name twice, and what is nested too deep. The body counts as `weight`
+        decisions before it is read. Two large ones are read and checked at a time, in threads.
+        """
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise BadRequest(
+                "expected a body of type application/json", 415, "unsupported_media_type"
+            )
+        who = await principal_of(self)
+        if who is None:
+            raise NotSignedIn
+        count(self, who, "decide", self.weight())
+        raw = await self.body()
+        count(self, who, "decide", _weight(len(raw)))  # where its length was not announced
+        if len(raw) <= _LARGE:
+            self._json = found = check(loads(raw))
+            return found
+        async with house_of(self).large:
+            self._json = found = await run_in_threadpool(lambda: check(loads(raw)))
+        return found
 
     async def json(self) -> Any:
-        """Return the body as JSON; refuse NaN, a name twice, and what is nested too deep."""
-        if not hasattr(self, "_json"):
-            kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind != "application/json":
-                raise BadRequest(
-                    "expected a body of type application/json", 415, "unsupported_media_type"
-                )
-            raw = await self.body()
-            # A large one would hold up everybody else for as long as it takes to read.
-            is_large = len(raw) > _LARGE
-            self._json = await run_in_threadpool(loads, raw) if is_large else loads(raw)
+        """Return the body as it was read."""
         return self._json
+
+    def weight(self) -> int:
+        """Return as how many decisions the body counts: one for each KiB that is announced."""
+        announced = self.headers.get("content-length", "")
+        length = int(announced[:20]) if announced.isascii() and announced.isdigit() else 0
+        is_read = length <= house_of(self).settings.largest
+        return _weight(length) if is_read else 1
+
+
+def _weight(length: int) -> int:
+    return max(1, -(-length // _KIB))
 
 
 class Answered(JSONResponse):
@@ -83,13 +110,20 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, fed with strict requests."""
-        handler, has_body = super().get_route_handler(), self.body_field is not None
+        handler, field = super().get_route_handler(), self.body_field
+
+        def check(found: Any) -> Any:
+            assert field is not None
+            made, wrong = field.validate(found, {}, loc=("body",))
+            if wrong:
+                raise RequestValidationError(wrong)
+            return made
 
         async def strict(request: Request) -> Response:
             made = StrictRequest(request.scope, request.receive)
             await check_known(made)
-            if has_body:  # else what is no JSON at all would be refused as JSON of a wrong form
-                await made.json()
+            if field is not None:  # what the handler then checks is of its model already
+                await made.read(check)
             return await handler(made)
 
         return strict
@@ -104,6 +138,14 @@ def house_of(request: Request) -> House:
 def address_of(request: Request) -> str:
     """Return where a request comes from, for whoever counts."""
     return request.client.host if request.client else "unknown"
+
+
+def sender_of(scope: MutableMapping[str, Any]) -> str:
+    """Return for whom the bytes of a body count: who is known, or else an address."""
+    known, client = scope["state"].get(_WHO), scope.get("client")
+    if known is not None:
+        return str(known.id)
+    return network(client[0]) if client else "unknown"
 
 
 async def found_out(request: Request, is_use: bool = True) -> Principal | None:
@@ -152,13 +194,23 @@ async def check_known(request: Request) -> None:
         raise NotSignedIn
 
 
+def count(request: Request, who: Principal, kind: str, n: int) -> None:
+    """Count a request as n of a kind, less the decisions that it was counted for already."""
+    state = request.scope["state"]
+    paid = state.get(_PAID, 0) if kind == "decide" else 0
+    if n > paid:
+        house_of(request).limiter.take(kind, who.id, address_of(request), n, paid)
+    if kind == "decide":
+        state[_PAID] = max(n, paid)
+
+
 async def enter(
     request: Request, name: str, *roles: str, kind: str = "other", n: int = 1
 ) -> tuple[Principal, Desk]:
     """Return who asks and the desk of an instance; refuse who has none of the roles on it."""
     house = house_of(request)
     allowed = permitted(request, await principal_of(request), name, *roles)
-    house.limiter.take(kind, allowed.id, address_of(request), n)
+    count(request, allowed, kind, n)
     desk = house.known(name)
     if desk is None:
         desk = await run_in_threadpool(house.desk, name)

@@ -1,4 +1,7 @@
-"""JSON as strangers send it: no NaN, no NUL, no name twice, not too deep, not too large."""
+"""JSON as strangers send it: no NaN, no NUL, no name twice, not too deep, not too large.
+
+No other thread runs while a list of numbers is read. That is short where values are few.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from gdcb.service.problems import BadRequest
 LARGEST = 16 * 2**20
 MOST_NAMES = 2_000  # of one object
 MOST_PARTS = 500_000  # objects and lists; brackets in texts count, too
+MOST_VALUES = 2_000_000  # commas; those in texts count, too
 _GONE = object()
 
 
@@ -21,6 +25,8 @@ def loads(raw: bytes) -> Any:
     """
     if raw.count(b"{") + raw.count(b"[") > MOST_PARTS:
         raise BadRequest(f"the body has more than {MOST_PARTS:,} objects and lists")
+    if raw.count(b",") > MOST_VALUES:
+        raise BadRequest(f"the body has more than {MOST_VALUES:,} values")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:

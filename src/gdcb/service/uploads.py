@@ -18,8 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,8 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
     """
     import polars as pl
 
+    from gdcb.history.layout import FAULT
+
     name = f"history{suffix}"
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path, out = Path(folder) / name, Path(folder) / "read.arrow"
@@ -138,6 +140,9 @@ def read_upload(raw: bytes, suffix: str, choose: Choose) -> Upload:
             path.write_bytes(raw)
             with _Child(path, out) as child:
                 names = child.answer()["columns"]
+                if FAULT in names:  # readers of logs say in it what is wrong with a row
+                    said = f"expected no column called '{FAULT}'; rename or remove it"
+                    raise InvalidInput(f"{name}: {said}")
                 child.tell(asdict(choose(names)))
                 child.answer()
             return Upload(name, names, pl.read_ipc(out.read_bytes()))
@@ -154,23 +159,27 @@ def remove_left() -> None:
 
 
 class Slots:
-    """Who may upload now: one file at a time for each instance, and few of all of them."""
+    """Who may upload now: one file at a time for each instance, and few of all of them are read.
+
+    Attributes
+    ----------
+    free : held while a file is read, once it has come: a slow one keeps nobody else waiting
+    """
 
     def __init__(self) -> None:
         self._names: set[str] = set()
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self.free = asyncio.Semaphore(AT_ONCE)
 
-    @asynccontextmanager
-    async def one(self, name: str) -> AsyncIterator[None]:
-        """Wait for a slot; refuse a second file for the same instance."""
+    @contextmanager
+    def one(self, name: str) -> Iterator[None]:
+        """Refuse a second file for an instance, from before the first has come until it is read."""
         from gdcb.service.line import Overloaded
 
         if name in self._names:
             raise Overloaded("history: another file is being read for this instance; wait for it")
         self._names.add(name)
         try:
-            async with self._free:
-                yield
+            yield
         finally:
             self._names.discard(name)
 

@@ -93,11 +93,17 @@ class Limiter:
     _buckets: dict[tuple[str, str], tuple[float, float, Rate]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, kind: str, who: str | None, address: str, n: int = 1) -> None:
+    def take(self, kind: str, who: str | None, address: str, n: int = 1, paid: int = 0) -> None:
         """Count n requests (rows of a batch are decisions); TooMany where a bucket has too few.
 
-        A refused request costs nothing. A batch above the burst passes when the bucket is full,
-        and what it owes delays the next.
+        A refused request costs nothing more. A batch above the burst passes when the bucket is
+        full, and what it owes delays the next.
+
+        Parameters
+        ----------
+        kind, who, address : of what, and for whom it counts
+        n : how many, those in `paid` included
+        paid : for how many this request was counted before
         """
         mine, theirs = self.limits.of(kind)
         if n < 1:
@@ -109,14 +115,16 @@ class Limiter:
             at, held, wait = self.clock(), [], 0.0
             for key, rate in asked:
                 level = self._level(key, rate, at)
-                wait = max(wait, (min(n, rate.burst) - level) / rate.per_second)
+                short = min(n, rate.burst) - level
+                # A hair of time is no wait: the level is a sum of many small additions.
+                if (short - paid) / rate.per_second > 1e-9:
+                    wait = max(wait, short / rate.per_second)
                 held.append((key, rate, level))
-            # A hair of time is no wait: the level is a sum of many small additions.
-            if wait > 1e-9:
+            if wait > 0.0:
                 raise TooMany(_WORDS[kind], wait)
             for key, rate, level in held:
                 self._buckets.pop(key, None)
-                self._buckets[key] = (level - n, at, rate)
+                self._buckets[key] = (level - (n - paid), at, rate)
             if len(self._buckets) > self.most:
                 self._drop(at)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from gdcb.errors import StoreError
+from gdcb.errors import LedgerPutBack, StoreError
 from gdcb.service.access import EVERY
 from gdcb.service.house import House
 from gdcb.service.problems import placeless
@@ -19,6 +19,10 @@ from gdcb.service.routing import house_of, permitted, principal_of
 
 router = APIRouter(tags=["health"])
 _HERE = ("127.0.0.1", "::1")
+_PUT_BACK = (
+    "somebody put an earlier state back in the place of a ledger; the page of its instance says "
+    "more, and an administrator must acknowledge it"
+)
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class Readiness:
         try:
             n = await run_in_threadpool(house.check_ready)
             self.found = 200, {"status": "ready", "instances": n}
+        except LedgerPutBack:  # anybody may ask: which one, and how much it lacks, is for others
+            self.found = 503, {"status": "not ready", "why": _PUT_BACK}
         except StoreError as error:
             self.found = 503, {"status": "not ready", "why": placeless(error)}
         finally:

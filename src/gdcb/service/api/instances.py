@@ -287,13 +287,16 @@ async def history(
     if kind not in _SUFFIX:
         said = f"expected a body of type {' or '.join(_SUFFIX)}"
         raise BadRequest(said, 415, "unsupported_media_type")
-    raw = await request.body()
-    if not raw:
-        raise InvalidInput("history: expected a log, got an empty body")
-    async with house_of(request).uploads.one(name):
-        return await run_in_threadpool(
-            import_file, desk, raw, _SUFFIX[kind], who(principal), strict=strict, override=override
-        )
+    uploads = house_of(request).uploads
+    with uploads.one(name):
+        raw = await request.body()
+        if not raw:
+            raise InvalidInput("history: expected a log, got an empty body")
+        how: dict[str, Any] = {"strict": strict, "override": override}
+        async with uploads.free:
+            return await run_in_threadpool(
+                import_file, desk, raw, _SUFFIX[kind], who(principal), **how
+            )
 
 
 def import_file(desk: Desk, raw: bytes, suffix: str, by: str, **how: Any) -> dict[str, Any]:
