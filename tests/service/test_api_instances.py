@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from gdcb.errors import StoreUnavailable
 from gdcb.service import operating
+from gdcb.service.app import Application
 from gdcb.service.house import House, Settings
 from gdcb.service.models import About, Change, HookShown, NewHook, Proposal
 from gdcb.service.running import sql_store
@@ -380,6 +381,18 @@ def test_webhooks_go_to_public_addresses(fresh: Site) -> None:
 def test_an_overlap_that_is_none(here: Site, overlap: str) -> None:
     at = f"{AT}/webhooks/none/rotate?overlap_s={overlap}"
     assert here.post(at, here.shop).status_code == 422
+
+
+def test_the_document_of_the_api_is_written_once(
+    here: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may ask for it: 40 connections that did held up decisions for more than a second."""
+    first = here.get("/v1/openapi.json")
+    monkeypatch.setattr(Application, "openapi", lambda _: {})
+    again = here.get("/v1/openapi.json")
+    assert first.content == again.content
+    assert first.headers["content-type"] == again.headers["content-type"] == "application/json"
+    assert first.json()["info"]["title"] == "gdcb"
 
 
 # Health

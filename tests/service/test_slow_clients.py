@@ -296,6 +296,49 @@ def test_whoever_dawdles_is_put_out(there: Served) -> None:
     assert there.said() == before
 
 
+def asking(there: Served, times: int, room: int) -> socket.socket:
+    """Return a connection that has asked for a large document so often, and read nothing."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    one.settimeout(TIMEOUT + SLACK)
+    one.connect(("127.0.0.1", there.port))
+    one.sendall(head("/v1/openapi.json", method="GET") * times)
+    return one
+
+
+def is_ended(one: socket.socket, until: float) -> bool:
+    """Return whether the other side ends a connection in time; nothing is read of it."""
+    with one:
+        while time.monotonic() < until:
+            try:
+                one.sendall(b"\r\n")
+            except ConnectionError:
+                return True
+            time.sleep(0.2)
+    return False
+
+
+def test_whoever_reads_nothing_is_put_out(there: Served) -> None:
+    """Headers and bodies had to come in time; answers waited for ever, and kept a descriptor."""
+    before = there.said()
+    crowd = [asking(there, times, 4096) for times in (60, 60, 400)]
+    until = time.monotonic() + 3 * TIMEOUT + SLACK
+    assert [is_ended(one, until) for one in crowd] == [True] * 3
+    assert there.said() == before
+
+
+def test_whoever_reads_slowly_gets_all_of_it(there: Served) -> None:
+    """It takes several times the limit, but goes on all the time."""
+    with asking(there, 120, 65_536) as one:
+        got, until = bytearray(), time.monotonic() + 3 * TIMEOUT
+        while time.monotonic() < until:
+            got += one.recv(32_768)
+            time.sleep(0.02)
+        one.sendall(head("/healthz", b"Connection: close\r\n", method="GET"))
+        got += all_of(one)
+    assert got.count(b"HTTP/1.1 200") == 121
+
+
 def test_what_is_too_large_is_refused_before_it_is_read(there: Served) -> None:
     """Headers without end, and a stranger's forms of more than 16 KiB, announced or not."""
     before = there.said()

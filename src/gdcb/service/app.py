@@ -9,7 +9,8 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
@@ -65,6 +66,17 @@ class Application(FastAPI):
             self.openapi_schema = document
         return self.openapi_schema
 
+    def setup(self) -> None:
+        """Serve that document, written once: anybody may ask for its 100 kB over and over."""
+        written = b""
+
+        async def document(_: Request) -> Response:
+            nonlocal written
+            written = written or bytes(JSONResponse(self.openapi()).body)
+            return Response(written, media_type="application/json")
+
+        self.add_route("/v1/openapi.json", document, include_in_schema=False)
+
     async def routed(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer through the routes."""
         await super().__call__(scope, receive, send)
@@ -112,7 +124,7 @@ def build(house: House, beside: Beside | None = None) -> Application:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,
     )
     api = (decisions, answers, instances, evidence, hooks, erasing, health)
     # The auditor's before the reviewer's: '/d/{id}/replay' would else be taken for an answer.

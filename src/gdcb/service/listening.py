@@ -1,6 +1,7 @@
-"""The HTTP protocol of `gdcb serve`: uvicorn's, with limits on a request's headers.
+"""The HTTP protocol of `gdcb serve`: uvicorn's, with limits on headers, and on unread answers.
 
 Uvicorn waits for headers as long as a client keeps it waiting, and keeps them however many come.
+It waits as long until what it answered is read, also where it has closed the connection.
 Bodies are limited by the envelope (`gdcb.service.envelope`), whichever server runs.
 """
 
@@ -14,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from gdcb.errors import InvalidInput
 from gdcb.service.running import planned
 
+SLOWEST = 10_000  # bytes a second at which answers must be read
 LARGEST_HEAD = 64 * 2**10  # bytes of a request's first line and headers
 
 
@@ -21,13 +23,16 @@ class Http(HttpToolsProtocol):
     """A connection that is closed where no whole headers come within the plan's `timeout`.
 
     The time runs from the connection on, from the first byte of each later request, and from any
-    bytes that belong to no request or to one that was answered before its body had come.
+    bytes that belong to no request or to one that was answered before its body had come. It ends at
+    once where, for as long, answers wait that are not read at 10 kB a second.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._seconds = planned().timeout
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None  # when to look whether answers were read
+        self._left: int | None = None  # bytes that waited when nothing more could be written
         self._answering: RequestResponseCycle | None = None  # the request that is being answered
         self._is_head, self._is_large = True, False
         self._fields = 0  # bytes of the first line and of the fields that came whole
@@ -92,6 +97,39 @@ class Http(HttpToolsProtocol):
         self._is_mixed, self._pieces = True, 0
         super().on_body(body)
 
+    def pause_writing(self) -> None:
+        """Begin to wait until what was answered is read."""
+        super().pause_writing()
+        self._left = self.transport.get_write_buffer_size()
+        if self._unread is not None:
+            self._unread.cancel()
+        self._unread = self.loop.call_later(self._seconds, self._look_for_reading)
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        super().resume_writing()
+        self._left = None
+
+    def on_response_complete(self) -> None:
+        """Look later whether the answer was read: also a closed connection stays until it is."""
+        if self._unread is None:
+            self._unread = self.loop.call_later(self._seconds, self._look_for_reading)
+        super().on_response_complete()
+
+    def _look_for_reading(self) -> None:
+        """End the connection where too little was read since nothing more could be written."""
+        before, left = self._left, self.transport.get_write_buffer_size()
+        self._unread = self._left = None
+        if left == 0:
+            return
+        if before is not None and before - left < SLOWEST * self._seconds:
+            self.logger.info("answers were not read within %g seconds", self._seconds)
+            self.transport.abort()
+            return
+        if self.flow.write_paused or self.transport.is_closing():
+            self._left = left
+        self._unread = self.loop.call_later(self._seconds, self._look_for_reading)
+
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with a request that cannot be read, and close the connection."""
         large = f"The headers are larger than {LARGEST_HEAD} bytes."
@@ -105,6 +143,9 @@ class Http(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
         self._leave()
         super().connection_lost(exc)
 
