@@ -181,7 +181,8 @@ def lose_a_node(
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     head = ray.get_runtime_context().get_node_id()
     here = scheduling.NodeAffinitySchedulingStrategy(head, soft=False)
-    busy = ray.remote(scheduling_strategy=here)(toy_tasks.wait_for).remote(folder / "go")
+    busy = ray.remote(scheduling_strategy=here)(toy_tasks.keep_busy).remote(folder)
+    toy_tasks.wait_for(folder / "busy")  # else the head may take a task before it
     found: dict[int, bytes] = {}
     for index, result in Ray().run(function, tasks):
         assert index not in found

@@ -124,6 +124,12 @@ def wait_for(path: Path, seconds: float = 60.0) -> None:
         raise TimeoutError(f"{path} never came")
 
 
+def keep_busy(folder: Path) -> None:
+    """Say that the node is busy, and keep it so until it may go on."""
+    (folder / "busy").touch()
+    wait_for(folder / "go")
+
+
 @dataclass(frozen=True)
 class Traced:
     """A task of the protocol, where it stands among them, and the folder of its traces."""
