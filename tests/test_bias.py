@@ -206,8 +206,8 @@ def test_intervals_hold_where_log_odds_of_arms_have_slopes_of_their_own(is_read:
     """95 % intervals of 3 arms in 60 logs of 1,000 rows, with the pooling of certificates.
 
     Whoever reads both columns has all there is to read: b is 0. In 200 such logs
-    0.97 held (0.96 for those who read nothing), seeds fixed; below 0.88 comes with a chance of about
-    1 in 1,000 where 0.94 hold.
+    0.97 held (0.96 for those who read nothing), seeds fixed; below 0.88 comes with a chance of
+    about 1 in 1,000 where 0.94 hold.
     """
     reference = chosen_well(4000, 1)[0]["features"]
     many, eta = chosen_well(400_000, 2)
