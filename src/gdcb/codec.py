@@ -63,12 +63,19 @@ def from_body(kind: str, body: bytes) -> ev.Event:
         raise InvalidInput(f"event: no kind {kind!r}; there are {', '.join(ev.KINDS)}")
     try:
         return known(**unpack(body))
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"event: cannot read this {kind} ({error})") from error
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """Read what `pack` wrote, values and arrays by name; ValueError and its kin where it is not."""
+    """Read what `pack` wrote, by name; ValueError, TypeError or AttributeError where it is not."""
+    try:
+        return _unpack(body)
+    except (LookupError, OverflowError, RecursionError, struct.error) as error:
+        raise ValueError(f"not as it was packed ({error})") from error
+
+
+def _unpack(body: bytes) -> dict[str, Any]:
     (length,) = _LENGTH.unpack_from(body)
     head = _HEADS.decode(body[4 : 4 + length].decode())
     values: dict[str, Any] = dict(head["fields"])

@@ -21,6 +21,7 @@ from gdcb.errors import BrokenChain, InvalidInput, UnknownInstance
 from gdcb.ledger import Snapshot, open_store
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.differing import compare
+from gdcb.ledger.live import FORMAT
 from gdcb.ledger.recalled import Recalled, recall
 from gdcb.ledger.replay_report import ReplayReport
 from gdcb.ledger.replaying import chosen, replay_chain
@@ -258,9 +259,10 @@ def test_a_snapshot_of_another_version_is_not_held_against_the_ledger(ledger: Pa
     store = open_store(ledger)
     snapshot = store.snapshot("str")
     assert snapshot is not None
-    assert unpack(snapshot.body)["format"]
-    body = snapshot.body.replace(b'"format":', b'"form_t":', 1)
-    store.put_snapshot(Snapshot("str", snapshot.size, snapshot.hash, body))
+    body = snapshot.body.replace(b'"format":%d,' % FORMAT, b'"format":%d,' % (FORMAT - 1), 1)
+    assert unpack(body)["format"] == FORMAT - 1
+    (last,) = store.get("str", [snapshot.size - 1])
+    store.put_snapshot(Snapshot.of("str", snapshot.size, last.hash, body))
     store.close()
     report = _replayed(ledger)
     assert report.ok

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import secrets
 import selectors
 import shutil
 import sqlite3
+import struct
 import sys
 import threading
 import time
@@ -27,7 +29,7 @@ from gdcb import round as turn
 from gdcb.arguments import mask_of
 from gdcb.cases import made_event
 from gdcb.cli.app import app
-from gdcb.codec import from_body
+from gdcb.codec import from_body, unpack
 from gdcb.errors import InvalidInput, StoreError, StoreFull, StoreUnavailable
 from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
@@ -912,6 +914,62 @@ def test_a_snapshot_that_was_changed_is_not_used(fresh: Site, what: str) -> None
     known = desks.everything(begun_whole(fresh))
     assert desks.everything(opened(fresh.house.store, ROOMS)) == known
     assert [one.what for one in verify_chain(fresh.house.store, ROOMS).findings] == ["snapshot"]
+
+
+def _with_head(length: int, head: bytes) -> bytes:
+    return struct.pack("<I", length) + head + bytes(-(4 + len(head)) % 8)
+
+
+def _saying(head: dict[str, Any]) -> bytes:
+    text = json.dumps(head).encode()
+    return _with_head(len(text), text)
+
+
+UNREADABLE = {
+    "nothing": b"",
+    "random bytes": bytes.fromhex("8d1f00f37a5523c4b1e6") * 9,
+    "lists in lists": _with_head(200_000, b'{"fields":' + b"[" * 199_990),
+    "a huge array": _saying({"fields": {"format": 4}, "arrays": [["state", "<f8", [2**70]]]}),
+    "no format": _saying({"fields": {"text": desks.held()}, "arrays": []}),
+    "format 99": _saying({"fields": {"format": 99}, "arrays": []}),
+    "other columns": _saying({"fields": {"format": 4}, "arrays": []}),
+}
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_snapshot_that_cannot_be_read_is_not_used_and_found(fresh: Site, body: bytes) -> None:
+    """Some were passed over by `verify`, and some stopped the service as it started."""
+    fresh.decide("a1")
+    put_snapshot(fresh, body)
+
+
+def test_a_snapshot_under_a_key_that_nobody_has_is_bound_to_the_chain(fresh: Site) -> None:
+    """It cannot be read, as after an erasure; `verify` believed it whatever its digest was."""
+    fresh.decide("a1")
+    put_snapshot(fresh, b"gdcb sealed " + b"0" * 32 + b"\n" + bytes(64), after=bytes(32))
+
+
+def put_snapshot(there: Site, body: bytes, after: bytes | None = None) -> None:
+    """Put a body into the place of the snapshot, and see that it is found and not used."""
+    size, store = forge(there, lambda live: None).size, there.house.store
+    last = store.head(ROOMS).hash if after is None else after
+    store.put_snapshot(Snapshot.of(ROOMS, size, last, body))
+    known = desks.everything(begun_whole(there))
+    assert desks.everything(opened(store, ROOMS)) == known
+    assert [one.what for one in verify_chain(store, ROOMS).findings] == ["snapshot"]
+    assert there.decide("a2")["id"] == "a2"
+
+
+def test_a_snapshot_cannot_ask_for_more_room_than_it_fills(fresh: Site) -> None:
+    fresh.decide("a1")
+    live = opened(fresh.house.store, ROOMS)
+    room, body = int(live.group.size), live.to_bytes()
+    wider = body.replace(b'"room":%d,' % room, b'"room":%d,' % 10**12)
+    head = int.from_bytes(body[:4], "little") + len(wider) - len(body)
+    start, stop = 4 + head, 4 + int.from_bytes(body[:4], "little")
+    wider = _with_head(head, wider[4:start]) + body[stop + -stop % 8 :]
+    assert unpack(wider)["room"] == 10**12
+    put_snapshot(fresh, wider)
 
 
 def test_trouble_with_the_store_is_not_called_forgery(

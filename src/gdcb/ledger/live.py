@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -41,7 +40,7 @@ FORMAT = 4
 log = logging.getLogger("gdcb.ledger")
 _AT_ONCE = 1_000  # entries that are fetched together
 # What a snapshot raises that somebody has changed, or that is of another chain.
-_FORGED = (GdcbError, ValueError, TypeError, AttributeError, LookupError, struct.error)
+_FORGED = (GdcbError, ValueError, TypeError, AttributeError, LookupError)
 
 
 @dataclass(slots=True)
@@ -365,8 +364,11 @@ class Live(Agent):
 
     def _take_learners(self, found: dict[str, Any]) -> None:
         """Take over what the learners know, and the rows that were kept."""
-        self.state, self.group = self.room(found["room"])
-        self.state = from_bytes(found["state"].tobytes(), self.state)
+        room, state = found["room"], found["state"].tobytes()
+        if self.bytes_for(room) > len(state):
+            raise InvalidInput(f"snapshot: {len(state)} bytes hold no state of {room} units")
+        self.state, self.group = self.room(room)
+        self.state = from_bytes(state, self.state)
         columns = {
             f.name: found[f"kept.{f.name}"].copy() for f in fields(Log) if f"kept.{f.name}" in found
         }
@@ -388,7 +390,7 @@ def sealed_state(sealer: Sealer, event: ev.StateSealed) -> dict[str, Any] | None
     try:
         body = sealer.unboxed(base64.b64decode(event.state, validate=True))
         return None if body is None else unpack(body)
-    except (ValueError, KeyError, TypeError, binascii.Error, struct.error) as error:
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise BrokenChain(f"a sealed state cannot be read ({error})") from error
 
 

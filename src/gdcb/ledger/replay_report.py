@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,23 +9,23 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.codec import unpack
-from gdcb.errors import BrokenChain, GdcbError
+from gdcb.errors import BrokenChain, GdcbError, InvalidInput
 from gdcb.ledger.differing import Compared, compare_arrays
-from gdcb.ledger.live import Live
+from gdcb.ledger.live import FORMAT, Live
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot
 from gdcb.records import flatten, from_bytes
 
-_UNREADABLE = (GdcbError, ValueError, KeyError, TypeError, AttributeError, struct.error)
+_UNREADABLE = (GdcbError, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
 class StateCheck:
     """Say whether a stored snapshot is what the fold knows after as many entries.
 
-    `verdict` is 'equal', 'to rounding' or 'differs', and 'of another version' where this one
-    cannot read it: it is then worked out anew when somebody opens the chain. `odd` names what
-    differs.
+    `verdict` is 'equal', 'to rounding' or 'differs', and 'of another version' where it is of an
+    earlier format: nothing uses it, and the state is worked out anew when somebody opens the
+    chain. `odd` names what differs.
     """
 
     size: int
@@ -125,12 +124,11 @@ def check_snapshot(
         found = unsealed(live.store, stored)
     except BrokenChain as error:
         return StateCheck(stored.size, "differs", 0.0, [str(error)])
-    if found is None:
-        return None
-    check = check_state(live, found, tolerance)
-    if check.verdict != "of another version" and not stored.is_after(last):
-        return StateCheck(stored.size, "differs", check.worst, ["digest", *check.odd])
-    return check
+    check = None if found is None else check_state(live, found, tolerance)
+    if stored.is_after(last):
+        return check
+    worst, odd = (0.0, []) if check is None else (check.worst, check.odd)
+    return StateCheck(stored.size, "differs", worst, ["digest", *odd])
 
 
 def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
@@ -138,9 +136,9 @@ def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
     size, ours = stored.size, Snapshot(live.chain, stored.size, b"", live.to_bytes())
     if stored.body == ours.body:
         return StateCheck(size, "equal", 0.0, [])
-    if _format(stored) != _format(ours):
-        return StateCheck(size, "of another version", 0.0, [])
     try:
+        if _format(stored) != _format(ours):
+            return StateCheck(size, "of another version", 0.0, [])
         old, new = _known(live, stored), _known(live, ours)
     except _UNREADABLE as error:
         return StateCheck(size, "differs", 0.0, [str(error)])
@@ -152,11 +150,11 @@ def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
     return StateCheck(size, "equal" if is_equal else "to rounding", worst, [])
 
 
-def _format(snapshot: Snapshot) -> Any:
-    try:
-        return unpack(snapshot.body)["format"]
-    except _UNREADABLE:
-        return None
+def _format(snapshot: Snapshot) -> int:
+    number = unpack(snapshot.body).get("format")
+    if type(number) is not int or not 1 <= number <= FORMAT:
+        raise InvalidInput(f"expected a format from 1 to {FORMAT}, got {number!r}")
+    return number
 
 
 def _known(live: Live, snapshot: Snapshot) -> tuple[dict[str, Array], dict[str, Any]]:
