@@ -20,7 +20,7 @@ import pytest
 
 from tests.test_cli_serve import LISTING, fetched, free_port
 
-TIMEOUT = 1.5
+TIMEOUT = 2.5
 SLACK = 6.0  # of a busy machine
 FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
 PARTS = b"Content-Type: multipart/form-data; boundary=x\r\n"
@@ -337,6 +337,18 @@ def test_whoever_reads_slowly_gets_all_of_it(there: Served) -> None:
         one.sendall(head("/healthz", b"Connection: close\r\n", method="GET"))
         got += all_of(one)
     assert got.count(b"HTTP/1.1 200") == 121
+
+
+def test_whoever_reads_steadily_stays(there: Served) -> None:
+    """At 40 kB a second: what the kernel took, some megabytes, was all that came."""
+    crowd = [asking(there, 400, room) for room in (4_096, 65_536)]
+    begun, got = time.monotonic(), [0] * len(crowd)
+    while (passed := time.monotonic() - begun) < 4 * TIMEOUT:
+        for i, one in enumerate(crowd):
+            if (due := int(40_000 * passed) - got[i]) > 0:
+                got[i] += len(one.recv(min(due, 4_096)))
+        time.sleep(0.01)
+    assert [is_ended(one, time.monotonic() + 1.0) for one in crowd] == [False] * len(crowd)
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(there: Served) -> None:

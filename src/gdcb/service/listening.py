@@ -8,6 +8,7 @@ Bodies are limited by the envelope (`gdcb.service.envelope`), whichever server r
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -15,7 +16,28 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from gdcb.errors import InvalidInput
 from gdcb.service.running import planned
 
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+    def in_kernel(transport: Any) -> int:
+        """Return how many bytes the kernel holds that the other side has not confirmed."""
+        try:
+            made = transport.get_extra_info("socket").fileno()
+            found = fcntl.ioctl(made, termios.TIOCOUTQ, bytes(4))
+        except (AttributeError, OSError):  # it is closed
+            return 0
+        return int.from_bytes(found, sys.byteorder)
+
+else:
+
+    def in_kernel(_: Any) -> int:
+        """Return 0: how many bytes the kernel holds is asked on Linux only."""
+        return 0
+
+
 SLOWEST = 10_000  # bytes a second at which answers must be read
+STEP = 64 * 2**10  # bytes: the kernel tells of reading only in steps of about so many
 LARGEST_HEAD = 64 * 2**10  # bytes of a request's first line and headers
 
 
@@ -100,7 +122,7 @@ class Http(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait until what was answered is read."""
         super().pause_writing()
-        self._left = self.transport.get_write_buffer_size()
+        self._left = self._unread_bytes()
         if self._unread is not None:
             self._unread.cancel()
         self._unread = self.loop.call_later(self._seconds, self._look_for_reading)
@@ -118,17 +140,24 @@ class Http(HttpToolsProtocol):
 
     def _look_for_reading(self) -> None:
         """End the connection where too little was read since nothing more could be written."""
-        before, left = self._left, self.transport.get_write_buffer_size()
+        before, left = self._left, self._unread_bytes()
         self._unread = self._left = None
-        if left == 0:
+        if self.transport.get_write_buffer_size() == 0:
             return
-        if before is not None and before - left < SLOWEST * self._seconds:
+        if before is not None and before - left < max(1, SLOWEST * self._seconds - STEP):
             self.logger.info("answers were not read within %g seconds", self._seconds)
             self.transport.abort()
             return
         if self.flow.write_paused or self.transport.is_closing():
             self._left = left
         self._unread = self.loop.call_later(self._seconds, self._look_for_reading)
+
+    def _unread_bytes(self) -> int:
+        """Return how many bytes of answers nobody has read, those in the kernel's hands among them.
+
+        It holds megabytes, and takes more only when a good part of them is gone.
+        """
+        return self.transport.get_write_buffer_size() + in_kernel(self.transport)
 
     def send_400_response(self, msg: str) -> None:
         """Say what is wrong with a request that cannot be read, and close the connection."""
