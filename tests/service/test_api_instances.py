@@ -414,6 +414,21 @@ def test_a_process_says_how_it_is(here: Site, monkeypatch: pytest.MonkeyPatch) -
     assert here.get("/healthz").status_code == 200
 
 
+def test_strangers_are_told_no_names_of_files(
+    here: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "it was replaced; remove 'prices.db-wal'"
+
+    def fail() -> int:
+        raise StoreUnavailable(f"store '/srv/prices.db': {said}")
+
+    monkeypatch.setattr(here.house, "check_ready", fail, raising=False)
+    ready = here.get("/readyz")
+    why = "the ledger does not answer; the log says why"
+    assert (ready.status_code, ready.json()["why"]) == (503, why)
+    assert said in caplog.text
+
+
 def test_figures_are_for_auditors(here: Site) -> None:
     here.decide("m1")
     found = here.get("/metrics", here.key(("audit", "*")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from gdcb.service.house import House
 from gdcb.service.problems import placeless
 from gdcb.service.routing import house_of, permitted, principal_of
 
+log = logging.getLogger("gdcb.service")
 router = APIRouter(tags=["health"])
 _HERE = ("127.0.0.1", "::1")
 _PUT_BACK = (
@@ -56,7 +58,11 @@ class Readiness:
         except LedgerPutBack:  # anybody may ask: which one, and how much it lacks, is for others
             self.found = 503, {"status": "not ready", "why": _PUT_BACK}
         except StoreError as error:
-            self.found = 503, {"status": "not ready", "why": placeless(error)}
+            why = placeless(error)
+            if "'" in why:  # a name of a file or an instance
+                log.warning("not ready: %s", error)
+                why = "the ledger does not answer; the log says why"
+            self.found = 503, {"status": "not ready", "why": why}
         finally:
             self.looking = None
         return self.found
