@@ -400,3 +400,15 @@ def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="cannot be read"):
         read(binary)
+
+
+@pytest.mark.parametrize("number", ["1e999999", "-2.5E+400", "1_0e3_09"])
+def test_a_number_that_is_too_large_is_not_read_as_infinite(number: str) -> None:
+    """A bound with a digit too many was no bound at all."""
+    with pytest.raises(InvalidInput, match=r"expected a number of at most 1\.8e308, got"):
+        read_toml(f"high = {number}")
+    assert read_toml("high = inf\nlow = -inf\nmost = 1.7e308") == {
+        "high": math.inf,
+        "low": -math.inf,
+        "most": 1.7e308,
+    }

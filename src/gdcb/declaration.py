@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import tomllib
 import typing
@@ -155,13 +156,21 @@ def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
         raise InvalidInput(f"{where}: expected at most {LARGEST:,} letters, got {len(text):,}")
     _check_depth(text, where)
     try:
-        data = tomllib.loads(text)
+        data = tomllib.loads(text, parse_float=_number)
         _check_whole_numbers(data, where)
     except InvalidInput:
         raise
     except (ValueError, RecursionError) as error:  # a number of 4,301 digits is a ValueError
         raise InvalidInput(f"{where}: not TOML ({error})") from error
     return data
+
+
+def _number(text: str) -> float:
+    """Read a number; a typing error must not be an infinite bound, which says 'inf'."""
+    number = float(text)
+    if math.isinf(number) and "inf" not in text:
+        raise ValueError(f"expected a number of at most 1.8e308, got {text[:20]}")
+    return number
 
 
 def _check_depth(text: str, where: str) -> None:
