@@ -344,8 +344,6 @@ class Live(Agent):
         Not the rules in force: who restores has them from the chain.
         """
         found = unpack(snapshot.body)
-        if found["format"] != FORMAT:
-            raise InvalidInput(f"snapshot: expected format {FORMAT}, got {found['format']!r}")
         self._story = Story(self.store, self.chain, snapshot.size)
         self.events, self.stored = self._story, StoredRecords(self._story, self)
         self.records = self.stored
@@ -439,12 +437,20 @@ def restored(kind: type[L], store: Store, chain: str, size: int) -> L | None:
     return None
 
 
+def format_of(found: dict[str, Any]) -> int:
+    """Return the number of a snapshot's format; refuse one that this version does not know."""
+    number = found.get("format")
+    if type(number) is not int or not 1 <= number <= FORMAT:
+        raise InvalidInput(f"expected a format from 1 to {FORMAT}, got {number!r}")
+    return number
+
+
 def _restored(kind: type[L], store: Store, stored: Snapshot) -> L | None:
     """Take a snapshot over; None: it is of another version, or its key was destroyed."""
     chain, size = stored.chain, stored.size
     snapshot = unsealed(store, stored)
     head = {} if snapshot is None else unpack(snapshot.body)
-    if snapshot is None or head.get("format") != FORMAT:
+    if snapshot is None or format_of(head) != FORMAT:
         return None
     (last,) = store.get(chain, [size - 1])
     if not stored.is_after(last.hash):

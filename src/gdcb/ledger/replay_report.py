@@ -9,9 +9,9 @@ import numpy as np
 
 from gdcb.arrays import Array
 from gdcb.codec import unpack
-from gdcb.errors import BrokenChain, GdcbError, InvalidInput
+from gdcb.errors import BrokenChain, GdcbError
 from gdcb.ledger.differing import Compared, compare_arrays
-from gdcb.ledger.live import FORMAT, Live
+from gdcb.ledger.live import FORMAT, Live, format_of
 from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot
 from gdcb.records import flatten, from_bytes
@@ -137,7 +137,7 @@ def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
     if stored.body == ours.body:
         return StateCheck(size, "equal", 0.0, [])
     try:
-        if _format(stored) != _format(ours):
+        if format_of(unpack(stored.body)) != FORMAT:
             return StateCheck(size, "of another version", 0.0, [])
         old, new = _known(live, stored), _known(live, ours)
     except _UNREADABLE as error:
@@ -148,13 +148,6 @@ def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
     if odd or arrays:
         return StateCheck(size, "differs", worst, odd + arrays)
     return StateCheck(size, "equal" if is_equal else "to rounding", worst, [])
-
-
-def _format(snapshot: Snapshot) -> int:
-    number = unpack(snapshot.body).get("format")
-    if type(number) is not int or not 1 <= number <= FORMAT:
-        raise InvalidInput(f"expected a format from 1 to {FORMAT}, got {number!r}")
-    return number
 
 
 def _known(live: Live, snapshot: Snapshot) -> tuple[dict[str, Array], dict[str, Any]]:
