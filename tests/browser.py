@@ -47,8 +47,9 @@ def chromium_path() -> str:
 def chromium() -> Iterator[Browser]:
     """Start the browser, and close it afterwards."""
     path = chromium_path()
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=20_000)  # of a busy machine
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
         yield browser

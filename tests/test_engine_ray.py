@@ -30,11 +30,11 @@ cluster_utils: Any = import_module("ray.cluster_utils")
 scheduling: Any = import_module("ray.util.scheduling_strategies")
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-# A dead node is noticed within some seconds, not half a minute; a busy one is not taken for dead.
+# A dead node is noticed within ten seconds, not half a minute; a busy one is not taken for dead.
 QUICK = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_failure_threshold": 8,
+    "health_check_failure_threshold": 14,
 }
 LARGE = 50_000  # numbers; from 100 kB on Ray keeps a result on the node that made it
 # Methods of the protocol, the records of which are that large too.

@@ -190,5 +190,5 @@ def episodes(task: Task) -> Record | Ground:
 
 def episodes_slowly(task: Task) -> Record | Ground:
     """Return the same after a while, so that a run can be cut short."""
-    time.sleep(0.3)
+    time.sleep(1.0)
     return episodes(task)

@@ -389,6 +389,7 @@ def test_too_many_requests_are_told_when_to_come_again(
 ) -> None:
     few = RateLimits(decide=Rate(0.5, 3), other=Rate(0.25, 2))
     with site(sqlite_template, tmp_path, settings=Settings(BASE, tick=0, rates=few)) as here:
+        here.house.limiter.clock = lambda: 0.0
         for i in range(3):
             here.decide(f"a{i}")
         before = here.heads()
@@ -407,6 +408,7 @@ def test_too_many_requests_are_told_when_to_come_again(
 def test_rows_of_a_batch_count(sqlite_template: Path, tmp_path: Path) -> None:
     few = RateLimits(decide=Rate(1.0, 4))
     with site(sqlite_template, tmp_path, settings=Settings(BASE, tick=0, rates=few)) as here:
+        here.house.limiter.clock = lambda: 0.0
         assert here.post(f"{DECIDE}/batch", here.shop, {"contexts": [night()] * 3}).is_success
         answer = here.post(f"{DECIDE}/batch", here.shop, {"contexts": [night()] * 3})
         # Its body was read, which counts as one decision.

@@ -451,7 +451,7 @@ def test_bodies_in_memory_are_limited(fresh: Site, n_keys: int, mebibytes: int) 
         is_over.set()
         await after
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_an_upload_is_refused_before_it_is_read(fresh: Site) -> None:

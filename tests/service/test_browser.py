@@ -120,34 +120,37 @@ def test_the_printed_link_signs_in_once(browser: Browser, tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = ["serve", str(declaration), "--db", str(tmp_path / "gdcb.db"), "--port", str(port)]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "gdcb", *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        link = _printed(process)
-        _await_port(port)
-        first, second = (browser.new_context(reduced_motion="reduce") for _ in range(2))
-        page = first.new_page()
-        page.goto(link)
-        assert is_fine(page)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", name="Instances").wait_for()
-        assert is_fine(page)
-        page.get_by_role("link", name="Rooms by the sea", exact=True).click()
-        page.get_by_role("heading", name="Dashboard").wait_for()
-        [cookie] = [one for one in first.cookies() if one.get("name") == "gdcb"]
-        assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
-        other = second.new_page()
-        other.goto(link)
-        expect(other.get_by_role("alert")).to_contain_text("used already")
-        assert other.get_by_role("button", name="Sign in").count() == 0
-        assert second.cookies() == []
-        first.close()
-        second.close()
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) is not None
+    ) as process:  # fmt: skip
+        try:
+            _sign_in_once(browser, _printed(process), port)
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) is not None
+
+
+def _sign_in_once(browser: Browser, link: str, port: int) -> None:
+    _await_port(port)
+    first, second = (browser.new_context(reduced_motion="reduce") for _ in range(2))
+    page = first.new_page()
+    page.goto(link)
+    assert is_fine(page)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Instances").wait_for()
+    assert is_fine(page)
+    page.get_by_role("link", name="Rooms by the sea", exact=True).click()
+    page.get_by_role("heading", name="Dashboard").wait_for()
+    [cookie] = [one for one in first.cookies() if one.get("name") == "gdcb"]
+    assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
+    other = second.new_page()
+    other.goto(link)
+    expect(other.get_by_role("alert")).to_contain_text("used already")
+    assert other.get_by_role("button", name="Sign in").count() == 0
+    assert second.cookies() == []
+    first.close()
+    second.close()
 
 
 def _printed(process: subprocess.Popen[str]) -> str:
@@ -404,9 +407,9 @@ def test_a_late_answer_is_a_conflict(ann: Visitor, there: Visited) -> None:
     page = ann.page
     page.goto(review("late", CABINS))
     clock = page.locator("time[data-deadline]").first
-    expect(clock).to_have_text(re.compile(r"^[012] s left$"))
+    expect(clock).to_have_text(re.compile(r"^\d s left$"))
     expect(page.locator(".clock")).to_contain_text("it is vetoed, and does not run")
-    expect(clock).to_have_text("deadline passed", timeout=SHORT * 1000 + 5_000)
+    expect(clock).to_have_text("deadline passed", timeout=SHORT * 1000 + 15_000)
     _until(lambda: there.record("late", CABINS).status != "held")
     with page.expect_response("**/d/late/approve") as got:
         _approve(page)

@@ -633,8 +633,9 @@ def test_nobody_reads_our_answers(
         "script": f"const s = document.createElement('script'); s.src = {url!r};"
         "s.onload = () => { window.got = 'loaded'; }; s.onerror = () => { window.got = ''; };"
         "document.head.append(s);",
-        "window": f"const w = open({url!r}); setTimeout(() => {{ try {{ window.got = "
-        "w.document.body.innerText; } catch { window.got = ''; } }, 300);",
+        "window": f"const w = open({url!r}); const wait = setInterval(() => {{ try {{ "
+        "if (w.location.href !== 'about:blank') window.got = w.document.body.innerText || 'read'; "
+        "} catch { window.got = ''; } if (window.got !== undefined) clearInterval(wait); }, 20);",
     }[how]
     elsewhere.pages["/read"] = f"<!doctype html><head></head><script>{read}</script>"
     ann.page.goto(f"{elsewhere.near}/read")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ROOMS, CABINS = "rooms", "cabins"
-SHORT = 2.5  # seconds until a held decision of the cabins expires
+SHORT = 5  # seconds until a held decision of the cabins expires
 EVERYWHERE = tuple((role, "*") for role in ROLES)
 _MUCH = Rate(1e6, 1e6)
 _PLENTY = RateLimits(_MUCH, _MUCH, _MUCH, _MUCH, _MUCH, _MUCH)
