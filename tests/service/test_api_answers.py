@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gdcb.service.answering import written
 from gdcb.service.models import DecisionNow, ManyNews, News
 from tests.service import desks
 from tests.service.desks import night
@@ -62,7 +63,7 @@ def test_a_review_settles_a_decision(
         "by": "Ann",
         "code": "other",
         "reason": "so it is",
-        "at": "2026-01-01T00:00:00.000Z",
+        "at": written(here.clock.at),
     }
     assert here.get(f"{AT}/decisions/{id}", here.shop).json() == answer.json()
 
