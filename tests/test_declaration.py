@@ -407,6 +407,9 @@ def test_a_number_that_is_too_large_is_not_read_as_infinite(number: str) -> None
     """A bound with a digit too many was no bound at all."""
     with pytest.raises(InvalidInput, match=r"expected a number of at most 1\.8e308, got"):
         read_toml(f"high = {number}")
+    with pytest.raises(InvalidInput, match=r"expected a number of at most 1\.8e308, got"):
+        parse(f"{small()}\n[more]\nhigh = {number}\n")
+    assert math.isinf(read_toml(f"high = {number}", is_recorded=True)["high"])
     assert read_toml("high = inf\nlow = -inf\nmost = 1.7e308") == {
         "high": math.inf,
         "low": -math.inf,

@@ -140,10 +140,11 @@ def _entry_point(group: str, name: str) -> EntryPoint:
     return points[0]
 
 
-def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
+def read_toml(text: str, where: str = "toml", is_recorded: bool = False) -> dict[str, Any]:
     """Read any TOML text; refuse one that is too long or too deep before it is parsed.
 
-    All TOML is read here, whoever wrote it.
+    All TOML is read here, whoever wrote it. A number that is too large for a float is refused,
+    but for texts that a ledger has recorded (`is_recorded`): those were read as infinite.
 
     >>> read_toml("a.b = 1")
     {'a': {'b': 1}}
@@ -156,7 +157,7 @@ def read_toml(text: str, where: str = "toml") -> dict[str, Any]:
         raise InvalidInput(f"{where}: expected at most {LARGEST:,} letters, got {len(text):,}")
     _check_depth(text, where)
     try:
-        data = tomllib.loads(text, parse_float=_number)
+        data = tomllib.loads(text, parse_float=float if is_recorded else _number)
         _check_whole_numbers(data, where)
     except InvalidInput:
         raise
@@ -245,7 +246,7 @@ def parse(text: str, where: str = "toml", is_recorded: bool = False) -> Declarat
     """
     if not is_recorded:
         _check_lines(text, where)
-    data = read_toml(text, where)
+    data = read_toml(text, where, is_recorded)
     if is_recorded:
         data.setdefault("gates", [])
     try:

@@ -382,6 +382,8 @@ def from_bytes(data: bytes, like: R) -> R:
     expected = flatten(like)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if any(member.compress_type for member in archive.zip.infolist()):
+                raise ValueError("it is compressed, and might be of any size")
             found = {name: archive[name] for name in archive.files}
         header = json.loads(found.pop("header").tobytes())
         kind = (header["format"], header["type"])

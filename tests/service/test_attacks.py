@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 import secrets
 import selectors
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typer.testing import CliRunner
 
 from gdcb import Agent, declaration
@@ -35,8 +37,10 @@ from gdcb.ledger.audit import verify_chain
 from gdcb.ledger.evidence import evidence_of, verify
 from gdcb.ledger.live import Live, begun, follow, opened
 from gdcb.ledger.replaying import replay_chain
+from gdcb.ledger.sealing import Sealer
 from gdcb.ledger.sql import SqlStore
-from gdcb.ledger.store import Snapshot
+from gdcb.ledger.store import Key, Snapshot
+from gdcb.records import from_bytes, to_bytes
 from gdcb.service import deciding, operating
 from gdcb.service.access import Rate
 from gdcb.service.api.health import Readiness
@@ -933,6 +937,8 @@ UNREADABLE = {
     "no format": _saying({"fields": {"text": desks.held()}, "arrays": []}),
     "format 99": _saying({"fields": {"format": 99}, "arrays": []}),
     "other columns": _saying({"fields": {"format": 4}, "arrays": []}),
+    "numbers for names": _saying({"fields": [["format", 4], [1, 2]], "arrays": []}),
+    "sealed under no name": b"gdcb sealed a\0b\n" + bytes(64),
 }
 
 
@@ -960,6 +966,44 @@ def put_snapshot(there: Site, body: bytes, after: bytes | None = None) -> None:
     assert there.decide("a2")["id"] == "a2"
 
 
+def test_what_is_sealed_may_be_no_snapshot(fresh: Site) -> None:
+    """The key is in the same database; what was not compressed stopped `verify`."""
+    fresh.decide("a1")
+    sealer, key = Sealer(fresh.house.store, ROOMS), Key("0" * 32, "", b"k" * 32)
+    with fresh.house.store.writing(ROOMS) as writing:
+        writing.add_keys([key], 1)
+    nonce = bytes(12)
+    sealed = AESGCM(key.secret).encrypt(nonce, b"no zlib", sealer._bound("", "state"))
+    put_snapshot(fresh, b"gdcb sealed " + b"0" * 32 + b"\n" + nonce + sealed)
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**63)])
+def test_a_snapshot_before_the_first_entry_hides_no_other(fresh: Site, size: int) -> None:
+    fresh.decide("a1")
+    store, whole = fresh.house.store, forge(fresh, lambda live: None)
+    assert verify_chain(store, ROOMS).ok
+    store.put_snapshot(Snapshot.of(ROOMS, whole.size, whole.hash, whole.body[:-1]))
+    store.put_snapshot(Snapshot.of(ROOMS, size, bytes(32), whole.body))
+    found = verify_chain(store, ROOMS).findings
+    assert [one.what for one in found] == ["snapshot", "snapshot"]
+    assert desks.everything(opened(store, ROOMS)) == desks.everything(begun_whole(fresh))
+
+
+def test_texts_where_a_snapshot_has_numbers_are_found(fresh: Site) -> None:
+    """SQLite keeps them; `verify` and `replay` ended in a traceback."""
+    fresh.decide("a1")
+    store, whole = fresh.house.store, forge(fresh, lambda live: None)
+    for column, value in (("body", "a text"), ("size", "a text")):
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE snapshots SET {column} = ?", (value,))
+        found = verify_chain(store, ROOMS).findings
+        assert [one.what for one in found] == ["snapshot"], column
+        assert desks.everything(opened(store, ROOMS)) == desks.everything(begun_whole(fresh))
+        if column == "body":
+            assert replay_chain(store, ROOMS).verdict == "differs"
+            store.put_snapshot(whole)
+
+
 def test_a_snapshot_cannot_ask_for_more_room_than_it_fills(fresh: Site) -> None:
     fresh.decide("a1")
     live = opened(fresh.house.store, ROOMS)
@@ -970,6 +1014,18 @@ def test_a_snapshot_cannot_ask_for_more_room_than_it_fills(fresh: Site) -> None:
     wider = _with_head(head, wider[4:start]) + body[stop + -stop % 8 :]
     assert unpack(wider)["room"] == 10**12
     put_snapshot(fresh, wider)
+
+
+def test_a_state_that_is_compressed_is_refused(fresh: Site) -> None:
+    """A few kilobytes became as many gigabytes; what we write is never compressed."""
+    state = opened(fresh.house.store, ROOMS).state
+    assert to_bytes(from_bytes(to_bytes(state), state)) == to_bytes(state)
+    with np.load(io.BytesIO(to_bytes(state))) as found:
+        arrays = dict(found)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    with pytest.raises(InvalidInput, match="it is compressed, and might be of any size"):
+        from_bytes(buffer.getvalue(), state)
 
 
 def test_trouble_with_the_store_is_not_called_forgery(

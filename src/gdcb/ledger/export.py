@@ -174,7 +174,7 @@ def _with_history(text: str, declared: Declaration) -> str:
 
 def _without_history(text: str) -> str:
     """Take the table of a log's columns out of a declaration, and leave the rest as it stands."""
-    data = declaration.read_toml(text)
+    data = declaration.read_toml(text, is_recorded=True)
     rest = {name: value for name, value in data.items() if name != "history"}
     lines, first = text.replace("\r\n", "\n").rstrip("\n").split("\n"), 0
     while first < len(lines):
@@ -183,7 +183,7 @@ def _without_history(text: str) -> str:
             first += 1
         else:
             lines[first:] = after
-    if "history" in declaration.read_toml("\n".join(lines)):
+    if "history" in declaration.read_toml("\n".join(lines), is_recorded=True):
         raise InvalidInput("history: expected a table [history], got one that cannot be told apart")
     return "\n".join(lines)
 
@@ -195,7 +195,7 @@ def _after_history(lines: list[str], first: int, rest: dict[str, Any]) -> list[s
     """
     for last in range(first + 1, len(lines) + 1):
         try:
-            found = declaration.read_toml("\n".join(lines[:first] + lines[last:]))
+            found = declaration.read_toml("\n".join(lines[:first] + lines[last:]), is_recorded=True)
         except InvalidInput:
             continue
         if {name: value for name, value in found.items() if name != "history"} == rest:

@@ -172,7 +172,7 @@ def snapshot_sizes(store: Store, chain: str, size: int) -> list[int]:
     """Return after how many entries there are snapshots, up to a size, in order."""
     found: list[int] = []
     snapshot = store.snapshot(chain, size)
-    while snapshot is not None:
+    while snapshot is not None and snapshot.size > 0:
         found.append(snapshot.size)
         snapshot = store.snapshot(chain, snapshot.size - 1)
     return found[::-1]

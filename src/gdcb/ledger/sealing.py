@@ -35,6 +35,7 @@ CHAIN = ""
 _NONCE = 12
 _MOST = 100_000
 _BOX = b"gdcb sealed "
+_NAME = re.compile(r"[0-9a-z-]{1,80}")
 _TEXT = re.compile(r"sealed:([0-9a-f]{32}):([A-Za-z0-9+/]+=*)")
 
 Worded = ev.GateApplied | ev.ReviewRequested
@@ -231,6 +232,8 @@ class Sealer:
             return body
         head, _, data = body.removeprefix(_BOX).partition(b"\n")
         name = head.decode("ascii", "replace")
+        if not _NAME.fullmatch(name):
+            raise BrokenChain(f"'{self.chain}': a sealed state names no key")
         self._fetch([name])
         cipher = self._ciphers[name]
         if cipher is None:
@@ -239,7 +242,10 @@ class Sealer:
             found = cipher.decrypt(data[:_NONCE], data[_NONCE:], self._bound("", "state"))
         except (InvalidTag, ValueError) as error:
             raise BrokenChain(f"'{self.chain}': a sealed state was changed") from error
-        return zlib.decompress(found)
+        try:
+            return zlib.decompress(found)
+        except zlib.error as error:
+            raise BrokenChain(f"'{self.chain}': a sealed state cannot be read") from error
 
     # Texts
 

@@ -20,16 +20,19 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
+    STEP = 64 * 2**10  # bytes: the kernel tells of reading only in steps of about so many
+
     def in_kernel(transport: Any) -> int:
         """Return how many bytes the kernel holds that the other side has not confirmed."""
         try:
             made = transport.get_extra_info("socket").fileno()
             found = fcntl.ioctl(made, termios.TIOCOUTQ, bytes(4))
-        except (AttributeError, OSError):  # it is closed
+        except (AttributeError, OSError, ValueError):  # it is closed
             return 0
         return int.from_bytes(found, sys.byteorder)
 
 else:
+    STEP = 0
 
     def in_kernel(_: Any) -> int:
         """Return 0: how many bytes the kernel holds is asked on Linux only."""
@@ -37,7 +40,6 @@ else:
 
 
 SLOWEST = 10_000  # bytes a second at which answers must be read
-STEP = 64 * 2**10  # bytes: the kernel tells of reading only in steps of about so many
 LARGEST_HEAD = 64 * 2**10  # bytes of a request's first line and headers
 
 

@@ -39,6 +39,7 @@ class Readiness:
     at: float = 0.0
     found: tuple[int, dict[str, Any]] | None = None
     looking: asyncio.Task[tuple[int, dict[str, Any]]] | None = None
+    trouble: str = ""  # what was logged last
 
     async def ask(self, house: House) -> tuple[int, dict[str, Any]]:
         """Return a status and what to say."""
@@ -54,13 +55,15 @@ class Readiness:
     async def _look(self, house: House) -> tuple[int, dict[str, Any]]:
         try:
             n = await run_in_threadpool(house.check_ready)
-            self.found = 200, {"status": "ready", "instances": n}
+            self.found, self.trouble = (200, {"status": "ready", "instances": n}), ""
         except LedgerPutBack:  # anybody may ask: which one, and how much it lacks, is for others
             self.found = 503, {"status": "not ready", "why": _PUT_BACK}
         except StoreError as error:
             why = placeless(error)
-            if "'" in why:  # a name of a file or an instance
+            if self.trouble != str(error):
                 log.warning("not ready: %s", error)
+            self.trouble = str(error)
+            if "'" in why:  # a name of a file or an instance
                 why = "the ledger does not answer; the log says why"
             self.found = 503, {"status": "not ready", "why": why}
         finally:
