@@ -341,6 +341,8 @@ class Live(Agent):
         Not the rules in force: who restores has them from the chain.
         """
         found = unpack(snapshot.body)
+        if format_of(found) != FORMAT:
+            raise InvalidInput(f"snapshot: expected format {FORMAT}, got {found['format']}")
         self._story = Story(self.store, self.chain, snapshot.size)
         self.events, self.stored = self._story, StoredRecords(self._story, self)
         self.records = self.stored
