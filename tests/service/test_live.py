@@ -191,7 +191,7 @@ def test_a_snapshot_of_another_version_is_left_aside(story: Store, other: int) -
     store.own = Snapshot("rooms", 30, b"", body)
     assert everything(opened(store, "rooms")) == everything(opened(story, "rooms"))
     live = begun(story, "rooms")
-    with pytest.raises(InvalidInput, match="expected (a )?format"):
+    with pytest.raises(InvalidInput, match=r"expected (a )?format"):
         live.restore(store.own)
 
 
