@@ -360,14 +360,8 @@ def test_what_is_too_large_is_refused_before_it_is_read(there: Served) -> None:
     """Headers without end, and a stranger's forms of more than 16 KiB, announced or not."""
     before = there.said()
     with there.open() as one:
-        try:
-            one.sendall(b"GET / HTTP/1.1\r\nA: ")
-            for _ in range(64):
-                one.sendall(b"b" * 65536)
-        except OSError:
-            pass
-        else:
-            raise AssertionError("4 MiB of one header were taken")
+        one.sendall(b"GET / HTTP/1.1\r\nA: ")
+        assert taken(one, b"b" * 65536, 64 * 2**20) < 16 * 2**20  # sockets hold some of it
     for lines, body in (
         ((FORM, b"Content-Length: 16777216\r\n"), b""),
         ((PARTS, b"Content-Length: 16385\r\n"), b""),
