@@ -167,7 +167,7 @@ def read_toml(text: str, where: str = "toml", is_recorded: bool = False) -> dict
 
 
 def _number(text: str) -> float:
-    """Read a number; a typing error must not be an infinite bound, which says 'inf'."""
+    """Read a number; refuse one that only its size makes infinite: infinity is written 'inf'."""
     number = float(text)
     if math.isinf(number) and "inf" not in text:
         raise ValueError(f"expected a number of at most 1.8e308, got {text[:20]}")

@@ -16,7 +16,7 @@ from gdcb.ledger.sealing import unsealed
 from gdcb.ledger.store import Snapshot
 from gdcb.records import flatten, from_bytes
 
-EARLIER = "of another version"
+_EARLIER = "of another version"
 _UNREADABLE = (GdcbError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -120,12 +120,12 @@ def check_snapshot(
     """Hold a snapshot, as it is stored, against the entries behind it; None: its key is gone.
 
     `last` is the hash of the last of these entries. Of learners whose contexts were erased since,
-    nobody knows what they must be: then only what binds the snapshot is held against them.
+    nobody knows what they must be: then only the digest is checked.
     """
     try:
         found = unsealed(live.store, stored)
         check = None if found is None or live.is_lossy else check_state(live, found, tolerance)
-        if stored.is_after(last) or (check is not None and check.verdict == EARLIER):
+        if stored.is_after(last) or (check is not None and check.verdict == _EARLIER):
             return check
     except StoreError:
         raise
@@ -143,7 +143,7 @@ def check_state(live: Live, stored: Snapshot, tolerance: float) -> StateCheck:
         return StateCheck(size, "equal", 0.0, [])
     try:
         if format_of(unpack(stored.body)) != FORMAT:
-            return StateCheck(size, EARLIER, 0.0, [])
+            return StateCheck(size, _EARLIER, 0.0, [])
         old, new = _known(live, stored), _known(live, ours)
     except _UNREADABLE as error:
         return StateCheck(size, "differs", 0.0, [str(error)])

@@ -20,7 +20,7 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
-    STEP = 64 * 2**10  # bytes: the kernel tells of reading only in steps of about so many
+    STEP = 64 * 2**10  # bytes: the kernel reports what was read in steps of about this size
 
     def in_kernel(transport: Any) -> int:
         """Return how many bytes the kernel holds that the other side has not confirmed."""
@@ -48,7 +48,7 @@ class Http(HttpToolsProtocol):
 
     The time runs from the connection on, from the first byte of each later request, and from any
     bytes that belong to no request or to one that was answered before its body had come. It ends at
-    once where, for as long, answers wait that are not read at 10 kB a second.
+    once where, for as long, answers wait that are not read at 10 kB a second, less one `STEP`.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
