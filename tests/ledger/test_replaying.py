@@ -261,8 +261,9 @@ def test_a_snapshot_of_another_version_is_not_held_against_the_ledger(ledger: Pa
     assert snapshot is not None
     body = snapshot.body.replace(b'"format":%d,' % FORMAT, b'"format":%d,' % (FORMAT - 1), 1)
     assert unpack(body)["format"] == FORMAT - 1
-    (last,) = store.get("str", [snapshot.size - 1])
-    store.put_snapshot(Snapshot.of("str", snapshot.size, last.hash, body))
+    # Earlier formats had other digests, too.
+    store.put_snapshot(Snapshot("str", snapshot.size, snapshot.hash, body))
+    assert verify_chain(store, "str").ok
     store.close()
     report = _replayed(ledger)
     assert report.ok
